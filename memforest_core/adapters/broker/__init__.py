@@ -1,0 +1,1 @@
+"""The Redis-protocol broker, through Celery's producer."""

@@ -1,0 +1,73 @@
+"""Publishing wake-ups: bounded in time, harmless when lost, ids only."""
+
+from __future__ import annotations
+
+import threading
+import time
+from uuid import UUID
+
+import structlog
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.messages import TASK_NAMES, Queue
+from memforest_core.settings import BrokerSettings
+
+log = structlog.get_logger(__name__)
+
+REST_S = 2.0
+"""After a failed publish the broker is left alone this long; the reconciler wakes what was stored meanwhile."""
+
+
+def producer_app(settings: BrokerSettings) -> Celery:
+    """A Celery app that can only send."""
+    app = Celery("memforest-producer", set_as_current=False)
+    timeout = settings.publish_timeout_s
+    app.conf.update(
+        broker_url=settings.url.get_secret_value(),
+        broker_transport_options={"socket_timeout": timeout, "socket_connect_timeout": timeout},
+        broker_connection_timeout=timeout,
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_create_missing_queues=True,
+        task_send_sent_event=False,
+        task_publish_retry=False,
+    )
+    return app
+
+
+class CeleryWakeUps:
+    """WakeUps over a producer app."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._app = producer_app(settings)
+        self._resting_until = 0.0
+        self._lock = threading.Lock()
+
+    def send(self, queue: str, tenant: TenantId, ref: UUID | str, count: int = 1) -> bool:
+        with self._lock:
+            if time.monotonic() < self._resting_until:
+                return False
+        try:
+            with self._app.producer_or_acquire() as producer:
+                for _ in range(count):
+                    self._app.send_task(
+                        TASK_NAMES[Queue(queue)],
+                        kwargs={"tenant": tenant, "ref": str(ref)},
+                        queue=str(queue),
+                        producer=producer,
+                        retry=False,
+                        ignore_result=True,
+                    )
+        except (OperationalError, OSError) as error:
+            log.warning("wakeup_not_sent", queue=str(queue), error=type(error).__name__)
+            with self._lock:
+                self._resting_until = time.monotonic() + REST_S
+            return False
+        return True
+
+    def close(self) -> None:
+        """Release the broker connections."""
+        self._app.close()

@@ -1,0 +1,55 @@
+"""The one place that imports litellm: late, silent, and without reaching for the network."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+from functools import cache
+from typing import Any
+
+_KEYLESS = "none"
+_import_lock = threading.Lock()
+
+
+@cache
+def _load() -> Any:
+    # litellm fetches a price list from the network while it is imported, and reads a .env file
+    # that it finds above its own directory, unless these say otherwise. It offers no other switch.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    litellm: Any = importlib.import_module("litellm")
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.turn_off_message_logging = True
+    # Their debug lines hold whole requests, conversation text included.
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in ("openai", "httpx", "httpcore", "aiohttp"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    # Imported by the first call otherwise, which would be half a second slower.
+    importlib.import_module("openai.resources")
+    return litellm
+
+
+def litellm_module() -> Any:
+    """litellm, imported at the first use (about 2 s and 155 MB)."""
+    with _import_lock:
+        return _load()
+
+
+def key_argument(api_key: str | None, api_base: str | None) -> str | None:
+    """The key to pass on: a given server without a key gets a placeholder, never a key of another
+    provider that litellm would find in the environment."""
+    if api_key is None and api_base is not None:
+        return _KEYLESS
+    return api_key
+
+
+def lacks_key(model: str, api_key: str | None, api_base: str | None) -> bool:
+    """Whether the provider needs an API key that is neither given nor where litellm looks for it."""
+    if api_key is not None or api_base is not None:
+        return False
+    missing = litellm_module().validate_environment(model).get("missing_keys") or []
+    return any(str(name).endswith("_API_KEY") for name in missing)

@@ -1,0 +1,1 @@
+"""Postgres: the only source of truth. Rows never leave this package."""

@@ -1,0 +1,339 @@
+"""Accepting sessions in Postgres: one transaction, ours or the caller's own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session as OrmSession
+
+from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.domain.cells import CellCut
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
+from memforest_core.domain.turns import Role, Turn
+from memforest_core.errors import InvalidInput
+from memforest_core.ports.accept import (
+    AcceptRows,
+    ForestRef,
+    Lane,
+    SessionHead,
+    SessionProgress,
+    Stage,
+)
+
+
+def text_hash(text: str) -> bytes:
+    """The content hash under which a text's vector is kept."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+class PostgresAcceptRows:
+    """AcceptRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def forest(self, owner: str) -> ForestRef | None:
+        row = self._db.execute(
+            sa.select(m.Forest.forest_id, m.Forest.time_zone).where(
+                m.Forest.tenant_id == self._tenant, m.Forest.owner == owner
+            )
+        ).first()
+        return ForestRef(ForestId(row.forest_id), owner, row.time_zone) if row else None
+
+    def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
+        self._db.execute(
+            insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing()
+        )
+        self._db.execute(
+            insert(m.Forest)
+            .values(tenant_id=self._tenant, forest_id=forest_id, owner=owner, time_zone=time_zone)
+            .on_conflict_do_nothing()
+        )
+        found = self.forest(owner)
+        assert found is not None
+        return found
+
+    def lock_session(
+        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane
+    ) -> SessionHead:
+        id_ = session_id(forest.id, external_id)
+        made = self._db.execute(
+            insert(m.Session)
+            .values(
+                tenant_id=self._tenant,
+                session_id=id_,
+                forest_id=forest.id,
+                external_id=external_id,
+                time_zone=forest.time_zone,
+                started_at=started_at,
+                lane=int(lane),
+            )
+            .on_conflict_do_nothing()
+            .returning(m.Session.session_id)
+        ).first()
+        row = self._db.execute(
+            sa.select(
+                m.Session.started_at,
+                m.Session.time_zone,
+                m.Session.turn_count,
+                m.Session.cell_count,
+                m.Session.lane,
+            )
+            .where(m.Session.tenant_id == self._tenant, m.Session.session_id == id_)
+            .with_for_update(key_share=True)
+        ).one()
+        return SessionHead(
+            id=id_,
+            started_at=row.started_at.astimezone(UTC),
+            time_zone=row.time_zone,
+            turn_count=row.turn_count,
+            cell_count=row.cell_count,
+            lane=Lane(row.lane),
+            created=made is not None,
+        )
+
+    def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
+        rows = self._db.execute(
+            sa.select(m.TurnRow.__table__)
+            .where(m.TurnRow.tenant_id == self._tenant, *where)
+            .order_by(m.TurnRow.ordinal)
+        )
+        return [turn_of(row) for row in rows.mappings()]
+
+    def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
+        return self._turns(m.TurnRow.session_id == session, m.TurnRow.ordinal >= first)
+
+    def turn_named(self, session: SessionId, turn_id: str) -> Turn | None:
+        found = self._turns(m.TurnRow.session_id == session, m.TurnRow.external_id == turn_id)
+        return found[0] if found else None
+
+    def held_tail(self, session: SessionId) -> tuple[int, int] | None:
+        row = self._db.execute(
+            sa.select(m.Cell.ordinal, m.Cell.first_turn)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.session_id == session,
+                m.Cell.state == "held",
+            )
+            .with_for_update()
+        ).first()
+        return (row.ordinal, row.first_turn) if row else None
+
+    def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
+        self._db.execute(
+            sa.insert(m.TurnRow),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "session_id": session,
+                    "ordinal": turn.ordinal,
+                    "external_id": turn.id,
+                    "role": turn.role.value,
+                    "content": turn.content,
+                    "occurred_at": turn.occurred_at,
+                    "dated": turn.dated,
+                    "speaker_id": turn.speaker_id,
+                    "name": turn.name,
+                    "metadata_": dict(turn.metadata),
+                }
+                for turn in turns
+            ],
+        )
+
+        people = {(turn.speaker_id, turn.name) for turn in turns if turn.role is Role.USER}
+        if people:
+            self._db.execute(
+                insert(m.Speaker).on_conflict_do_nothing(),
+                [
+                    {
+                        "tenant_id": self._tenant,
+                        "forest_id": forest,
+                        "speaker_id": speaker,
+                        "name": name,
+                    }
+                    for speaker, name in sorted(people)
+                ],
+            )
+
+    def put_cells(
+        self,
+        forest: ForestId,
+        session: SessionId,
+        cells: Sequence[CellCut],
+        lane: Lane,
+        held_for_s: float | None,
+    ) -> None:
+        rows: list[dict[str, Any]] = [
+            {
+                "tenant_id": self._tenant,
+                "cell_id": cell_id(session, cell.ordinal),
+                "forest_id": forest,
+                "session_id": session,
+                "ordinal": cell.ordinal,
+                "window_ordinal": cell.window,
+                "first_turn": cell.first_turn,
+                "last_turn": cell.last_turn,
+                "char_start": cell.char_start,
+                "char_end": cell.char_end,
+                "text": cell.text,
+                "text_hash": text_hash(cell.text),
+                "time_start": cell.time_start,
+                "time_end": cell.time_end,
+                "lane": int(lane),
+                "state": "ready",
+            }
+            for cell in cells
+        ]
+        if held_for_s is not None and not cells[-1].full:
+            rows[-1]["state"] = "held"
+        upsert = insert(m.Cell)
+        fresh = upsert.excluded
+        self._db.execute(
+            upsert.on_conflict_do_update(
+                index_elements=["tenant_id", "cell_id"],
+                set_={
+                    name: fresh[name]
+                    for name in ("last_turn", "text", "text_hash", "time_end", "state", "window_ordinal")
+                }
+                | {"available_at": sa.func.clock_timestamp()},
+                where=m.Cell.state == "held",
+            ),
+            rows,
+        )
+        if held_for_s is not None and not cells[-1].full:
+            self._db.execute(
+                sa.update(m.Cell)
+                .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == rows[-1]["cell_id"])
+                .values(
+                    available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, held_for_s)
+                )
+            )
+        want_indexed(
+            self._db,
+            self._tenant,
+            forest,
+            "cell",
+            [row["cell_id"] for row in rows],
+            lane=int(lane),
+        )
+
+    def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
+        self._db.execute(
+            sa.update(m.Session)
+            .where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+            .values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp())
+        )
+
+    def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
+        row = self._db.execute(_PROGRESS, {"t": self._tenant, "s": session}).mappings().first()
+        if row is None:
+            return None
+        live = row["cells"] - row["dead"]
+        if row["placed"] >= live and row["dirty_trees"] == 0:
+            stage = Stage.SUMMARIES
+        elif row["placed"] >= live:
+            stage = Stage.FACTS
+        elif row["indexed"] >= row["cells"]:
+            stage = Stage.RAW
+        else:
+            stage = Stage.ACCEPTED
+        return SessionProgress(session_id=session, stage=stage, **row)
+
+
+_PROGRESS = sa.text(
+    """
+    SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
+           count(c.cell_id) FILTER (WHERE i.indexed_version > 0) AS indexed,
+           count(c.cell_id) FILTER (WHERE c.state = 'done') AS extracted,
+           count(c.cell_id) FILTER (WHERE c.placed) AS placed,
+           count(c.cell_id) FILTER (WHERE c.state = 'dead') AS dead,
+           count(c.cell_id) FILTER (WHERE c.outcome = 'verbatim') AS verbatim,
+           (SELECT count(DISTINCT o.fact_id) FROM memforest.occurrence o
+             WHERE o.tenant_id = :t AND o.session_id = :s) AS facts,
+           (SELECT count(*) FROM memforest.tree r WHERE r.tenant_id = :t AND r.due_at IS NOT NULL
+             AND r.tree_id IN (SELECT p.tree_id FROM memforest.placement p
+                               WHERE p.tenant_id = :t AND p.payload_id IN (
+                                 SELECT o.fact_id FROM memforest.occurrence o
+                                  WHERE o.tenant_id = :t AND o.session_id = :s
+                                 UNION ALL SELECT x.cell_id FROM memforest.cell x
+                                  WHERE x.tenant_id = :t AND x.session_id = :s))) AS dirty_trees
+      FROM memforest.session s
+      LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = s.session_id
+      LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
+     WHERE s.tenant_id = :t AND s.session_id = :s
+     GROUP BY s.turn_count
+    """
+)
+
+
+def turn_of(row: sa.RowMapping) -> Turn:
+    """A turn from its row."""
+    return Turn(
+        ordinal=row["ordinal"],
+        id=row["external_id"],
+        role=Role(row["role"]),
+        content=row["content"],
+        occurred_at=row["occurred_at"].astimezone(UTC),
+        dated=row["dated"],
+        speaker_id=row["speaker_id"],
+        name=row["name"],
+        metadata=row["metadata"],
+    )
+
+
+def want_indexed(
+    connection: sa.Connection,
+    tenant: TenantId,
+    forest: ForestId,
+    kind: str,
+    ids: Sequence[Any],
+    lane: int = 0,
+) -> None:
+    """Mark points as behind: new ones, and changed ones under a higher version."""
+    if not ids:
+        return
+    connection.execute(
+        sa.text(
+            """
+            INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, version, lane)
+            SELECT :t, u, :f, :k, 1, :lane FROM unnest(CAST(:ids AS uuid[])) AS u ORDER BY u
+            ON CONFLICT (tenant_id, point_id) DO UPDATE
+            SET version = i.version + 1, state = 'ready', attempts = 0, deleted = false,
+                available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
+            """
+        ),
+        {"t": tenant, "f": forest, "k": kind, "ids": list(ids), "lane": lane},
+    )
+
+
+class PostgresAcceptStore:
+    """AcceptStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def accepting(self, tenant: TenantId, joined: object | None = None) -> Iterator[AcceptRows]:
+        if joined is None:
+            with tenant_transaction(self._engine, tenant) as connection:
+                yield PostgresAcceptRows(connection, tenant)
+            return
+        outer = joined.connection() if isinstance(joined, OrmSession) else joined
+        if not isinstance(outer, sa.Connection):
+            raise InvalidInput(
+                "Pass an open SQLAlchemy connection or session as the transaction to join.",
+                code="invalid_transaction",
+            )
+        before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
+        with store_errors(), outer.begin_nested():
+            set_tenant(outer, tenant)
+            yield PostgresAcceptRows(outer, tenant)
+        set_tenant(outer, TenantId(before or ""))

@@ -1,0 +1,86 @@
+"""Connections: how this process reaches Postgres, and how its errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import InvalidSettings, InvariantViolated, StoreUnavailable
+from memforest_core.settings import DatabaseSettings
+
+SERIALIZATION_FAILURE = "40001"
+DEADLOCK = "40P01"
+LOCK_TIMEOUT = "55P03"
+STATEMENT_TIMEOUT = "57014"
+UNDEFINED_TABLE = "42P01"
+UNDEFINED_SCHEMA = "3F000"
+TRANSIENT = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT, STATEMENT_TIMEOUT}
+
+
+def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:
+    """A pooled engine; connects lazily, checks connections before use, times statements out."""
+    parsed = sa.make_url(url or settings.url.get_secret_value())
+    if parsed.get_backend_name() != "postgresql":
+        raise InvalidSettings("Set MEMFOREST_DATABASE__URL to a postgresql+psycopg:// address.")
+    return sa.create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_size=settings.pool_size,
+        max_overflow=settings.max_overflow,
+        pool_timeout=10,
+        pool_pre_ping=True,
+        pool_recycle=1800,
+        connect_args={
+            "connect_timeout": 5,
+            "keepalives_idle": 30,
+            "application_name": "memforest",
+            "options": f"-c statement_timeout={settings.statement_timeout_ms}"
+            f" -c lock_timeout={settings.lock_timeout_ms}"
+            " -c idle_in_transaction_session_timeout=60000"
+            " -c timezone=UTC -c jit=off",
+        },
+    )
+
+
+def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
+    """Bind the transaction to a tenant: row-level security shows that tenant's rows only."""
+    connection.execute(
+        sa.text("SELECT set_config('memforest.tenant', :tenant, true)"), {"tenant": tenant}
+    )
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Turn driver errors into the taxonomy; statements and parameters stay out of the message."""
+    try:
+        yield
+    except (exc.OperationalError, exc.InterfaceError, exc.InternalError) as error:
+        state = getattr(error.orig, "sqlstate", None)
+        if state in TRANSIENT:
+            raise StoreUnavailable(f"Postgres asked to try again ({state}).") from None
+        raise StoreUnavailable(
+            "Postgres can't be reached: check MEMFOREST_DATABASE__URL and that the server runs."
+        ) from None
+    except exc.TimeoutError:
+        raise StoreUnavailable(
+            "All Postgres connections of this process are in use: raise MEMFOREST_DATABASE__POOL_SIZE."
+        ) from None
+    except exc.ProgrammingError as error:
+        state = getattr(error.orig, "sqlstate", None)
+        if state in {UNDEFINED_TABLE, UNDEFINED_SCHEMA}:
+            raise InvalidSettings("The database has no MemForest tables: run memforest db upgrade.") from None
+        raise InvariantViolated(f"Postgres refused a statement ({state}).") from None
+    except exc.DBAPIError as error:
+        state = getattr(error.orig, "sqlstate", None)
+        raise InvariantViolated(f"Postgres refused a write ({state}).") from None
+
+
+@contextmanager
+def tenant_transaction(engine: sa.Engine, tenant: TenantId) -> Iterator[sa.Connection]:
+    """One transaction bound to a tenant; commits on success, rolls back on any error."""
+    with store_errors(), engine.begin() as connection:
+        set_tenant(connection, tenant)
+        yield connection

@@ -1,0 +1,258 @@
+"""Extraction in Postgres: claims by SKIP LOCKED, endings guarded by the lease's token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.accept import text_hash, turn_of
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.statements import to_document
+from memforest_core.adapters.postgres.vectors import PostgresVectors
+from memforest_core.domain.ids import (
+    CellId,
+    ForestId,
+    LeaseToken,
+    SessionId,
+    TenantId,
+    WorkerId,
+)
+from memforest_core.domain.turns import Turn
+from memforest_core.ports.extract import (
+    ClaimedCell,
+    ClaimedWindow,
+    ExtractRows,
+    WindowResult,
+)
+from memforest_core.ports.models import CallRecord
+
+CONTEXT_TURNS = 2
+"""Turns before a window that are shown, not extracted."""
+
+_CLAIM = sa.text(
+    """
+    WITH head AS (
+        SELECT session_id, window_ordinal FROM memforest.cell
+         WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
+           AND available_at <= clock_timestamp()
+         ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE memforest.cell c
+       SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
+           lease_until = clock_timestamp() + make_interval(secs => :lease)
+      FROM head
+     WHERE c.tenant_id = :t AND c.session_id = head.session_id
+       AND c.window_ordinal = head.window_ordinal AND c.state = 'ready'
+    RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
+              c.attempts
+    """
+)
+
+
+class PostgresExtractRows(PostgresVectors):
+    """ExtractRows over one open transaction."""
+
+    def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
+        token = LeaseToken(uuid4())
+        rows = self._db.execute(
+            _CLAIM, {"t": self._tenant, "token": token, "worker": worker, "lease": lease_s}
+        ).all()
+        if not rows:
+            return None
+        cells = sorted(rows, key=lambda row: int(row.ordinal))
+        first, last = cells[0].first_turn, max(row.last_turn for row in cells)
+        session = SessionId(cells[0].session_id)
+        turns = self._turns(session, first - CONTEXT_TURNS, last)
+        place = self._db.execute(
+            sa.select(m.Forest.owner, m.Forest.time_zone).where(
+                m.Forest.tenant_id == self._tenant, m.Forest.forest_id == cells[0].forest_id
+            )
+        ).one()
+        return ClaimedWindow(
+            token=token,
+            forest_id=ForestId(cells[0].forest_id),
+            session_id=session,
+            owner=place.owner,
+            time_zone=place.time_zone,
+            attempts=max(row.attempts for row in cells),
+            cells=tuple(
+                ClaimedCell(
+                    CellId(row.cell_id),
+                    row.ordinal,
+                    row.first_turn,
+                    row.last_turn,
+                    row.char_start,
+                    row.char_end,
+                )
+                for row in cells
+            ),
+            turns=tuple(turn for turn in turns if turn.ordinal >= first),
+            context=tuple(turn for turn in turns if turn.ordinal < first),
+        )
+
+    def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:
+        rows = self._db.execute(
+            sa.select(m.TurnRow.__table__)
+            .where(
+                m.TurnRow.tenant_id == self._tenant,
+                m.TurnRow.session_id == session,
+                m.TurnRow.ordinal.between(first, last),
+            )
+            .order_by(m.TurnRow.ordinal)
+        )
+        return [turn_of(row) for row in rows.mappings()]
+
+    def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
+        found: Mapping[str, object] | None = self._db.scalar(
+            sa.select(m.ExtractionCache.answer).where(
+                m.ExtractionCache.tenant_id == self._tenant,
+                m.ExtractionCache.input_hash == input_hash,
+            )
+        )
+        return found
+
+    def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
+        """Change the leased cells if the lease still holds; False when it was lost."""
+        ended = self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.lease_token == window.token)
+            .where(m.Cell.cell_id.in_([cell.id for cell in window.cells]), m.Cell.state == "running")
+            .values(lease_token=None, lease_until=None, worker_id=None, **values)
+        )
+        return ended.rowcount == len(window.cells)
+
+    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult) -> bool:
+        ended = self._end(
+            window,
+            {
+                "state": "done",
+                "extracted_at": sa.func.clock_timestamp(),
+                "error_code": None,
+                "error_text": None,
+                "outcome": sa.case(
+                    {cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id
+                ),
+                "summary": sa.case(
+                    {cell.cell_id: cell.summary for cell in result.cells}, value=m.Cell.cell_id
+                ),
+            },
+        )
+        if not ended:
+            return False
+        self.put_vectors(model, result.vectors)
+        self._db.execute(
+            sa.delete(m.CandidateRow).where(
+                m.CandidateRow.tenant_id == self._tenant,
+                m.CandidateRow.cell_id.in_([cell.cell_id for cell in result.cells]),
+            )
+        )
+        rows = [
+            {
+                "tenant_id": self._tenant,
+                "cell_id": new.candidate.cell_id,
+                "item": new.candidate.item,
+                "turn_ordinals": list(new.candidate.turn_ordinals),
+                "quote": new.candidate.quote,
+                "statement": to_document(new.candidate.statement),
+                "text_hash": text_hash(new.candidate.statement.text),
+                "routing_hash": text_hash(new.routing_text),
+            }
+            for cell in result.cells
+            for new in cell.candidates
+        ]
+        if rows:
+            self._db.execute(sa.insert(m.CandidateRow), rows)
+        if result.answer is not None and result.input_hash is not None:
+            self._db.execute(
+                insert(m.ExtractionCache)
+                .values(
+                    tenant_id=self._tenant, input_hash=result.input_hash, answer=dict(result.answer)
+                )
+                .on_conflict_do_nothing()
+            )
+        return True
+
+    def retry_window(
+        self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str
+    ) -> None:
+        self._end(
+            window,
+            {
+                "state": "ready",
+                "attempts": m.Cell.attempts if counts else m.Cell.attempts - 1,
+                "available_at": sa.func.clock_timestamp()
+                + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                "error_code": code,
+                "error_text": text,
+            },
+        )
+
+    def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        self._end(
+            window,
+            {
+                "state": "ready",
+                "window_ordinal": m.Cell.ordinal,
+                "attempts": 0,
+                "error_code": code,
+                "error_text": text,
+            },
+        )
+
+    def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        self._end(
+            window, {"state": "dead", "outcome": "dead", "error_code": code, "error_text": text}
+        )
+
+    def record_calls(
+        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
+    ) -> None:
+        record_calls(self._db, self._tenant, calls, forest, session)
+
+
+def record_calls(
+    connection: sa.Connection,
+    tenant: TenantId,
+    calls: Sequence[CallRecord],
+    forest: ForestId | None,
+    session: SessionId | None,
+) -> None:
+    """Keep what model calls cost."""
+    if not calls:
+        return
+    connection.execute(
+        sa.insert(m.LlmCall),
+        [
+            {
+                "tenant_id": tenant,
+                "step": call.step.value,
+                "model": call.model,
+                "forest_id": forest,
+                "session_id": session,
+                "prompt_tokens": call.prompt_tokens,
+                "completion_tokens": call.completion_tokens,
+                "cached_tokens": call.cached_tokens,
+                "cost_usd": call.cost_usd,
+                "latency_ms": call.latency_ms,
+                "outcome": call.outcome,
+            }
+            for call in calls
+        ],
+    )
+
+
+class PostgresExtractStore:
+    """ExtractStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def extracting(self, tenant: TenantId) -> Iterator[ExtractRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresExtractRows(connection, tenant)

@@ -1,0 +1,90 @@
+"""Waiting for accepted work, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.ports.flushing import Backlog, FlushRows
+
+_BACKLOG = sa.text(
+    """
+    SELECT (SELECT count(*) FROM memforest.cell
+             WHERE tenant_id = :t AND forest_id = :f AND NOT placed AND state <> 'dead') AS cells,
+           (SELECT count(*) FROM memforest.tree
+             WHERE tenant_id = :t AND forest_id = :f AND due_at IS NOT NULL) AS trees,
+           (SELECT count(*) FROM memforest.index_row
+             WHERE tenant_id = :t AND forest_id = :f AND state IN ('ready', 'running')) AS points
+    """
+)
+
+_RELEASE = sa.text(
+    """
+    UPDATE memforest.cell SET state = 'ready', available_at = clock_timestamp()
+     WHERE tenant_id = :t AND forest_id = :f AND state = 'held'
+    """
+)
+
+_DUE_FOREST = sa.text(
+    """
+    UPDATE memforest.tree SET due_at = clock_timestamp()
+     WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
+    """
+)
+
+_DUE_SESSION = sa.text(
+    """
+    UPDATE memforest.tree SET due_at = clock_timestamp()
+     WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp() AND tree_id IN (
+        SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
+            SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
+            UNION ALL SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :s))
+    """
+)
+
+
+class PostgresFlushRows:
+    """FlushRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def forest(self, owner: str) -> ForestId | None:
+        found = self._db.scalar(
+            sa.text(
+                "SELECT forest_id FROM memforest.forest WHERE tenant_id = :t AND owner = :o"
+            ),
+            {"t": self._tenant, "o": owner},
+        )
+        return ForestId(found) if found else None
+
+    def backlog(self, forest: ForestId) -> Backlog:
+        row = self._db.execute(_BACKLOG, {"t": self._tenant, "f": forest}).one()
+        return Backlog(row.cells, row.trees, row.points)
+
+    def release_held(self, forest: ForestId) -> int:
+        return self._db.execute(_RELEASE, {"t": self._tenant, "f": forest}).rowcount
+
+    def make_due(self, forest: ForestId, session: SessionId | None) -> int:
+        statement = _DUE_FOREST if session is None else _DUE_SESSION
+        values: dict[str, object] = {"t": self._tenant, "f": forest}
+        if session is not None:
+            values["s"] = session
+        return self._db.execute(statement, values).rowcount
+
+
+class PostgresFlushStore:
+    """FlushStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def flushing(self, tenant: TenantId) -> Iterator[FlushRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresFlushRows(connection, tenant)

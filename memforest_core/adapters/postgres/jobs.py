@@ -1,0 +1,153 @@
+"""Workers, leases and the id-only view across tenants, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
+from memforest_core.domain.ids import TenantId, WorkerId
+from memforest_core.ports.jobs import JobRows, LeaseLimits, WorkKind
+
+_RECONCILE_LOCK = 0x6D667263
+
+_ALIVE = """SELECT worker_id FROM memforest.worker
+             WHERE heartbeat_at > clock_timestamp() - make_interval(secs => :dead_after)"""
+
+_LOST = f"(lease_until <= clock_timestamp() OR worker_id NOT IN ({_ALIVE}))"
+
+# Work that keeps losing its workers may be what kills them: past the limit it waits for a person.
+_FREE_CELLS = sa.text(
+    f"""
+    UPDATE memforest.cell
+       SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
+           outcome = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE outcome END,
+           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+           error_text = CASE WHEN lost_leases + 1 > :max_lost
+                             THEN 'Its workers died too often while extracting it.' ELSE error_text END,
+           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
+           lease_token = NULL, lease_until = NULL, worker_id = NULL
+     WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+    """  # noqa: S608 - constants of this module
+)
+
+_FREE_POINTS = sa.text(
+    f"""
+    UPDATE memforest.index_row
+       SET state = 'ready', lost_leases = least(lost_leases + 1, 1000), lease_token = NULL, lease_until = NULL,
+           worker_id = NULL
+     WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+    """  # noqa: S608 - constants of this module
+)
+
+_FREE_NODES = sa.text(
+    f"""
+    UPDATE memforest.node SET lease_token = NULL, lease_until = NULL, worker_id = NULL
+     WHERE tenant_id = :t AND lease_until IS NOT NULL AND {_LOST}
+    """  # noqa: S608 - constants of this module
+)
+
+
+class PostgresJobRows:
+    """JobRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def free_lost(self, limits: LeaseLimits) -> int:
+        values = {
+            "t": self._tenant,
+            "dead_after": limits.dead_after_s,
+            "max_lost": limits.max_lost_leases,
+        }
+        freed = 0
+        for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES):
+            freed += self._db.execute(statement, values).rowcount
+        return freed
+
+    def release_held(self) -> int:
+        released = self._db.execute(
+            sa.update(m.Cell)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.state == "held",
+                m.Cell.available_at <= sa.func.clock_timestamp(),
+            )
+            .values(state="ready")
+        )
+        return released.rowcount
+
+
+class PostgresJobStore:
+    """JobStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def upkeep(self, tenant: TenantId) -> Iterator[JobRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresJobRows(connection, tenant)
+
+    def waiting(self, kind: WorkKind) -> list[TenantId]:
+        with store_errors(), self._engine.begin() as connection:
+            rows = connection.scalars(
+                sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value}
+            )
+            return [TenantId(row) for row in rows]
+
+    def lost(self, limits: LeaseLimits) -> list[TenantId]:
+        with store_errors(), self._engine.begin() as connection:
+            rows = connection.scalars(
+                sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))"),
+                {"s": limits.dead_after_s},
+            )
+            return [TenantId(row) for row in rows]
+
+    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str]) -> None:
+        with store_errors(), self._engine.begin() as connection:
+            statement = insert(m.Worker).values(worker_id=worker, name=name, queues=list(queues))
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=["worker_id"],
+                    set_={"heartbeat_at": sa.func.clock_timestamp()},
+                )
+            )
+
+    def beat(self, worker: WorkerId) -> bool:
+        with store_errors(), self._engine.begin() as connection:
+            beaten = connection.execute(
+                sa.update(m.Worker)
+                .where(m.Worker.worker_id == worker)
+                .values(heartbeat_at=sa.func.clock_timestamp())
+            )
+            return beaten.rowcount == 1
+
+    def leave(self, worker: WorkerId) -> None:
+        with store_errors(), self._engine.begin() as connection:
+            connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
+
+    def strike_off_dead(self, dead_after_s: float) -> int:
+        with store_errors(), self._engine.begin() as connection:
+            struck = connection.execute(
+                sa.text(
+                    "DELETE FROM memforest.worker"
+                    " WHERE heartbeat_at < clock_timestamp() - make_interval(secs => :s)"
+                ),
+                {"s": dead_after_s},
+            )
+            return struck.rowcount
+
+    @contextmanager
+    def reconciling(self) -> Iterator[bool]:
+        with store_errors(), self._engine.begin() as connection:
+            yield bool(
+                connection.scalar(
+                    sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _RECONCILE_LOCK}
+                )
+            )

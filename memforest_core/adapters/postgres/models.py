@@ -1,0 +1,551 @@
+"""The tables. The tenant leads every key; work rows carry a lease; derived artifacts sit apart."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Double,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP
+from sqlalchemy.dialects.postgresql import UUID as PgUUID
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+SCHEMA = "memforest"
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """Declarative base: our own schema, named constraints, aware timestamps, native UUIDs."""
+
+    metadata = MetaData(schema=SCHEMA, naming_convention=NAMING)
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads this name off the class
+        str: Text(),
+        datetime: TIMESTAMP(timezone=True),
+        UUID: PgUUID(as_uuid=True),
+        dict[str, Any]: JSONB(),
+        list[str]: ARRAY(Text()),
+        bytes: LargeBinary(),
+        float: Double(),
+    }
+
+
+NOW = text("clock_timestamp()")
+WORK_STATES = "('held', 'ready', 'running', 'done', 'dead')"
+
+
+class Work:
+    """The columns of every unit of work: its state, its attempts and who holds it until when."""
+
+    state: Mapped[str] = mapped_column(server_default="ready")
+    lane: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    attempts: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    lost_leases: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    available_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    lease_token: Mapped[UUID | None]
+    lease_until: Mapped[datetime | None]
+    worker_id: Mapped[UUID | None]
+    error_code: Mapped[str | None]
+    error_text: Mapped[str | None]
+
+
+class Tenant(Base):
+    """An API-key holder."""
+
+    __tablename__ = "tenant"
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Forest(Base):
+    """The whole memory of one owner: the unit of isolation and of write ordering."""
+
+    __tablename__ = "forest"
+    __table_args__ = (UniqueConstraint("tenant_id", "owner"),)
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    time_zone: Mapped[str] = mapped_column(server_default="UTC")
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    reduce_available_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    reduce_failures: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    scene_seq: Mapped[int] = mapped_column(server_default="0")
+
+
+class Session(Base):
+    """One bounded conversation."""
+
+    __tablename__ = "session"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "forest_id", "external_id"),
+        ForeignKeyConstraint(
+            ["tenant_id", "forest_id"],
+            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
+        ),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    session_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    external_id: Mapped[str]
+    time_zone: Mapped[str]
+    started_at: Mapped[datetime]
+    turn_count: Mapped[int] = mapped_column(server_default="0")
+    cell_count: Mapped[int] = mapped_column(server_default="0")
+    lane: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Speaker(Base):
+    """Who has spoken as a human in a forest, under which names."""
+
+    __tablename__ = "speaker"
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    speaker_id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+
+
+class TurnRow(Base):
+    """One utterance, as accepted."""
+
+    __tablename__ = "turn"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "session_id", "external_id"),
+        ForeignKeyConstraint(
+            ["tenant_id", "session_id"],
+            [f"{SCHEMA}.session.tenant_id", f"{SCHEMA}.session.session_id"],
+        ),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    session_id: Mapped[UUID] = mapped_column(primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True)
+    external_id: Mapped[str]
+    role: Mapped[str]
+    content: Mapped[str]
+    occurred_at: Mapped[datetime]
+    dated: Mapped[bool]
+    speaker_id: Mapped[str]
+    name: Mapped[str]
+    metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
+
+
+class Cell(Work, Base):
+    """Consecutive turns: the unit of provenance and the work row of extraction.
+
+    ``done`` means extracted; ``placed`` means that the reducer has put it into the trees.
+    """
+
+    __tablename__ = "cell"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "session_id", "ordinal"),
+        ForeignKeyConstraint(
+            ["tenant_id", "session_id"],
+            [f"{SCHEMA}.session.tenant_id", f"{SCHEMA}.session.session_id"],
+        ),
+        CheckConstraint(f"state IN {WORK_STATES}", name="state"),
+        Index(
+            "ix_cell_claim",
+            "tenant_id",
+            "lane",
+            "available_at",
+            postgresql_where=text("state = 'ready' AND ordinal = window_ordinal"),
+        ),
+        Index(
+            "ix_cell_reduce",
+            "tenant_id",
+            "forest_id",
+            "session_id",
+            "ordinal",
+            postgresql_where=text("state = 'done' AND NOT placed"),
+        ),
+        Index("ix_cell_lease", "lease_until", postgresql_where=text("state = 'running'")),
+        Index("ix_cell_held", "tenant_id", "available_at", postgresql_where=text("state = 'held'")),
+        Index("ix_cell_forest", "tenant_id", "forest_id"),
+        Index("ix_cell_search", text("to_tsvector('english', text)"), postgresql_using="gin"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    cell_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    session_id: Mapped[UUID]
+    ordinal: Mapped[int]
+    window_ordinal: Mapped[int]
+    first_turn: Mapped[int]
+    last_turn: Mapped[int]
+    char_start: Mapped[int | None]
+    char_end: Mapped[int | None]
+    text: Mapped[str]
+    text_hash: Mapped[bytes]
+    time_start: Mapped[datetime]
+    time_end: Mapped[datetime]
+    placed: Mapped[bool] = mapped_column(server_default="false")
+    outcome: Mapped[str | None]
+    summary: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    extracted_at: Mapped[datetime | None]
+    placed_at: Mapped[datetime | None]
+
+
+class CandidateRow(Base):
+    """One item of one extraction call, kept so that memory can be rebuilt without a model."""
+
+    __tablename__ = "candidate"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "cell_id"],
+            [f"{SCHEMA}.cell.tenant_id", f"{SCHEMA}.cell.cell_id"],
+        ),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    cell_id: Mapped[UUID] = mapped_column(primary_key=True)
+    item: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    turn_ordinals: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
+    quote: Mapped[str]
+    statement: Mapped[dict[str, Any]]
+    text_hash: Mapped[bytes]
+    routing_hash: Mapped[bytes]
+
+
+class FactRow(Base):
+    """A canonical fact. The statement is kept whole; what is filtered or joined on has columns."""
+
+    __tablename__ = "fact"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "forest_id"],
+            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
+        ),
+        Index("ix_fact_seq", "tenant_id", "forest_id", "seq"),
+        Index(
+            "ix_fact_chain",
+            "tenant_id",
+            "forest_id",
+            "subject_key",
+            "attribute",
+            "key_time",
+            postgresql_where=text("attribute <> ''"),
+        ),
+        Index("ix_fact_search", text("to_tsvector('english', text)"), postgresql_using="gin"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    fact_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    seq: Mapped[int] = mapped_column(BigInteger, Identity())
+    text: Mapped[str]
+    normalized: Mapped[str]
+    text_hash: Mapped[bytes]
+    time_start: Mapped[datetime | None]
+    time_end: Mapped[datetime | None]
+    mentioned_at: Mapped[datetime]
+    subject_key: Mapped[str]
+    attribute: Mapped[str]
+    statement: Mapped[dict[str, Any]]
+    key_time: Mapped[int] = mapped_column(BigInteger)
+    key_ordinal: Mapped[int]
+    key_item: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class OccurrenceRow(Base):
+    """Provenance: each candidate is attached to exactly one fact."""
+
+    __tablename__ = "occurrence"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "fact_id"],
+            [f"{SCHEMA}.fact.tenant_id", f"{SCHEMA}.fact.fact_id"],
+        ),
+        ForeignKeyConstraint(
+            ["tenant_id", "cell_id", "item"],
+            [
+                f"{SCHEMA}.candidate.tenant_id",
+                f"{SCHEMA}.candidate.cell_id",
+                f"{SCHEMA}.candidate.item",
+            ],
+        ),
+        Index("ix_occurrence_fact", "tenant_id", "fact_id"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    cell_id: Mapped[UUID] = mapped_column(primary_key=True)
+    item: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    fact_id: Mapped[UUID]
+    session_id: Mapped[UUID]
+    turn_ordinals: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
+
+
+class Tree(Base):
+    """A scope and, once it is active, the tree that materializes it."""
+
+    __tablename__ = "tree"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "forest_id", "kind", "scope_key"),
+        ForeignKeyConstraint(
+            ["tenant_id", "forest_id"],
+            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
+        ),
+        Index("ix_tree_due", "tenant_id", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    tree_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    kind: Mapped[str]
+    scope_key: Mapped[str]
+    label: Mapped[str]
+    state: Mapped[str]
+    k: Mapped[int] = mapped_column(SmallInteger)
+    root_id: Mapped[UUID | None]
+    height: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    leaf_count: Mapped[int] = mapped_column(server_default="0")
+    session_id: Mapped[UUID | None]
+    domain: Mapped[str] = mapped_column(server_default="")
+    centroid: Mapped[bytes | None]
+    time_start: Mapped[datetime | None]
+    time_end: Mapped[datetime | None]
+    marks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    first_mark_at: Mapped[datetime | None]
+    last_mark_at: Mapped[datetime | None]
+    due_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Placement(Base):
+    """Which scope holds a fact or cell, and in which leaf once the scope has a tree."""
+
+    __tablename__ = "placement"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "tree_id"],
+            [f"{SCHEMA}.tree.tenant_id", f"{SCHEMA}.tree.tree_id"],
+        ),
+        Index("ix_placement_payload", "tenant_id", "payload_id"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    tree_id: Mapped[UUID] = mapped_column(primary_key=True)
+    payload_id: Mapped[UUID] = mapped_column(primary_key=True)
+    session_id: Mapped[UUID]
+    leaf_id: Mapped[UUID | None]
+
+
+class NodeRow(Base):
+    """A node of a tree; narrow, because inserts and browses read many. Leaves are level 0.
+
+    An internal node's key is its separator; the leftmost of a level has the lowest key of all.
+    """
+
+    __tablename__ = "node"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "tree_id"],
+            [f"{SCHEMA}.tree.tenant_id", f"{SCHEMA}.tree.tree_id"],
+        ),
+        Index(
+            "ix_node_order",
+            "tenant_id",
+            "tree_id",
+            "level",
+            "key_time",
+            "key_ordinal",
+            "key_item",
+            "key_id",
+        ),
+        Index("ix_node_parent", "tenant_id", "parent_id"),
+        Index("ix_node_payload", "tenant_id", "payload_id"),
+        Index(
+            "ix_node_dirty",
+            "tenant_id",
+            "tree_id",
+            "level",
+            postgresql_where=text("version > clean_version"),
+        ),
+        CheckConstraint("clean_version <= version", name="clean"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    node_id: Mapped[UUID] = mapped_column(primary_key=True)
+    tree_id: Mapped[UUID]
+    parent_id: Mapped[UUID | None]
+    level: Mapped[int] = mapped_column(SmallInteger)
+    key_time: Mapped[int] = mapped_column(BigInteger)
+    key_ordinal: Mapped[int]
+    key_item: Mapped[int]
+    key_id: Mapped[str] = mapped_column(Text(collation="C"))
+    time_start: Mapped[int | None] = mapped_column(BigInteger)
+    time_end: Mapped[int | None] = mapped_column(BigInteger)
+    leaf_count: Mapped[int]
+    version: Mapped[int] = mapped_column(BigInteger)
+    clean_version: Mapped[int] = mapped_column(BigInteger)
+    erased_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    payload_id: Mapped[UUID | None]
+    attempts: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    available_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    lease_token: Mapped[UUID | None]
+    lease_until: Mapped[datetime | None]
+    worker_id: Mapped[UUID | None]
+
+
+class NodeSummary(Base):
+    """A node's derived text: how it was made and from which inputs."""
+
+    __tablename__ = "node_summary"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "node_id"],
+            [f"{SCHEMA}.node.tenant_id", f"{SCHEMA}.node.node_id"],
+            ondelete="CASCADE",
+        ),
+        Index("ix_node_summary_redo", "tenant_id", "redo_at", postgresql_where=text("redo_at IS NOT NULL")),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    node_id: Mapped[UUID] = mapped_column(primary_key=True)
+    text_: Mapped[str] = mapped_column("text")
+    source: Mapped[str]
+    model: Mapped[str]
+    input_hash: Mapped[bytes]
+    version: Mapped[int] = mapped_column(BigInteger)
+    vector: Mapped[bytes]
+    vector_model: Mapped[str]
+    pooled: Mapped[bytes]
+    terms: Mapped[bytes]
+    redo_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Summary(Base):
+    """Summaries already paid for, by the hash of their inputs, prompt version and model."""
+
+    __tablename__ = "summary_cache"
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    input_hash: Mapped[bytes] = mapped_column(primary_key=True)
+    text: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class VectorRow(Base):
+    """The vector of a text under its content hash and model: nothing is embedded twice."""
+
+    __tablename__ = "vector"
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    text_hash: Mapped[bytes] = mapped_column(primary_key=True)
+    vector: Mapped[bytes]
+
+
+class ExtractionCache(Base):
+    """Answers already paid for, by the hash of the rendered prompt, its version and the model."""
+
+    __tablename__ = "extraction_cache"
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    input_hash: Mapped[bytes] = mapped_column(primary_key=True)
+    answer: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class IndexRow(Work, Base):
+    """What the vector index should hold for a row; behind when ``indexed_version`` lags."""
+
+    __tablename__ = "index_row"
+    __table_args__ = (
+        CheckConstraint(f"state IN {WORK_STATES}", name="state"),
+        Index(
+            "ix_index_row_claim",
+            "tenant_id",
+            "kind",
+            "lane",
+            "available_at",
+            postgresql_where=text("state = 'ready'"),
+        ),
+        Index("ix_index_row_lease", "lease_until", postgresql_where=text("state = 'running'")),
+        Index("ix_index_row_forest", "tenant_id", "forest_id"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    point_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    kind: Mapped[str]
+    version: Mapped[int] = mapped_column(BigInteger)
+    indexed_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    deleted: Mapped[bool] = mapped_column(server_default="false")
+
+
+class LlmCall(Base):
+    """One model call: what it was for and what it cost."""
+
+    __tablename__ = "llm_call"
+    __table_args__ = (
+        Index("ix_llm_call_at", "tenant_id", "at"),
+        Index("ix_llm_call_session", "tenant_id", "session_id"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    call_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
+    step: Mapped[str]
+    model: Mapped[str]
+    forest_id: Mapped[UUID | None]
+    session_id: Mapped[UUID | None]
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+    cached_tokens: Mapped[int]
+    cost_usd: Mapped[float]
+    latency_ms: Mapped[float]
+    outcome: Mapped[str]
+
+
+class Worker(Base):
+    """A worker process and its heartbeat, on the database's clock."""
+
+    __tablename__ = "worker"
+
+    worker_id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    queues: Mapped[list[str]]
+    started_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    heartbeat_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Collection(Base):
+    """Which vector collection is live, and for which embedding model."""
+
+    __tablename__ = "collection"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str]
+    dimension: Mapped[int]
+    live: Mapped[bool]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)

@@ -1,0 +1,466 @@
+"""The reducer in Postgres: it holds the forest's row and works in sets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.accept import text_hash, want_indexed
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.statements import from_document, to_document
+from memforest_core.adapters.postgres.trees import PostgresTrees
+from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.domain.facts import Candidate, Fact
+from memforest_core.domain.ids import (
+    CellId,
+    FactId,
+    ForestId,
+    NodeId,
+    PayloadId,
+    SessionId,
+    TenantId,
+    TreeId,
+)
+from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.times import from_micros, micros
+from memforest_core.errors import InvariantViolated
+from memforest_core.memtree import Key, TreeHead
+from memforest_core.ports.models import Vectors
+from memforest_core.ports.reduce import (
+    Attachment,
+    KnownFact,
+    Member,
+    ReduceBatch,
+    ReduceRows,
+    SceneState,
+    ScopeDraft,
+    ScopeHead,
+    WaitingCandidate,
+    WaitingCell,
+)
+
+# A forest whose row is locked is being written: its writer looks again after its commit.
+_PICK = sa.text(
+    """
+    SELECT f.forest_id, f.owner FROM memforest.cell c
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
+     WHERE c.tenant_id = :t AND c.state = 'done' AND NOT c.placed
+       AND f.reduce_available_at <= clock_timestamp()
+     LIMIT 1 FOR NO KEY UPDATE OF f SKIP LOCKED
+    """
+)
+
+_UNSEEN = sa.text(
+    """
+    SELECT f.fact_id FROM memforest.fact f
+      JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = f.fact_id
+     WHERE f.tenant_id = :t AND f.forest_id = :f AND i.indexed_version = 0
+     ORDER BY f.seq DESC LIMIT :n
+    """
+)
+
+_EVIDENCE = sa.text(
+    """
+    SELECT tree_id, count(*) AS facts, count(DISTINCT session_id) AS sessions FROM memforest.placement
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[])) GROUP BY tree_id
+    """
+)
+
+_MEMBERS = sa.text(
+    """
+    SELECT p.tree_id, f.fact_id, f.key_time, f.key_ordinal, f.key_item, f.time_start, f.time_end, f.mentioned_at
+      FROM memforest.placement p JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
+     WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+
+class PostgresReduceRows(PostgresTrees):
+    """ReduceRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self._vectors = PostgresVectors(connection, tenant)
+
+    def waiting(self, limit: int, model: str) -> ReduceBatch | None:
+        forest = self._db.execute(_PICK, {"t": self._tenant}).first()
+        if forest is None:
+            return None
+        cells = self._db.execute(
+            sa.select(m.Cell.__table__, m.Session.external_id)
+            .join(
+                m.Session,
+                sa.and_(
+                    m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id
+                ),
+            )
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.forest_id == forest.forest_id,
+                m.Cell.state == "done",
+                ~m.Cell.placed,
+            )
+            .order_by(m.Cell.session_id, m.Cell.ordinal)
+            .limit(limit)
+        ).all()
+        candidates = self._candidates([cell.cell_id for cell in cells], model)
+        return ReduceBatch(
+            forest_id=ForestId(forest.forest_id),
+            owner=forest.owner,
+            cells=tuple(
+                WaitingCell(
+                    id=CellId(cell.cell_id),
+                    session_id=SessionId(cell.session_id),
+                    session_label=cell.external_id,
+                    ordinal=cell.ordinal,
+                    first_turn=cell.first_turn,
+                    char_start=cell.char_start or 0,
+                    time_start=cell.time_start.astimezone(UTC),
+                    time_end=cell.time_end.astimezone(UTC),
+                    candidates=tuple(candidates[cell.cell_id]),
+                )
+                for cell in cells
+            ),
+        )
+
+    def _candidates(self, cells: Sequence[UUID], model: str) -> dict[UUID, list[WaitingCandidate]]:
+        rows = self._db.execute(
+            sa.select(m.CandidateRow.__table__)
+            .where(m.CandidateRow.tenant_id == self._tenant, m.CandidateRow.cell_id.in_(cells))
+            .order_by(m.CandidateRow.cell_id, m.CandidateRow.item)
+        ).all()
+        hashes = [bytes(h) for row in rows for h in (row.text_hash, row.routing_hash)]
+        vectors = self._vectors.vectors_by_hash(model, hashes)
+        waiting: dict[UUID, list[WaitingCandidate]] = defaultdict(list)
+        for row in rows:
+            waiting[row.cell_id].append(
+                WaitingCandidate(
+                    candidate=Candidate(
+                        cell_id=CellId(row.cell_id),
+                        item=row.item,
+                        turn_ordinals=tuple(row.turn_ordinals),
+                        quote=row.quote,
+                        statement=from_document(row.statement),
+                    ),
+                    vector=_vector(vectors, row.text_hash, model),
+                    routing_vector=_vector(vectors, row.routing_hash, model),
+                )
+            )
+        return waiting
+
+    def lock_forest(self, forest: ForestId) -> bool:
+        locked = self._db.execute(
+            sa.select(m.Forest.forest_id)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+            .with_for_update(key_share=True, skip_locked=True)
+        ).first()
+        return locked is not None
+
+    def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
+        rows = self._db.scalars(
+            sa.select(m.Cell.cell_id).where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.cell_id.in_([cell.id for cell in batch.cells]),
+                m.Cell.state == "done",
+                ~m.Cell.placed,
+            )
+        )
+        return frozenset(CellId(id_) for id_ in rows)
+
+    def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
+        owner = self._db.scalar(
+            sa.select(m.Forest.owner).where(
+                m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest
+            )
+        )
+        rows = self._db.execute(
+            sa.select(m.Speaker.speaker_id, m.Speaker.name).where(
+                m.Speaker.tenant_id == self._tenant, m.Speaker.forest_id == forest
+            )
+        ).all()
+        owners = {str(owner)} | {row.name for row in rows if row.speaker_id == owner}
+        return frozenset(owners), frozenset(row.name for row in rows)
+
+    def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
+        rows = self._db.scalars(
+            sa.select(m.FactRow.fact_id).where(
+                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids)
+            )
+        )
+        return frozenset(FactId(id_) for id_ in rows)
+
+    def known_facts(self, ids: Sequence[FactId], model: str) -> list[KnownFact]:
+        if not ids:
+            return []
+        rows = self._db.execute(
+            sa.select(m.FactRow.fact_id, m.FactRow.statement, m.FactRow.text_hash).where(
+                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids)
+            )
+        ).all()
+        vectors = self._vectors.vectors_by_hash(model, [bytes(row.text_hash) for row in rows])
+        return [
+            KnownFact(FactId(row.fact_id), from_document(row.statement), vectors[bytes(row.text_hash)])
+            for row in rows
+            if bytes(row.text_hash) in vectors
+        ]
+
+    def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
+        ids = self._db.scalars(_UNSEEN, {"t": self._tenant, "f": forest, "n": limit}).all()
+        return self.known_facts([FactId(id_) for id_ in ids], model)
+
+    def add_facts(
+        self,
+        forest: ForestId,
+        facts: Sequence[Fact],
+        keys: Mapping[FactId, Key],
+        subjects: Mapping[FactId, str],
+    ) -> None:
+        if not facts:
+            return
+        self._db.execute(
+            sa.insert(m.FactRow),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "fact_id": fact.id,
+                    "forest_id": forest,
+                    "text": fact.statement.text,
+                    "normalized": fact.normalized,
+                    "text_hash": text_hash(fact.statement.text),
+                    "time_start": fact.statement.time.start,
+                    "time_end": fact.statement.time.end,
+                    "mentioned_at": fact.statement.mentioned_at,
+                    "subject_key": subjects[fact.id],
+                    "attribute": fact.statement.attribute,
+                    "statement": to_document(fact.statement),
+                    "key_time": keys[fact.id].time,
+                    "key_ordinal": fact.cell_ordinal,
+                    "key_item": fact.item,
+                }
+                for fact in facts
+            ],
+        )
+        want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts])
+
+    def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
+        self._db.execute(
+            insert(m.OccurrenceRow).on_conflict_do_nothing(),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "cell_id": attached.cell_id,
+                    "item": attached.item,
+                    "fact_id": attached.fact_id,
+                    "session_id": attached.session_id,
+                    "turn_ordinals": list(attached.turn_ordinals),
+                }
+                for attached in attachments
+            ],
+        )
+
+    def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:
+        if not ids:
+            return {}
+        rows = self._db.execute(
+            sa.select(m.Tree.__table__).where(
+                m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(ids)
+            )
+        ).all()
+        return {
+            TreeId(row.tree_id): ScopeHead(
+                id=TreeId(row.tree_id),
+                kind=TreeKind(row.kind),
+                key=row.scope_key,
+                state=ScopeState(row.state),
+                head=TreeHead(
+                    TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count
+                )
+                if row.root_id
+                else None,
+            )
+            for row in rows
+        }
+
+    def scenes(self, forest: ForestId) -> list[SceneState]:
+        rows = self._db.execute(
+            sa.select(
+                m.Tree.tree_id,
+                m.Tree.domain,
+                m.Tree.centroid,
+                m.Tree.leaf_count,
+                m.Tree.time_start,
+                m.Tree.time_end,
+            )
+            .where(
+                m.Tree.tenant_id == self._tenant,
+                m.Tree.forest_id == forest,
+                m.Tree.kind == "scene",
+                m.Tree.state == "active",
+            )
+            .order_by(m.Tree.tree_id)
+        ).all()
+        return [
+            SceneState(
+                TreeId(row.tree_id),
+                row.domain,
+                from_bytes(row.centroid),
+                row.leaf_count,
+                micros(row.time_start),
+                micros(row.time_end),
+            )
+            for row in rows
+        ]
+
+    def next_scene(self, forest: ForestId) -> int:
+        number = self._db.scalar(
+            sa.update(m.Forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+            .values(scene_seq=m.Forest.scene_seq + 1)
+            .returning(m.Forest.scene_seq)
+        )
+        return int(number or 0)
+
+    def put_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
+        if not drafts:
+            return
+        statement = insert(m.Tree)
+        self._db.execute(
+            statement.on_conflict_do_update(
+                index_elements=["tenant_id", "tree_id"],
+                set_={
+                    name: statement.excluded[name] for name in ("centroid", "time_start", "time_end")
+                },
+                where=m.Tree.kind == "scene",
+            ),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "tree_id": draft.id,
+                    "forest_id": forest,
+                    "kind": draft.kind.value,
+                    "scope_key": draft.key,
+                    "label": draft.label,
+                    "state": ScopeState.CANDIDATE.value,
+                    "k": draft.k,
+                    "session_id": draft.session_id,
+                    "domain": draft.domain,
+                    "centroid": to_bytes(draft.centroid) if draft.centroid is not None else None,
+                    "time_start": from_micros(draft.start) if draft.start is not None else None,
+                    "time_end": from_micros(draft.end) if draft.end is not None else None,
+                }
+                for draft in sorted(drafts, key=lambda draft: str(draft.id))
+            ],
+        )
+
+    def add_members(self, members: Sequence[Member]) -> None:
+        if not members:
+            return
+        self._db.execute(
+            insert(m.Placement).on_conflict_do_nothing(),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "tree_id": member.tree_id,
+                    "payload_id": member.payload_id,
+                    "session_id": member.session_id,
+                }
+                for member in members
+            ],
+        )
+
+    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, int]]:
+        if not ids:
+            return {}
+        rows = self._db.execute(_EVIDENCE, {"t": self._tenant, "ids": list(ids)})
+        return {TreeId(row.tree_id): (row.facts, row.sessions) for row in rows}
+
+    def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
+        if not ids:
+            return {}
+        found: dict[TreeId, list[tuple[PayloadId, Key, int, int]]] = defaultdict(list)
+        for row in self._db.execute(_MEMBERS, {"t": self._tenant, "ids": list(ids)}):
+            key = Key(row.key_time, row.key_ordinal, row.key_item, row.fact_id.hex)
+            start = row.time_start or row.mentioned_at
+            found[TreeId(row.tree_id)].append(
+                (PayloadId(row.fact_id), key, micros(start), micros(row.time_end or start))
+            )
+        return found
+
+    def retire_scope(self, absorbed: TreeId, kept: TreeId) -> None:
+        ids = {"t": self._tenant, "absorbed": absorbed, "kept": kept}
+        for statement in _RETIRE:
+            self._db.execute(statement, ids)
+
+    def set_placed(self, cells: Sequence[CellId]) -> None:
+        self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
+            .values(placed=True, placed_at=sa.func.clock_timestamp())
+        )
+
+    def bury_cell(self, cell: CellId, code: str, text: str) -> None:
+        self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == cell, ~m.Cell.placed)
+            .values(state="dead", outcome="dead", error_code=code, error_text=text)
+        )
+
+    def delay_forest(self, forest: ForestId, delay_s: float) -> None:
+        self._db.execute(
+            sa.update(m.Forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+            .values(
+                reduce_available_at=sa.func.clock_timestamp()
+                + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                reduce_failures=m.Forest.reduce_failures + 1,
+            )
+        )
+
+
+_RETIRE = [
+    sa.text(statement)
+    for statement in (
+        """INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
+           SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
+            WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING""",
+        "DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id = :absorbed",
+        """UPDATE memforest.index_row SET deleted = true, version = version + 1, state = 'ready',
+               available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
+            WHERE tenant_id = :t AND point_id IN (SELECT node_id FROM memforest.node
+                  WHERE tenant_id = :t AND tree_id = :absorbed AND level > 0)""",
+        "DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :absorbed",
+        """UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
+               first_mark_at = NULL, marks = marks + 1
+            WHERE tenant_id = :t AND tree_id = :absorbed""",
+    )
+]
+
+
+def _vector(vectors: Mapping[bytes, Vectors], key: Any, model: str) -> Vectors:
+    found = vectors.get(bytes(key))
+    if found is None:
+        raise InvariantViolated(
+            f"A candidate has no vector of model {model}: re-materialize after changing the embedding model."
+        )
+    return np.asarray(found, dtype=np.float32)
+
+
+class PostgresReduceStore:
+    """ReduceStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def reducing(self, tenant: TenantId) -> Iterator[ReduceRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresReduceRows(connection, tenant)

@@ -1,0 +1,402 @@
+"""Refresh in Postgres: ready nodes by SKIP LOCKED, saves that never go back in time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.accept import text_hash, want_indexed
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.extract import record_calls
+from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.domain.ids import (
+    ForestId,
+    LeaseToken,
+    NodeId,
+    SessionId,
+    TenantId,
+    TreeId,
+    WorkerId,
+)
+from memforest_core.domain.indexed import (
+    cell_text,
+    count_terms,
+    fact_terms_text,
+    pack_counts,
+    unpack_counts,
+)
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.ports.models import CallRecord
+from memforest_core.ports.refresh import (
+    ChildText,
+    NodeArtifact,
+    ReadyNode,
+    RefreshRows,
+    SummarySource,
+)
+
+MAX_CHILD_CHARS = 1_200
+"""A leaf's text as its parent's summary sees it."""
+
+_CLAIM = sa.text(
+    """
+    WITH ready AS (
+        SELECT n.node_id,
+               EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
+                          AND c.version > c.clean_version) AS stale
+          FROM memforest.tree r
+          JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+         WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp() AND n.version > n.clean_version
+           AND n.lease_until IS NULL AND n.available_at <= clock_timestamp()
+           AND (r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)
+                OR NOT EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
+                                  AND c.version > c.clean_version))
+         ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED)
+    UPDATE memforest.node n
+       SET lease_token = :token, worker_id = :worker, attempts = least(n.attempts + 1, 1000),
+           lease_until = clock_timestamp() + make_interval(secs => :lease)
+      FROM ready, memforest.tree r
+     WHERE n.tenant_id = :t AND n.node_id = ready.node_id AND r.tenant_id = :t AND r.tree_id = n.tree_id
+    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, ready.stale
+    """
+)
+
+# Nothing but the version decides: a summary read before a deletion or a newer save is dropped. A summary made from
+# stale children stays one version behind, so that its node stays dirty.
+_SAVE = sa.text(
+    """
+    UPDATE memforest.node n
+       SET clean_version = greatest(n.clean_version, u.version - u.behind), lease_token = NULL, lease_until = NULL,
+           worker_id = NULL, attempts = 0
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:behind AS int[])) AS u(id, version, behind)
+     WHERE n.tenant_id = :t AND n.node_id = u.id AND n.lease_token = :token
+       AND u.version > n.clean_version AND u.version > n.erased_version
+    RETURNING n.node_id
+    """
+)
+
+_SETTLE = sa.text(
+    """
+    UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:marks AS bigint[])) AS u(tree, marks)
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree AND r.marks = u.marks
+       AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
+                          AND n.version > n.clean_version)
+    """
+)
+
+_REDO_PICK = sa.text(
+    """
+    SELECT s.node_id, n.tree_id, r.forest_id FROM memforest.node_summary s
+      JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = s.node_id
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
+     WHERE s.tenant_id = :t AND s.redo_at <= clock_timestamp() ORDER BY s.redo_at LIMIT :n
+    """
+)
+
+_MARK_PATHS = sa.text(
+    """
+    WITH RECURSIVE path AS (
+        SELECT node_id, parent_id FROM memforest.node
+         WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+        UNION
+        SELECT n.node_id, n.parent_id FROM path
+          JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = path.parent_id)
+    UPDATE memforest.node n SET version = n.version + 1 FROM path
+     WHERE n.tenant_id = :t AND n.node_id = path.node_id
+    """
+)
+
+_MARK_TREES = sa.text(
+    """
+    UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(),
+           first_mark_at = coalesce(first_mark_at, now()), due_at = now()
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+    """
+)
+
+class PostgresRefreshRows(PostgresVectors):
+    """RefreshRows over one open transaction."""
+
+    def claim_ready(
+        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
+    ) -> tuple[LeaseToken, list[ReadyNode]]:
+        token = LeaseToken(uuid4())
+        rows = self._db.execute(
+            _CLAIM,
+            {
+                "t": self._tenant,
+                "n": limit,
+                "token": token,
+                "worker": worker,
+                "lease": lease_s,
+                "stale": stale_s,
+            },
+        ).all()
+        if not rows:
+            return token, []
+        ids = [row.node_id for row in rows]
+        children = self._children(ids, model)
+        stored = {
+            row.node_id: row
+            for row in self._db.execute(
+                sa.select(
+                    m.NodeSummary.node_id, m.NodeSummary.input_hash, m.NodeSummary.text_
+                ).where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
+            )
+        }
+        return token, [
+            ReadyNode(
+                id=NodeId(row.node_id),
+                tree_id=TreeId(row.tree_id),
+                forest_id=ForestId(row.forest_id),
+                kind=TreeKind(row.kind),
+                label=row.label,
+                level=row.level,
+                version=row.version,
+                attempts=row.attempts,
+                stale=row.stale,
+                children=tuple(children[row.node_id]),
+                stored_hash=bytes(stored[row.node_id].input_hash) if row.node_id in stored else None,
+                stored_text=stored[row.node_id].text if row.node_id in stored else None,
+            )
+            for row in rows
+        ]
+
+    def _children(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
+        """Children in key order; leaves bring their payload's text and vector, nodes their own."""
+        nodes = self._db.execute(
+            sa.select(
+                m.NodeRow.parent_id,
+                m.NodeRow.node_id,
+                m.NodeRow.level,
+                m.NodeRow.leaf_count,
+                m.NodeRow.payload_id,
+                m.NodeSummary.text_,
+                m.NodeSummary.pooled,
+                m.NodeSummary.terms,
+            )
+            .outerjoin(
+                m.NodeSummary,
+                sa.and_(
+                    m.NodeSummary.tenant_id == self._tenant,
+                    m.NodeSummary.node_id == m.NodeRow.node_id,
+                ),
+            )
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.parent_id.in_(parents))
+            .order_by(
+                m.NodeRow.parent_id,
+                m.NodeRow.key_time,
+                m.NodeRow.key_ordinal,
+                m.NodeRow.key_item,
+                m.NodeRow.key_id,
+            )
+        ).all()
+        payloads = self._payloads([row.payload_id for row in nodes if row.payload_id], model)
+        children: dict[UUID, list[ChildText]] = defaultdict(list)
+        for row in nodes:
+            if row.payload_id is not None:
+                if row.payload_id in payloads:
+                    children[row.parent_id].append(payloads[row.payload_id])
+            elif row.terms is not None:
+                children[row.parent_id].append(
+                    ChildText(
+                        row.text, from_bytes(row.pooled), unpack_counts(row.terms), row.leaf_count
+                    )
+                )
+        return children
+
+    def _payloads(self, ids: Sequence[UUID], model: str) -> dict[UUID, ChildText]:
+        """Leaf payloads: a cell's own summary (or its dialogue), a fact's sentence."""
+        if not ids:
+            return {}
+        drafts: dict[UUID, tuple[str, str, str]] = {}
+        for cell in self._db.execute(
+            sa.select(m.Cell.cell_id, m.Cell.text, m.Cell.summary, m.Cell.time_start).where(
+                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids)
+            )
+        ):
+            indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
+            drafts[cell.cell_id] = ((cell.summary or cell.text)[:MAX_CHILD_CHARS], indexed, indexed)
+        for fact in self._db.execute(
+            sa.select(
+                m.FactRow.fact_id,
+                m.FactRow.text,
+                m.FactRow.mentioned_at,
+                m.FactRow.statement["speaker"].astext.label("speaker"),
+            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids))
+        ):
+            searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
+            drafts[fact.fact_id] = (fact.text[:MAX_CHILD_CHARS], fact.text, searched)
+        vectors = self.vectors_by_hash(model, [text_hash(text) for _, text, _ in drafts.values()])
+        return {
+            id_: ChildText(shown, vectors.get(text_hash(embedded)), count_terms(searched), 1)
+            for id_, (shown, embedded, searched) in drafts.items()
+        }
+
+    def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        rows = self._db.execute(
+            sa.select(m.Summary.input_hash, m.Summary.text).where(
+                m.Summary.tenant_id == self._tenant, m.Summary.input_hash.in_(hashes)
+            )
+        )
+        return {bytes(row.input_hash): row.text for row in rows}
+
+    def save(
+        self,
+        token: LeaseToken,
+        artifacts: Sequence[NodeArtifact],
+        vector_model: str,
+        redo_after_s: float,
+    ) -> None:
+        ordered = sorted(artifacts, key=lambda artifact: str(artifact.node.id))
+        kept = set(
+            self._db.scalars(
+                _SAVE,
+                {
+                    "t": self._tenant,
+                    "token": token,
+                    "ids": [artifact.node.id for artifact in ordered],
+                    "versions": [artifact.node.version for artifact in ordered],
+                    "behind": [1 if artifact.node.stale else 0 for artifact in ordered],
+                },
+            )
+        )
+        saved = [artifact for artifact in ordered if artifact.node.id in kept]
+        self.release(token, 0.0)
+        if not saved:
+            return
+        self._write_summaries(saved, vector_model, redo_after_s)
+        by_forest: dict[ForestId, list[NodeId]] = defaultdict(list)
+        for artifact in saved:
+            by_forest[artifact.node.forest_id].append(artifact.node.id)
+        for forest, nodes in by_forest.items():
+            want_indexed(self._db, self._tenant, forest, "node", nodes)
+
+    def _write_summaries(
+        self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
+    ) -> None:
+        statement = insert(m.NodeSummary)
+        later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, redo_after_s)
+        columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
+        self._db.execute(
+            statement.on_conflict_do_update(
+                index_elements=["tenant_id", "node_id"],
+                set_={
+                    name: statement.excluded[name] for name in (*columns, "pooled", "terms")
+                }
+                | {"redo_at": None, "created_at": sa.func.clock_timestamp()},
+            ),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "node_id": artifact.node.id,
+                    "text_": artifact.text,
+                    "source": artifact.source.value,
+                    "model": artifact.model,
+                    "input_hash": artifact.input_hash,
+                    "version": artifact.node.version,
+                    "vector": to_bytes(artifact.vector),
+                    "vector_model": vector_model,
+                    "pooled": to_bytes(artifact.pooled),
+                    "terms": pack_counts(artifact.counts),
+                }
+                for artifact in saved
+            ],
+        )
+        degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED]
+        if degraded:
+            self._db.execute(
+                sa.update(m.NodeSummary)
+                .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(degraded))
+                .values(redo_at=later)
+            )
+        paid = {a.input_hash: a.text for a in saved if a.paid}
+        if paid:
+            self._db.execute(
+                insert(m.Summary).on_conflict_do_nothing(),
+                [
+                    {"tenant_id": self._tenant, "input_hash": key, "text": text}
+                    for key, text in sorted(paid.items())
+                ],
+            )
+
+    def release(self, token: LeaseToken, delay_s: float) -> None:
+        self._db.execute(
+            sa.update(m.NodeRow)
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
+            .values(
+                lease_token=None,
+                lease_until=None,
+                worker_id=None,
+                available_at=sa.func.clock_timestamp()
+                + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+            )
+        )
+
+    def settle(self, trees: Sequence[TreeId]) -> None:
+        # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
+        seen = self._db.execute(
+            sa.select(m.Tree.tree_id, m.Tree.marks)
+            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
+            .order_by(m.Tree.tree_id)
+        ).all()
+        self._db.execute(
+            _SETTLE,
+            {
+                "t": self._tenant,
+                "trees": [row.tree_id for row in seen],
+                "marks": [row.marks for row in seen],
+            },
+        )
+
+    def redo(self, limit: int) -> int:
+        rows = self._db.execute(_REDO_PICK, {"t": self._tenant, "n": limit}).all()
+        forests = sorted({row.forest_id for row in rows}, key=str)
+        held = set(
+            self._db.scalars(
+                sa.select(m.Forest.forest_id)
+                .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id.in_(forests))
+                .order_by(m.Forest.forest_id)
+                .with_for_update(key_share=True, skip_locked=True)
+            )
+        )
+        mine = [row for row in rows if row.forest_id in held]
+        if not mine:
+            return 0
+        ids: dict[str, Any] = {"t": self._tenant, "ids": [row.node_id for row in mine]}
+        self._db.execute(_MARK_PATHS, ids)
+        self._db.execute(
+            _MARK_TREES, {"t": self._tenant, "trees": list({row.tree_id for row in mine})}
+        )
+        self._db.execute(
+            sa.update(m.NodeSummary)
+            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids["ids"]))
+            .values(redo_at=None)
+        )
+        return len(mine)
+
+    def record_calls(
+        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
+    ) -> None:
+        record_calls(self._db, self._tenant, calls, forest, session)
+
+
+class PostgresRefreshStore:
+    """RefreshStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def refreshing(self, tenant: TenantId) -> Iterator[RefreshRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresRefreshRows(connection, tenant)

@@ -1,0 +1,207 @@
+"""Trees in Postgres: touched paths in, diffs out, a constant number of statements for any batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
+from memforest_core.memtree import Key, Node
+from memforest_core.ports.reduce import TreeChange
+
+LOWEST = Key(-(2**63), -(2**31), -(2**31), "")
+"""How the leftmost node's missing separator is stored: below every key."""
+
+_COLUMNS = (
+    "node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start, time_end,"
+    " leaf_count, version, clean_version, payload_id"
+)
+
+# For each wanted key the level-1 node it descends to: one index probe each, whatever the tree's size.
+_SEEK = sa.text(
+    """
+    SELECT DISTINCT n.node_id
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:kt AS bigint[]), CAST(:ko AS int[]), CAST(:ki AS int[]),
+                  CAST(:kid AS text[])) AS w(tree, kt, ko, ki, kid)
+     CROSS JOIN LATERAL (
+        SELECT node_id FROM memforest.node
+         WHERE tenant_id = :t AND tree_id = w.tree AND level = 1
+           AND (key_time, key_ordinal, key_item, key_id) <= (w.kt, w.ko, w.ki, w.kid COLLATE "C")
+         ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, key_id DESC LIMIT 1) n
+    """
+)
+
+_ANCESTORS = sa.text(
+    f"""
+    WITH RECURSIVE path AS (
+        SELECT {_COLUMNS} FROM memforest.node
+         WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+        UNION
+        SELECT {", ".join(f"n.{name.strip()}" for name in _COLUMNS.split(","))}
+          FROM path JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = path.parent_id)
+    SELECT * FROM path
+    """  # noqa: S608 - column names are constants of this module
+)
+
+_CHILDREN = sa.text(
+    f"SELECT {_COLUMNS} FROM memforest.node"  # noqa: S608 - constants of this module
+    " WHERE tenant_id = :t AND parent_id = ANY(CAST(:ids AS uuid[]))"
+)
+
+_ARRAYS = """unnest(CAST(:node_id AS uuid[]), CAST(:tree_id AS uuid[]), CAST(:parent_id AS uuid[]),
+    CAST(:level AS smallint[]), CAST(:key_time AS bigint[]), CAST(:key_ordinal AS int[]), CAST(:key_item AS int[]),
+    CAST(:key_id AS text[]), CAST(:time_start AS bigint[]), CAST(:time_end AS bigint[]), CAST(:leaf_count AS int[]),
+    CAST(:version AS bigint[]), CAST(:clean_version AS bigint[]), CAST(:payload_id AS uuid[]))"""
+
+_INSERT = sa.text(
+    f"""
+    INSERT INTO memforest.node (tenant_id, {_COLUMNS})
+    SELECT :t, u.* FROM {_ARRAYS} AS u
+    """  # noqa: S608 - constants of this module
+)
+
+# The clean version belongs to refresh, which saves without the forest's lock: it is never written here.
+_UPDATE = sa.text(
+    f"""
+    UPDATE memforest.node n
+       SET parent_id = u.parent_id, level = u.level, key_time = u.key_time, key_ordinal = u.key_ordinal,
+           key_item = u.key_item, key_id = u.key_id, time_start = u.time_start, time_end = u.time_end,
+           leaf_count = u.leaf_count, version = u.version
+      FROM {_ARRAYS} AS u(node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start,
+           time_end, leaf_count, version, clean_version, payload_id)
+     WHERE n.tenant_id = :t AND n.node_id = u.node_id
+    """  # noqa: S608 - constants of this module
+)
+
+_PLACE = sa.text(
+    """
+    UPDATE memforest.placement p SET leaf_id = u.leaf
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:leaves AS uuid[])) AS u(tree, payload, leaf)
+     WHERE p.tenant_id = :t AND p.tree_id = u.tree AND p.payload_id = u.payload
+    """
+)
+
+_HEADS = sa.text(
+    """
+    UPDATE memforest.tree r
+       SET state = 'active', root_id = u.root, height = u.height, leaf_count = u.leaves, marks = r.marks + 1,
+           last_mark_at = now(), first_mark_at = coalesce(r.first_mark_at, now()),
+           due_at = least(now() + make_interval(secs => :quiet),
+                          coalesce(r.first_mark_at, now()) + make_interval(secs => :stale))
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]))
+           AS u(tree, root, height, leaves)
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree
+    """
+)
+
+
+def node_of(row: sa.Row[Any]) -> Node:
+    """A node from a row that has all structure columns."""
+    key = Key(row.key_time, row.key_ordinal, row.key_item, row.key_id)
+    return Node(
+        id=NodeId(row.node_id),
+        tree_id=TreeId(row.tree_id),
+        parent_id=NodeId(row.parent_id) if row.parent_id else None,
+        level=row.level,
+        key=None if key == LOWEST else key,
+        time_start=row.time_start,
+        time_end=row.time_end,
+        leaf_count=row.leaf_count,
+        version=row.version,
+        clean_version=row.clean_version,
+        payload_id=PayloadId(row.payload_id) if row.payload_id else None,
+    )
+
+
+def _arrays(nodes: Sequence[Node]) -> dict[str, list[Any]]:
+    keys = [node.key or LOWEST for node in nodes]
+    return {
+        "node_id": [node.id for node in nodes],
+        "tree_id": [node.tree_id for node in nodes],
+        "parent_id": [node.parent_id for node in nodes],
+        "level": [node.level for node in nodes],
+        "key_time": [key.time for key in keys],
+        "key_ordinal": [key.ordinal for key in keys],
+        "key_item": [key.item for key in keys],
+        "key_id": [key.id for key in keys],
+        "time_start": [node.time_start for node in nodes],
+        "time_end": [node.time_end for node in nodes],
+        "leaf_count": [node.leaf_count for node in nodes],
+        "version": [node.version for node in nodes],
+        "clean_version": [node.clean_version for node in nodes],
+        "payload_id": [node.payload_id for node in nodes],
+    }
+
+
+class PostgresTrees:
+    """Tree rows over one open transaction of the forest's writer."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def load_paths(self, wanted: Sequence[tuple[TreeId, Key]]) -> dict[TreeId, list[Node]]:
+        """The touched level-1 nodes, their ancestors, and all children of those: three statements."""
+        loaded: dict[TreeId, dict[NodeId, Node]] = defaultdict(dict)
+        if not wanted:
+            return {}
+        pairs = sorted(set(wanted), key=lambda pair: (str(pair[0]), pair[1]))
+        bottoms = self._db.scalars(
+            _SEEK,
+            {
+                "t": self._tenant,
+                "trees": [tree for tree, _ in pairs],
+                "kt": [key.time for _, key in pairs],
+                "ko": [key.ordinal for _, key in pairs],
+                "ki": [key.item for _, key in pairs],
+                "kid": [key.id for _, key in pairs],
+            },
+        ).all()
+        paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(bottoms)}).all()
+        children = self._db.execute(
+            _CHILDREN, {"t": self._tenant, "ids": [row.node_id for row in paths]}
+        ).all()
+        for row in (*paths, *children):
+            node = node_of(row)
+            loaded[node.tree_id][node.id] = node
+        return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
+
+    def write_trees(self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float) -> None:
+        """Write all diffs, note the leaves in the placements, and mark the trees due: four statements."""
+        changes = sorted(changes, key=lambda change: str(change.tree_id))
+        inserted = [node for change in changes for node in change.diff.inserted]
+        updated = [node for change in changes for node in change.diff.updated]
+        if inserted:
+            inserted.sort(key=lambda node: -node.level)
+            self._db.execute(_INSERT, {"t": self._tenant, **_arrays(inserted)})
+        if updated:
+            updated.sort(key=lambda node: str(node.id))
+            self._db.execute(_UPDATE, {"t": self._tenant, **_arrays(updated)})
+        leaves = [node for node in inserted if node.payload_id is not None]
+        if leaves:
+            self._db.execute(
+                _PLACE,
+                {
+                    "t": self._tenant,
+                    "trees": [leaf.tree_id for leaf in leaves],
+                    "payloads": [leaf.payload_id for leaf in leaves],
+                    "leaves": [leaf.id for leaf in leaves],
+                },
+            )
+        marked = [change for change in changes if change.diff.inserted or change.diff.updated]
+        if marked:
+            self._db.execute(
+                _HEADS,
+                {
+                    "t": self._tenant,
+                    "trees": [change.tree_id for change in marked],
+                    "roots": [change.head.root_id for change in marked],
+                    "heights": [change.head.height for change in marked],
+                    "leaves": [change.head.leaf_count for change in marked],
+                    "quiet": quiet_s,
+                    "stale": stale_s,
+                },
+            )

@@ -1,0 +1,274 @@
+"""The vector index on the Qdrant engine inside this process: no server, one owner per directory."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import assert_never
+from uuid import UUID
+
+import qdrant_edge as engine
+
+from memforest_core.adapters.qdrant import conditions as c
+from memforest_core.adapters.qdrant import naming
+from memforest_core.adapters.qdrant.points import (
+    batches,
+    can_match,
+    dense_values,
+    encode_payload,
+    newest,
+)
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.ports.index import Hit, IndexFilter, IndexQuery, Point, PointKind, SparseVector
+
+
+class EdgeIndex:
+    """A shard of the Qdrant engine under ``path``, one directory per model and dimension.
+
+    Safe for use by many threads of one process; the engine refuses a second process. Acknowledged
+    writes are in the engine's log and survive a killed process without ``close``. The engine's
+    optimizer is never run: it would hold the interpreter lock for seconds.
+    """
+
+    def __init__(self, path: Path, model: str, dimension: int) -> None:
+        self._model = model
+        self._dimension = dimension
+        self._name = naming.collection_name(model, dimension)
+        self._directory = path / self._name
+        self._shard: engine.EdgeShard | None = None
+        self._closed = False
+        self._writing = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The collection in use; carries embedding model and dimension."""
+        return self._name
+
+    def prepare(self) -> None:
+        """Open the shard, or create it with its payload indexes; a second call does nothing.
+
+        Raises InvalidSettings when the directory holds another dimension, IndexUnavailable when it
+        can't be opened (another process has it).
+        """
+        with self._writing:
+            if self._shard is not None:
+                return
+            if self._closed:
+                raise IndexUnavailable("the vector index is closed")
+            with _EngineFailure(f"vector index at {self._directory} can't be opened"):
+                shard = self._open()
+                known = shard.info().payload_schema
+                for field, kind in naming.FIELD_INDEXES.items():
+                    if field not in known:
+                        shard.update(
+                            engine.UpdateOperation.create_field_index(field, _index_params(kind))
+                        )
+            self._shard = shard
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """Write points durably; a point whose stored version is newer or equal stays as it is."""
+        encoded = {point.id: self._encode(point) for point in newest(points)}
+        for batch in batches(newest(points)):
+            with self._writing, _EngineFailure("the vector index refused a write"):
+                shard = self._opened()
+                stored = _versions(shard, [point.id for point in batch])
+                fresh = [
+                    encoded[point.id]
+                    for point in batch
+                    if point.id not in stored or stored[point.id] < point.version
+                ]
+                if fresh:
+                    shard.update(engine.UpdateOperation.upsert_points(fresh))
+
+    def delete(self, ids: Sequence[UUID]) -> None:
+        """Remove points; unknown ids are ignored."""
+        with self._writing, _EngineFailure("the vector index refused a deletion"):
+            shard = self._opened()
+            if ids:
+                shard.update(engine.UpdateOperation.delete_points(list(ids)))
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        """All searches as one planned batch; for each, hits with the best score first."""
+        found: list[list[Hit]] = [[] for _ in queries]
+        asked = [(at, self._request(q)) for at, q in enumerate(queries) if can_match(q)]
+        shard = self._opened()
+        if not asked:
+            return found
+        batch = engine.QueryBatchRequest([request for _, request in asked])
+        with _EngineFailure("the vector index refused a search"):
+            answers = shard.query_batch(batch)
+        for (at, _), answer in zip(asked, answers, strict=True):
+            found[at] = [_hit(scored) for scored in answer]
+        return found
+
+    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
+        """The stored version of each of these points that exists."""
+        with _EngineFailure("the vector index refused a read"):
+            return _versions(self._opened(), ids, tenant)
+
+    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+        """How many points a tenant, or one forest of it, has."""
+        wanted = _filter(c.forest_conditions(tenant, forest_id))
+        with _EngineFailure("the vector index refused a count"):
+            return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
+
+    def close(self) -> None:
+        """Flush and release the directory; later calls fail with IndexUnavailable."""
+        with self._writing:
+            shard, self._shard, self._closed = self._shard, None, True
+            if shard is not None:
+                with _EngineFailure("the vector index could not be closed"):
+                    shard.flush()
+                    shard.close()
+
+    def _open(self) -> engine.EdgeShard:
+        config = engine.EdgeConfig(
+            vectors={
+                naming.DENSE: engine.EdgeVectorParams(self._dimension, engine.Distance.Cosine)
+            },
+            sparse_vectors={
+                naming.TERMS: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf)
+            },
+        )
+        if not self._directory.exists():
+            # Made beside and renamed: a process killed half way must leave nothing half made.
+            fresh = self._directory.with_name(f".{self._name}.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
+            engine.EdgeShard.create(str(fresh), config).close()
+            fresh.rename(self._directory)
+        return engine.EdgeShard.load(str(self._directory), config)
+
+    def _opened(self) -> engine.EdgeShard:
+        shard = self._shard
+        if shard is None:
+            state = "is closed" if self._closed else "is not open yet: call prepare() first"
+            raise IndexUnavailable(f"the vector index {state}")
+        return shard
+
+    def _encode(self, point: Point) -> engine.Point:
+        vectors: dict[str, engine.NamedVector] = {
+            naming.DENSE: dense_values(point.dense, self._model, self._dimension)
+        }
+        if point.sparse.indices:
+            vectors[naming.TERMS] = _sparse(point.sparse)
+        return engine.Point(point.id, vectors, encode_payload(point))
+
+    def _request(self, query: IndexQuery) -> engine.QueryRequest:
+        params = None
+        nearest: engine.Query
+        if isinstance(query.vector, SparseVector):
+            corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
+            params = engine.SearchParams(idf=engine.IdfParams(corpus=corpus))
+            nearest = engine.Query.Nearest(_sparse(query.vector), using=naming.TERMS)
+        else:
+            values = dense_values(query.vector, self._model, self._dimension)
+            nearest = engine.Query.Nearest(values, using=naming.DENSE)
+        return engine.QueryRequest(
+            limit=query.limit,
+            query=nearest,
+            filter=_search_filter(query.filter),
+            score_threshold=query.min_score,
+            params=params,
+            with_payload=[naming.KIND],
+        )
+
+
+class _EngineFailure:
+    """Turns what the engine raises into our errors.
+
+    The engine raises ``Exception`` itself for everything, with no class of its own, so exactly that
+    class is taken here; its subclasses are our own errors or bugs and pass unchanged.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not Exception:
+            return
+        text = str(error)
+        if "Incompatible config" in text or "dimension error" in text:
+            raise InvalidSettings(
+                f"{self._what}: it was built for another embedding model or dimension ({text}); "
+                "set the model that built it, or remove the directory and rebuild the index"
+            ) from error
+        if "init WAL" in text:
+            raise IndexUnavailable(f"{self._what}: another process has it open") from error
+        raise IndexUnavailable(f"{self._what}: {text}") from error
+
+
+def _sparse(vector: SparseVector) -> engine.SparseVector:
+    return engine.SparseVector(list(vector.indices), list(vector.values))
+
+
+def _hit(scored: engine.ScoredPoint) -> Hit:
+    payload = scored.payload or {}
+    return Hit(UUID(str(scored.id)), PointKind(payload[naming.KIND]), scored.score)
+
+
+def _versions(
+    shard: engine.EdgeShard, ids: Sequence[UUID], tenant: TenantId | None = None
+) -> dict[UUID, int]:
+    found: dict[UUID, int] = {}
+    for record in shard.retrieve(list(ids), [naming.VERSION, naming.TENANT], False):
+        payload = record.payload or {}
+        if tenant is None or payload[naming.TENANT] == tenant:
+            found[UUID(str(record.id))] = int(payload[naming.VERSION])
+    return found
+
+
+def _search_filter(wanted: IndexFilter) -> engine.Filter:
+    return _filter(c.conditions(wanted))
+
+
+def _filter(wanted: Sequence[c.Condition]) -> engine.Filter:
+    return engine.Filter(must=[_condition(condition) for condition in wanted])
+
+
+def _condition(condition: c.Condition) -> engine.ConditionType:
+    match condition:
+        case c.AnyOf(field, (only,)):
+            return engine.FieldCondition(field, match=engine.MatchValue(only))
+        case c.AnyOf(field, values):
+            return engine.FieldCondition(field, match=engine.MatchAny(list(values)))
+        case c.IsOne(field):
+            return engine.FieldCondition(field, match=engine.MatchValue(1))
+        case c.AtLeast(field, bound):
+            return engine.FieldCondition(field, range=engine.RangeFloat(gte=bound))
+        case c.AtMost(field, bound):
+            return engine.FieldCondition(field, range=engine.RangeFloat(lte=bound))
+        case c.Among(ids):
+            return engine.HasIdCondition(set(ids))
+        case _:
+            assert_never(condition)
+
+
+def _index_params(
+    kind: naming.FieldIndex,
+) -> engine.PayloadSchemaType | engine.KeywordIndexParams | engine.UuidIndexParams:
+    match kind:
+        case naming.FieldIndex.FOREST:
+            return engine.UuidIndexParams(is_tenant=True)
+        case naming.FieldIndex.KEYWORD:
+            return engine.PayloadSchemaType.Keyword
+        case naming.FieldIndex.UUID:
+            return engine.PayloadSchemaType.Uuid
+        case naming.FieldIndex.INTEGER:
+            return engine.PayloadSchemaType.Integer
+        case naming.FieldIndex.FLOAT:
+            return engine.PayloadSchemaType.Float
+        case _:
+            assert_never(kind)

@@ -1,0 +1,67 @@
+"""The names inside the vector store: collection, vectors, payload fields and their indexes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from enum import StrEnum
+from typing import Final
+
+DENSE: Final = "dense"
+TERMS: Final = "terms"
+
+TENANT: Final = "tenant"
+FOREST: Final = "forest"
+KIND: Final = "kind"
+VERSION: Final = "version"
+TREE: Final = "tree"
+TREE_KIND: Final = "tree_kind"
+LEVEL: Final = "level"
+ROOT: Final = "root"
+SESSION: Final = "session"
+START: Final = "start"
+END: Final = "end"
+
+
+class FieldIndex(StrEnum):
+    """How a payload field is indexed; ``FOREST`` is the field that partitions the collection."""
+
+    FOREST = "forest"
+    KEYWORD = "keyword"
+    UUID = "uuid"
+    INTEGER = "integer"
+    FLOAT = "float"
+
+
+FIELD_INDEXES: Final[dict[str, FieldIndex]] = {
+    FOREST: FieldIndex.FOREST,
+    TENANT: FieldIndex.KEYWORD,
+    KIND: FieldIndex.KEYWORD,
+    TREE: FieldIndex.UUID,
+    TREE_KIND: FieldIndex.KEYWORD,
+    SESSION: FieldIndex.UUID,
+    LEVEL: FieldIndex.INTEGER,
+    VERSION: FieldIndex.INTEGER,
+    ROOT: FieldIndex.INTEGER,
+    START: FieldIndex.FLOAT,
+    END: FieldIndex.FLOAT,
+}
+"""Every field that a filter names. A search is of one forest, so only that field partitions."""
+
+PAYLOAD_M: Final = 16
+"""Links per point in the graph inside each large forest; there is no graph across forests."""
+
+BATCH: Final = 256
+"""Points per write request: hides the round trip, and is about 2 MB of JSON at 384 numbers."""
+
+_SLUG_LENGTH = 48
+
+
+def collection_name(model: str, dimension: int) -> str:
+    """The collection of an embedding model: its readable slug, the dimension and a short digest.
+
+    The digest keeps two models apart whose names differ only in what a slug drops.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:_SLUG_LENGTH].strip("-")
+    digest = hashlib.sha256(model.encode()).hexdigest()[:8]
+    return f"memforest-{slug or 'model'}-{dimension}-{digest}"

@@ -1,0 +1,74 @@
+"""The async facade: the same core in threads, one method for one method."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+from memforest_core.api import MemForest
+from memforest_core.client import DEFAULT_TIMEOUT_S, SessionHandle
+from memforest_core.domain.evidence import RecallResult
+from memforest_core.ports.accept import SessionProgress
+from memforest_core.ports.flushing import Backlog
+from memforest_core.settings import Settings
+
+
+class AsyncMemForest:
+    """``MemForest`` for asyncio programs; each call runs in a thread of the loop's executor."""
+
+    def __init__(self, memory: MemForest) -> None:
+        self.sync = memory
+
+    @classmethod
+    async def connect(cls, settings: Settings | None = None) -> Self:
+        """As ``MemForest.connect``."""
+        return cls(await asyncio.to_thread(MemForest.connect, settings))
+
+    @classmethod
+    async def embedded(cls, path: str | Path, settings: Settings | None = None) -> Self:
+        """As ``MemForest.embedded``."""
+        return cls(await asyncio.to_thread(MemForest.embedded, path, settings))
+
+    async def ingest(
+        self, owner: str, session_id: str, turns: Sequence[object], *, wait: str = "none"
+    ) -> SessionHandle:
+        """As ``MemForest.ingest``."""
+        return await asyncio.to_thread(self.sync.ingest, owner, session_id, turns, wait=wait)
+
+    async def append(
+        self, owner: str, session_id: str, turn: object, *, wait: str = "none"
+    ) -> SessionHandle:
+        """As ``MemForest.append``."""
+        return await asyncio.to_thread(self.sync.append, owner, session_id, turn, wait=wait)
+
+    async def ingest_many(
+        self, sessions: Iterable[tuple[str, str, Sequence[object]]], *, wait: str = "none"
+    ) -> list[SessionHandle]:
+        """As ``MemForest.ingest_many``."""
+        return await asyncio.to_thread(self.sync.ingest_many, sessions, wait=wait)
+
+    async def recall(
+        self, owner: str, question: str, k: int | None = None, mode: str | None = None
+    ) -> RecallResult:
+        """As ``MemForest.recall``."""
+        return await asyncio.to_thread(self.sync.recall, owner, question, k, mode)
+
+    async def status(self, owner: str, session_id: str) -> SessionProgress:
+        """As ``MemForest.status``."""
+        return await asyncio.to_thread(self.sync.status, owner, session_id)
+
+    async def flush(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Backlog:
+        """As ``MemForest.flush``."""
+        return await asyncio.to_thread(self.sync.flush, owner, timeout_s)
+
+    async def close(self) -> None:
+        """As ``MemForest.close``."""
+        await asyncio.to_thread(self.sync.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

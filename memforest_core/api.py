@@ -1,0 +1,166 @@
+"""The library's object: accept sessions, recall evidence, wait, and close."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.client import DEFAULT_TIMEOUT_S, MemForestClient, SessionHandle, stage_named
+from memforest_core.domain.evidence import RecallResult
+from memforest_core.errors import IndexUnavailable
+from memforest_core.ports.accept import SessionProgress
+from memforest_core.ports.flushing import Backlog
+from memforest_core.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from memforest_core.embedded.node import EmbeddedNode
+
+
+class MemForest:
+    """Long-term memory of many owners, for one tenant. Thread-safe.
+
+    ``MemForest.connect()`` uses running services; ``MemForest.embedded(path)`` brings everything along in a directory.
+    """
+
+    def __init__(self, services: Services, node: EmbeddedNode | None = None) -> None:
+        self._services = services
+        self._node = node
+        self._client = MemForestClient(services.settings, producer=services.producer)
+
+    @classmethod
+    def connect(cls, settings: Settings | None = None) -> Self:
+        """Connect to Postgres, the broker and the vector index that the settings name."""
+        services = open_services(settings or load_settings())
+        try:
+            services.index.prepare()
+        except IndexUnavailable:
+            # Recall answers from full text and says so; the index is prepared by the workers.
+            pass
+        return cls(services)
+
+    @classmethod
+    def embedded(
+        cls, path: str | Path, settings: Settings | None = None, *, concurrency: int = 8
+    ) -> Self:
+        """Everything in this process and one directory: Postgres, broker, vector engine, worker.
+
+        Needs ``pip install memforest[embedded]``. Raises DataDirectoryInUse when another process owns the directory.
+        """
+        from memforest_core.embedded.node import EmbeddedNode
+
+        node = EmbeddedNode.start(Path(path), settings or load_settings(), concurrency)
+        return cls(node.services, node)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._services.settings
+
+    @property
+    def services(self) -> Services:
+        """The services behind, for tools that look inside."""
+        return self._services
+
+    @property
+    def client(self) -> MemForestClient:
+        """The accepting side alone."""
+        return self._client
+
+    def ingest(
+        self,
+        owner: str,
+        session_id: str,
+        turns: Sequence[object],
+        *,
+        wait: str = "none",
+        started_at: object | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> SessionHandle:
+        """Store a session; ``wait`` is "none", "raw", "facts" or "summaries". Raises as ``enqueue``."""
+        self._check()
+        stage = stage_named(wait)
+        handle = self._client.enqueue(owner, session_id, turns, started_at=started_at)
+        if stage is not None:
+            handle.wait(wait, timeout_s)
+        return handle
+
+    enqueue = ingest
+
+    def append(
+        self, owner: str, session_id: str, turn: object, *, wait: str = "none"
+    ) -> SessionHandle:
+        """Add one turn to a running session."""
+        self._check()
+        stage = stage_named(wait)
+        handle = self._client.append(owner, session_id, turn)
+        if stage is not None:
+            handle.wait(wait)
+        return handle
+
+    def ingest_many(
+        self,
+        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        *,
+        wait: str = "none",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> list[SessionHandle]:
+        """Store many (owner, session id, turns), behind live sessions; then wait for all."""
+        self._check()
+        stage = stage_named(wait)
+        handles = self._client.enqueue_many(sessions)
+        if stage is not None:
+            for handle in handles:
+                handle.wait(wait, timeout_s)
+        return handles
+
+    def recall(
+        self, owner: str, question: str, k: int | None = None, mode: str | None = None, **options: object
+    ) -> RecallResult:
+        """The evidence for a question, best first. Raises InvalidInput, NotFound, StoreUnavailable."""
+        self._check()
+        return self._services.recall.recall(
+            self._client.tenant, owner, question, k=k, mode=mode, **options
+        )
+
+    def recall_many(
+        self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None
+    ) -> list[RecallResult]:
+        """Recall for many (owner, question), side by side; results in the order of the questions."""
+        with ThreadPoolExecutor(min(8, max(1, len(questions)))) as pool:
+            return list(pool.map(lambda pair: self.recall(pair[0], pair[1], k, mode), questions))
+
+    def status(self, owner: str, session_id: str) -> SessionProgress:
+        """How far a session has come. Raises NotFound."""
+        self._check()
+        return self._client.status(owner, session_id)
+
+    def flush(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Backlog:
+        """Wait until all that was accepted for the owner is durable, placed, refreshed and indexed."""
+        self._check()
+        return self._client.flush(owner, timeout_s)
+
+    def close(self) -> None:
+        """Stop the embedded node, if there is one, and release connections."""
+        if self._node is not None:
+            self._node.close()
+        else:
+            self._services.close()
+
+    def _check(self) -> None:
+        if self._node is not None:
+            self._node.check_process()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

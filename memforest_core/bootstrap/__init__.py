@@ -1,0 +1,1 @@
+"""The one place where adapters meet services: light for producers, whole for workers and readers."""

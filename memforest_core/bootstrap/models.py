@@ -1,0 +1,46 @@
+"""Chat and embedding models from settings; model libraries are imported when they are needed."""
+
+from __future__ import annotations
+
+from memforest_core.adapters.llm.step_settings import StepSettings
+from memforest_core.ports.models import ChatModel, Embedder, Step
+from memforest_core.settings import EmbeddingSettings, LlmSettings
+
+BUILT_IN_EMBEDDING = "all-minilm-l6-v2-int8"
+"""The embedding model that comes in a wheel."""
+
+
+def step_settings(settings: LlmSettings, step: Step) -> StepSettings:
+    """The settings of a step: its own where set, else the common ones."""
+    own = getattr(settings, step.value).model_dump(exclude_none=True)
+    common = settings.model_dump(include=set(StepSettings.__dataclass_fields__))
+    merged = common | own
+    key = merged.pop("api_key", None)
+    return StepSettings(api_key=key.get_secret_value() if key else None, **merged)
+
+
+def open_chat(settings: LlmSettings) -> ChatModel:
+    """Chat models through litellm."""
+    from memforest_core.adapters.llm.litellm_chat import LitellmChat
+
+    chat_steps = [step for step in Step if step is not Step.EMBED]
+    return LitellmChat({step: step_settings(settings, step) for step in chat_steps})
+
+
+def open_embedder(settings: EmbeddingSettings) -> Embedder:
+    """The built-in embedding model, or any that litellm knows."""
+    if settings.model == BUILT_IN_EMBEDDING:
+        from memforest_core.adapters.embeddings.minilm import MiniLmEmbedder
+
+        return MiniLmEmbedder()
+    from memforest_core.adapters.embeddings.litellm_embedder import LitellmEmbedder
+
+    key = settings.api_key
+    return LitellmEmbedder(
+        model=settings.model,
+        api_base=settings.api_base,
+        api_key=key.get_secret_value() if key else None,
+        timeout_s=settings.timeout_s,
+        batch_size=settings.batch,
+        input_usd_per_mtok=settings.input_usd_per_mtok,
+    )

@@ -1,0 +1,184 @@
+"""The whole service: what a worker or a reader holds, wired from settings."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres.collections import claim_collection
+from memforest_core.adapters.postgres.extract import PostgresExtractStore
+from memforest_core.adapters.postgres.indexing import PostgresIndexStore
+from memforest_core.adapters.postgres.jobs import PostgresJobStore
+from memforest_core.adapters.postgres.recall import PostgresRecallStore
+from memforest_core.adapters.postgres.reduce import PostgresReduceStore
+from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
+from memforest_core.adapters.postgres.schema import check_ready
+from memforest_core.bootstrap.models import open_chat, open_embedder
+from memforest_core.bootstrap.producer import Producer, open_producer
+from memforest_core.contexts.extraction.proposer import ModelProposer, OfflineProposer, Proposer
+from memforest_core.contexts.extraction.service import ExtractionService
+from memforest_core.contexts.indexing.service import Indexer
+from memforest_core.contexts.jobs.reconciler import Reconciler
+from memforest_core.contexts.query.service import RecallService
+from memforest_core.contexts.reduction.service import ReductionService
+from memforest_core.contexts.refresh.service import RefreshService
+from memforest_core.contexts.refresh.summarizer import (
+    ModelSummarizer,
+    OfflineSummarizer,
+    Summarizer,
+)
+from memforest_core.errors import InvalidSettings
+from memforest_core.ports.index import VectorIndex
+from memforest_core.ports.jobs import JobStore, LeaseLimits
+from memforest_core.ports.models import ChatModel, Embedder, Step
+from memforest_core.settings import OFFLINE, Settings
+
+
+@dataclass
+class Services:
+    """Every service of a process. Parts are made on first use, so that a reader loads no chat model."""
+
+    settings: Settings
+    producer: Producer
+    index: VectorIndex
+    embedder: Embedder
+
+    @property
+    def engine(self) -> sa.Engine:
+        """The connection pool."""
+        return self.producer.engine
+
+    @cached_property
+    def chat(self) -> ChatModel:
+        """The chat models, by step."""
+        return open_chat(self.settings.llm)
+
+    def _offline(self, step: Step) -> bool:
+        override = getattr(self.settings.llm, step.value)
+        return (override.model or self.settings.llm.model) == OFFLINE
+
+    @cached_property
+    def proposer(self) -> Proposer:
+        """Who reads windows."""
+        if self._offline(Step.EXTRACT):
+            return OfflineProposer()
+        return ModelProposer(self.chat, self.settings.extract.repairs)
+
+    @cached_property
+    def summarizer(self) -> Summarizer:
+        """Who writes summaries."""
+        return OfflineSummarizer() if self._offline(Step.SUMMARIZE) else ModelSummarizer(self.chat)
+
+    @cached_property
+    def extraction(self) -> ExtractionService:
+        """Windows to candidates."""
+        return ExtractionService(
+            PostgresExtractStore(self.engine),
+            self.proposer,
+            self.embedder,
+            self.settings.extract,
+            random.Random(),  # noqa: S311 - jitter
+        )
+
+    @cached_property
+    def indexer(self) -> Indexer:
+        """Rows to points."""
+        return Indexer(
+            PostgresIndexStore(self.engine),
+            self.index,
+            self.embedder,
+            self.settings.index.batch,
+            random.Random(),  # noqa: S311 - jitter
+        )
+
+    @cached_property
+    def reduction(self) -> ReductionService:
+        """Candidates to facts in trees."""
+        return ReductionService(
+            PostgresReduceStore(self.engine), self.index, self.embedder.model, self.settings
+        )
+
+    @cached_property
+    def refresh(self) -> RefreshService:
+        """Dirty nodes to summaries."""
+        override = self.settings.llm.summarize.concurrency
+        return RefreshService(
+            PostgresRefreshStore(self.engine),
+            self.summarizer,
+            self.embedder,
+            self.settings.refresh,
+            override or self.settings.llm.concurrency,
+            random.Random(),  # noqa: S311 - jitter
+        )
+
+    @cached_property
+    def jobs(self) -> JobStore:
+        """Leases and heartbeats."""
+        return PostgresJobStore(self.engine)
+
+    @cached_property
+    def reconciler(self) -> Reconciler:
+        """What finds work that stands still."""
+        return Reconciler(
+            self.jobs,
+            PostgresRefreshStore(self.engine),
+            self.producer.wakeups,
+            LeaseLimits(
+                self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases
+            ),
+        )
+
+    @cached_property
+    def recall(self) -> RecallService:
+        """Questions to evidence."""
+        return RecallService(
+            PostgresRecallStore(self.engine), self.index, self.embedder, self.settings.recall
+        )
+
+    def close(self) -> None:
+        """Release the index and the connections."""
+        self.index.close()
+        self.producer.close()
+
+
+def open_index(settings: Settings, embedder: Embedder) -> VectorIndex:
+    """The configured vector index, not yet prepared."""
+    if settings.index.kind == "qdrant_edge":
+        from memforest_core.adapters.qdrant.edge import EdgeIndex
+
+        if settings.index.path is None:
+            raise InvalidSettings("Set MEMFOREST_INDEX__PATH to a directory for the in-process index.")
+        return EdgeIndex(Path(settings.index.path), embedder.model, embedder.dimension)
+    from memforest_core.adapters.qdrant.server import QdrantServerIndex
+
+    key = settings.index.api_key
+    return QdrantServerIndex.at(
+        settings.index.url,
+        key.get_secret_value() if key else None,
+        embedder.model,
+        embedder.dimension,
+        settings.index.timeout_s,
+    )
+
+
+def open_services(settings: Settings, *, embedder: Embedder | None = None) -> Services:
+    """Wire the whole service and check that it fits the stored state.
+
+    Raises InvalidSettings for a database at another schema, a superuser role, or an embedding model that the
+    stored vectors were not made with; StoreUnavailable. An index that is away is no error: what is written is indexed
+    when it is back.
+    """
+    with ExitStack() as undo:
+        producer = open_producer(settings)
+        undo.callback(producer.close)
+        check_ready(producer.engine)
+        embedder = embedder or open_embedder(settings.embedding)
+        index = open_index(settings, embedder)
+        claim_collection(producer.engine, index.name, embedder.model, embedder.dimension)
+        undo.pop_all()
+    return Services(settings, producer, index, embedder)

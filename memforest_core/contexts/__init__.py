@@ -1,0 +1,1 @@
+"""What MemForest does, one package per capability."""

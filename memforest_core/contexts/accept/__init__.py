@@ -1,0 +1,1 @@
+"""Accepting sessions: check, cut, store, and only then wake somebody."""

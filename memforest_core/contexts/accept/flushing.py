@@ -1,0 +1,111 @@
+"""Waiting: until a session has reached a stage, or a forest has nothing left to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from memforest_core.domain.ids import SessionId, TenantId
+from memforest_core.errors import NotFound, RetryableError
+from memforest_core.messages import Queue
+from memforest_core.ports.accept import SessionProgress, Stage, WakeUps
+from memforest_core.ports.flushing import Backlog, FlushStore
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.25
+NUDGE_S = 1.0
+"""How often a waiting caller wakes workers again, in case a message was lost."""
+
+_ORDER = [Stage.ACCEPTED, Stage.RAW, Stage.FACTS, Stage.SUMMARIES]
+
+
+class WaitTimeout(RetryableError):
+    """The stage was not reached in time; the work goes on."""
+
+    code = "wait_timeout"
+
+
+class Flushing:
+    """Waits for work that others do, and makes it due."""
+
+    def __init__(self, store: FlushStore, wakeups: WakeUps) -> None:
+        self._store = store
+        self._wakeups = wakeups
+
+    def wait_session(
+        self,
+        tenant: TenantId,
+        owner: str,
+        progress: Callable[[], SessionProgress],
+        stage: Stage,
+        timeout_s: float,
+    ) -> SessionProgress:
+        """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
+        found = progress()
+
+        def reached() -> bool:
+            nonlocal found
+            found = progress()
+            return _ORDER.index(found.stage) >= _ORDER.index(stage)
+
+        def nudge() -> None:
+            self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
+
+        if not self._poll(reached, nudge, timeout_s):
+            raise WaitTimeout(
+                f"The session is at stage {found.stage.value} after {timeout_s:g} s: check that workers run"
+                " (memforest status)."
+            )
+        return found
+
+    def flush(self, tenant: TenantId, owner: str, timeout_s: float) -> Backlog:
+        """Close open cells and wait until everything accepted for the owner is placed, refreshed and indexed.
+
+        Raises NotFound, WaitTimeout.
+        """
+        with self._store.flushing(tenant) as rows:
+            forest = rows.forest(owner)
+            if forest is None:
+                raise NotFound(f"No owner {owner!r:.80}: enqueue a session first.")
+            rows.release_held(forest)
+        left = Backlog(1, 0, 0)
+
+        def drained() -> bool:
+            nonlocal left
+            with self._store.flushing(tenant) as rows:
+                left = rows.backlog(forest)
+            return left.done
+
+        if not self._poll(drained, lambda: self._nudge(tenant, owner, None, Stage.SUMMARIES), timeout_s):
+            raise WaitTimeout(
+                f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"
+                f" {left.points} index rows to do: check that workers run (memforest status)."
+            )
+        return left
+
+    def _nudge(self, tenant: TenantId, owner: str, session: SessionId | None, stage: Stage) -> None:
+        """Wake every queue that the wait depends on; waiting for summaries makes their trees due now."""
+        queues = [Queue.EXTRACT, Queue.REDUCE]
+        if stage is Stage.SUMMARIES:
+            with self._store.flushing(tenant) as rows:
+                forest = rows.forest(owner)
+                if forest is not None:
+                    rows.make_due(forest, session)
+            queues += [Queue.REFRESH, Queue.MAINTAIN]
+        for queue in queues:
+            self._wakeups.send(queue, tenant, "wait")
+
+    @staticmethod
+    def _poll(reached: Callable[[], bool], nudge: Callable[[], None], timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        pause, next_nudge = FIRST_PAUSE_S, time.monotonic() + FIRST_PAUSE_S
+        while not reached():
+            now = time.monotonic()
+            if now >= deadline:
+                return False
+            if now >= next_nudge:
+                nudge()
+                next_nudge = now + NUDGE_S
+            time.sleep(min(pause, max(0.0, deadline - now)))
+            pause = min(LONGEST_PAUSE_S, pause * 1.5)
+        return True

@@ -1,0 +1,218 @@
+"""The one way in: a session is stored whole in one transaction, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from memforest_core.domain.cells import CellCut, Cutting, assign_windows, cut_cells
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.ids import session_id as derive_session_id
+from memforest_core.domain.turns import (
+    SessionFrame,
+    Turn,
+    TurnLimits,
+    checked_name,
+    parse_timestamp,
+    parse_turns,
+)
+from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
+from memforest_core.messages import Queue
+from memforest_core.ports.accept import (
+    AcceptRows,
+    AcceptStore,
+    ForestRef,
+    Lane,
+    SessionProgress,
+    WakeUps,
+)
+from memforest_core.settings import AcceptSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What was stored: new turns and new extraction windows (both 0 for a session sent again)."""
+
+    forest_id: ForestId
+    session_id: SessionId
+    turns: int
+    new_turns: int
+    new_windows: int
+
+
+def zone(name: str) -> ZoneInfo:
+    """The IANA zone of that name, or InvalidSettings."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise InvalidSettings(
+            f"Set the time zone to an IANA name such as Europe/Paris; {name!r:.60} is not known."
+        ) from None
+
+
+class Acceptance:
+    """Accepts sessions and single turns for one tenant."""
+
+    def __init__(
+        self,
+        store: AcceptStore,
+        wakeups: WakeUps,
+        settings: AcceptSettings,
+        max_wakeups: int,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._wakeups = wakeups
+        self._settings = settings
+        self._max_wakeups = max_wakeups
+        self._now = now
+        self._zone = zone(settings.time_zone)
+        self._limits = TurnLimits(settings.max_turns, settings.max_turn_bytes)
+        self._cutting = Cutting(
+            settings.cell_turns,
+            settings.cell_chars,
+            timedelta(hours=settings.cell_gap_h),
+            settings.window_turns,
+        )
+
+    def enqueue(
+        self,
+        tenant: TenantId,
+        owner: str,
+        session_id: str,
+        turns: Sequence[object],
+        *,
+        started_at: object | None = None,
+        lane: Lane = Lane.LIVE,
+        joined: object | None = None,
+    ) -> Accepted:
+        """Store a session, or what is new of it, and wake extraction.
+
+        The same turns again are a no-op; more turns than stored extend the session. Raises InvalidInput,
+        SessionConflict, StoreUnavailable. A broker that is away delays work, it does not refuse it.
+        """
+        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        with self._store.accepting(tenant, joined) as rows:
+            forest = rows.forest(owner)
+            frame = self._frame(forest, owner, turns, started_at)
+            parsed = parse_turns(turns, frame, self._limits)
+            forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
+            head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane)
+            stored = [] if head.created else rows.turns(head.id)
+            if stored:
+                # Undated turns fall back on the stored start, whatever time it is now.
+                frame = SessionFrame(owner, frame.zone, head.started_at)
+                parsed = parse_turns(turns, frame, self._limits)
+            for old, new in zip(stored, parsed, strict=False):
+                if not old.same_as(new):
+                    raise SessionConflict(
+                        f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
+                    )
+            fresh = parsed[len(stored) :]
+            windows = self._store_turns(rows, forest, head.id, fresh, head.cell_count, head.lane, None)
+        self._wake(tenant, joined, head.id, windows)
+        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), windows)
+
+    def append(
+        self,
+        tenant: TenantId,
+        owner: str,
+        session_id: str,
+        turn: object,
+        *,
+        joined: object | None = None,
+    ) -> Accepted:
+        """Add one turn to a running session; its cell stays open for a second turn for the quiet period.
+
+        A turn whose id is already stored in the session is a no-op. Raises as ``enqueue``.
+        """
+        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        with self._store.accepting(tenant, joined) as rows:
+            forest = rows.forest(owner)
+            frame = self._frame(forest, owner, [turn], None)
+            first = parse_turns([turn], frame, self._limits)[0]
+            forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
+            head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE)
+            frame = SessionFrame(owner, frame.zone, frame.started_at, head.turn_count)
+            new = parse_turns([turn], frame, self._limits)
+            windows = 0
+            if not self._known(rows, head.id, new[0]):
+                windows = self._store_turns(
+                    rows, forest, head.id, new, head.cell_count, head.lane, self._settings.quiet_s
+                )
+            else:
+                new = []
+        self._wake(tenant, joined, head.id, windows)
+        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), windows)
+
+    def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
+        """How far a session has come. Raises NotFound."""
+        with self._store.accepting(tenant) as rows:
+            forest = rows.forest(owner)
+            found = forest and rows.progress(forest.id, derive_session_id(forest.id, session_id))
+        if not found:
+            raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
+        return found
+
+    def _frame(
+        self, forest: ForestRef | None, owner: str, turns: Sequence[object], started_at: object | None
+    ) -> SessionFrame:
+        place = zone(forest.time_zone) if forest else self._zone
+        if started_at is not None:
+            return SessionFrame(owner, place, parse_timestamp(started_at, place, "started_at"))
+        if isinstance(turns, Sequence) and not isinstance(turns, str | bytes):
+            for raw in turns:
+                stamp = raw.get("timestamp") if isinstance(raw, dict) else None
+                if stamp is not None:
+                    return SessionFrame(owner, place, parse_timestamp(stamp, place, "timestamp"))
+        return SessionFrame(owner, place, self._now())
+
+    @staticmethod
+    def _known(rows: AcceptRows, session: SessionId, turn: Turn) -> bool:
+        """Whether a turn with the caller's id is stored already; another content is a conflict."""
+        old = rows.turn_named(session, turn.id)
+        if old is not None and not old.same_as(turn):
+            raise SessionConflict(
+                f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id."
+            )
+        return old is not None
+
+    def _store_turns(
+        self,
+        rows: AcceptRows,
+        forest: ForestRef,
+        session: SessionId,
+        fresh: Sequence[Turn],
+        cell_count: int,
+        lane: Lane,
+        held_for_s: float | None,
+    ) -> int:
+        """Store new turns and the cells they make; how many windows became ready."""
+        tail = rows.held_tail(session)
+        if not fresh and (tail is None or held_for_s is not None):
+            return 0
+        first_ordinal, turns = cell_count, list(fresh)
+        if tail is not None:
+            first_ordinal, first_turn = tail
+            turns = rows.turns(session, first_turn) + turns
+        if fresh:
+            rows.add_turns(forest.id, session, fresh)
+        cells = assign_windows(cut_cells(turns, first_ordinal, self._cutting), self._cutting)
+        if held_for_s is not None and not cells[-1].full:
+            cells[-1] = replace(cells[-1], window=cells[-1].ordinal)
+        rows.put_cells(forest.id, session, cells, lane, held_for_s)
+        rows.set_counts(session, turns[-1].ordinal + 1, cells[-1].ordinal + 1)
+        return self._ready_windows(cells, held_for_s)
+
+    @staticmethod
+    def _ready_windows(cells: Sequence[CellCut], held_for_s: float | None) -> int:
+        held = held_for_s is not None and not cells[-1].full
+        return len({cell.window for cell in (cells[:-1] if held else cells)})
+
+    def _wake(self, tenant: TenantId, joined: object | None, session: SessionId, windows: int) -> None:
+        """Wake extraction after the commit; inside the caller's transaction the reconciler does it."""
+        if windows and joined is None:
+            self._wakeups.send(Queue.EXTRACT, tenant, session, min(windows, self._max_wakeups))

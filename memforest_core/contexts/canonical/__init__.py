@@ -1,0 +1,1 @@
+"""From candidates to canonical facts: what is the same, and what only sounds alike."""

@@ -1,0 +1,1 @@
+"""From the turns of a window to dated, attributed candidates."""

@@ -1,0 +1,56 @@
+"""The shape of an extraction answer, from whichever model: untrusted until ``candidates`` checked it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from memforest_core.domain.facts import Change, Modality, Origin, Polarity
+
+Short = Annotated[str, StringConstraints(max_length=400)]
+Label = Annotated[str, StringConstraints(max_length=200)]
+
+
+class Item(BaseModel):
+    """One fact as the model states it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    """Self-contained sentence, third person, with names, dates and amounts inside."""
+    turns: list[int] = Field(min_length=1, max_length=16)
+    """Numbers of the source turns, as the prompt numbers them."""
+    quote: Short = ""
+    """A short verbatim piece of one of those turns."""
+    speaker: Label = ""
+    subject: Label = ""
+    attribute: Label = ""
+    value: Short = ""
+    previous_value: Short = ""
+    change: Change = Change.NONE
+    polarity: Polarity = Polarity.POSITIVE
+    modality: Modality = Modality.ASSERTED
+    when: Short = ""
+    """The event's date phrase, verbatim; code resolves it."""
+    entities: list[Label] = Field(default_factory=list, max_length=24)
+    scene: Label = ""
+    origin: Origin = Origin.USER
+
+
+class CellSummary(BaseModel):
+    """One or two sentences on what a cell is about."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    cell: int
+    text: Annotated[str, StringConstraints(max_length=1200)]
+
+
+class ExtractionAnswer(BaseModel):
+    """Everything one extraction call says about its window."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    items: list[Item] = Field(max_length=64)
+    summaries: list[CellSummary] = Field(default_factory=list, max_length=32)

@@ -1,0 +1,142 @@
+"""From an untrusted answer to candidates: turns exist, quotes occur, dates are resolved by code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memforest_core.contexts.extraction.answer import ExtractionAnswer, Item
+from memforest_core.domain.dates import resolve
+from memforest_core.domain.facts import (
+    Candidate,
+    Change,
+    Modality,
+    Origin,
+    Polarity,
+    Statement,
+)
+from memforest_core.domain.ids import CellId
+from memforest_core.domain.text import clean
+from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.domain.turns import Role
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.errors import ContentFault
+
+MAX_VERBATIM_CHARS = 2_000
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def check_sources(answer: ExtractionAnswer, window: Window) -> None:
+    """Raise ContentFault when an item names turns that are not there: the model is shown the sentence."""
+    numbers = {turn.number for turn in window.turns}
+    for position, item in enumerate(answer.items):
+        strangers = [number for number in item.turns if number not in numbers]
+        if strangers:
+            known = ", ".join(str(number) for number in sorted(numbers))
+            raise ContentFault(
+                f"items[{position}].turns names turn {strangers[0]}; the turns to extract from are {known}"
+            )
+
+
+def _sources(item: Item, by_number: Mapping[int, WindowTurn]) -> tuple[list[WindowTurn], str]:
+    """The turns an item rests on and its quote, if it occurs in them.
+
+    A quote that occurs in one of the named turns narrows the source to the turns that hold it.
+    """
+    named = [by_number[number] for number in sorted(set(item.turns))]
+    quote = clean(item.quote).strip()
+    if not quote:
+        return named, ""
+    holders = [turn for turn in named if _squeezed(quote) in _squeezed(turn.text)]
+    return (holders, quote) if holders else (named, "")
+
+
+def to_candidates(
+    answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]
+) -> list[Candidate]:
+    """Candidates of a checked answer; ``cells`` maps the window's cell numbers to ids.
+
+    An item belongs to the cell of its first source turn; its item number counts within that cell.
+    """
+    by_number = {turn.number: turn for turn in window.turns}
+    taken: dict[int, int] = {}
+    candidates: list[Candidate] = []
+    for item in answer.items:
+        text = clean(item.text).strip()
+        if not text:
+            continue
+        sources, quote = _sources(item, by_number)
+        first = sources[0]
+        number = taken.get(first.cell, 0)
+        taken[first.cell] = number + 1
+        phrase = clean(item.when).strip()
+        span = resolve(phrase, first.occurred_at, window.time_zone) if phrase else UNKNOWN_TIME
+        candidates.append(
+            Candidate(
+                cell_id=cells[first.cell],
+                item=number,
+                turn_ordinals=tuple(sorted({turn.ordinal for turn in sources})),
+                quote=quote,
+                statement=Statement(
+                    text=text,
+                    time=span,
+                    mentioned_at=first.occurred_at,
+                    speaker=clean(item.speaker).strip() or first.speaker,
+                    subject=clean(item.subject).strip(),
+                    attribute=clean(item.attribute).strip().casefold(),
+                    value=clean(item.value).strip(),
+                    previous_value=clean(item.previous_value).strip(),
+                    change=item.change,
+                    polarity=item.polarity,
+                    modality=item.modality,
+                    entities=tuple(
+                        dict.fromkeys(name for raw in item.entities if (name := clean(raw).strip()))
+                    ),
+                    scene=clean(item.scene).strip().casefold(),
+                    origin=item.origin,
+                    verbatim=False,
+                ),
+            )
+        )
+    return candidates
+
+
+def verbatim(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
+    """The stop-gap when no answer could be used: every turn is kept word by word, and marked."""
+    taken: dict[int, int] = {}
+    candidates: list[Candidate] = []
+    for turn in window.turns:
+        if turn.role is Role.SYSTEM:
+            continue
+        number = taken.get(turn.cell, 0)
+        taken[turn.cell] = number + 1
+        candidates.append(
+            Candidate(
+                cell_id=cells[turn.cell],
+                item=number,
+                turn_ordinals=(turn.ordinal,),
+                quote="",
+                statement=Statement(
+                    text=f"{turn.speaker}: {turn.text}"[:MAX_VERBATIM_CHARS],
+                    time=UNKNOWN_TIME,
+                    mentioned_at=turn.occurred_at,
+                    speaker=turn.speaker,
+                    subject=turn.speaker,
+                    attribute="",
+                    value="",
+                    previous_value="",
+                    change=Change.NONE,
+                    polarity=Polarity.POSITIVE,
+                    modality=Modality.ASSERTED,
+                    entities=(),
+                    scene="",
+                    origin=Origin.ASSISTANT if turn.role is Role.ASSISTANT else Origin.USER,
+                    verbatim=True,
+                ),
+            )
+        )
+    return candidates
+
+

@@ -1,0 +1,217 @@
+"""One unit of extraction: claim a window, read it with nothing locked, store what it says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from memforest_core.contexts.extraction.answer import ExtractionAnswer
+from memforest_core.contexts.extraction.candidates import to_candidates, verbatim
+from memforest_core.contexts.extraction.prompt import input_hash
+from memforest_core.contexts.extraction.proposer import OfflineProposer, Proposer
+from memforest_core.contexts.jobs.decision import Verdict, decide
+from memforest_core.domain.facts import Candidate, Outcome
+from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
+from memforest_core.domain.turns import Turn
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.errors import ContentFault, MemForestError
+from memforest_core.ports.extract import (
+    CellResult,
+    ClaimedWindow,
+    ExtractStore,
+    NewCandidate,
+    WindowResult,
+)
+from memforest_core.ports.models import CallRecord, Embedder, Vectors
+from memforest_core.settings import ExtractSettings
+
+
+class Extracted(StrEnum):
+    """How one unit ended."""
+
+    NOTHING = "nothing"
+    """No window was ready."""
+    DONE = "done"
+    LATER = "later"
+    """Given back, split or buried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The end of one unit, and the forest that has something to reduce now."""
+
+    ended: Extracted
+    forest_id: ForestId | None = None
+
+
+def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
+    """The window as the model sees it, and its cell numbers' ids."""
+    zone = ZoneInfo(claim.time_zone)
+    by_ordinal = {turn.ordinal: turn for turn in claim.turns}
+    turns: list[WindowTurn] = []
+    for position, cell in enumerate(claim.cells, start=1):
+        for ordinal in range(cell.first_turn, cell.last_turn + 1):
+            turn = by_ordinal[ordinal]
+            text = turn.content[cell.char_start : cell.char_end]
+            turns.append(_shown(turn, len(turns) + 1, position, text, zone))
+    context = tuple(
+        _shown(turn, offset - len(claim.context) + 1, 0, turn.content[-1_000:], zone)
+        for offset, turn in enumerate(claim.context)
+    )
+    window = Window(claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
+    return window, {position: cell.id for position, cell in enumerate(claim.cells, start=1)}
+
+
+def _shown(turn: Turn, number: int, cell: int, text: str, zone: ZoneInfo) -> WindowTurn:
+    return WindowTurn(
+        number, cell, turn.ordinal, turn.role, turn.name, text, turn.occurred_at.astimezone(zone)
+    )
+
+
+def routing_text(candidate: Candidate) -> str:
+    """What scene routing compares: origin, role, scene label and text (artifact).
+
+    Without a scene label it is the text alone, whose vector is there already.
+    """
+    statement = candidate.statement
+    if not statement.scene:
+        return statement.text
+    return f"{statement.origin.value} | {statement.scene} | {statement.text}"
+
+
+class ExtractionService:
+    """Extracts windows of a tenant, one per call."""
+
+    def __init__(
+        self,
+        store: ExtractStore,
+        proposer: Proposer,
+        embedder: Embedder,
+        settings: ExtractSettings,
+        rng: random.Random,
+    ) -> None:
+        self._store = store
+        self._proposer = proposer
+        self._embedder = embedder
+        self._settings = settings
+        self._rng = rng
+        self._cached = not isinstance(proposer, OfflineProposer)
+
+    def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
+        """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
+        with self._store.extracting(tenant) as rows:
+            claim = rows.claim_window(worker, self._settings.lease_s)
+        if claim is None:
+            return Extraction(Extracted.NOTHING)
+        calls: list[CallRecord] = []
+        try:
+            result = self._read(tenant, claim, calls)
+        except MemForestError as error:
+            return self._failed(tenant, claim, calls, error)
+        with self._store.extracting(tenant) as rows:
+            kept = rows.finish_window(claim, self._embedder.model, result)
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+        return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
+
+    def _read(self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord]) -> WindowResult:
+        window, cells = window_of(claim)
+        key = input_hash(window, self._proposer.model)
+        cached = None
+        if self._cached:
+            with self._store.extracting(tenant) as rows:
+                cached = rows.cached_answer(key)
+        if cached is not None:
+            answer, outcome = ExtractionAnswer.model_validate(cached), Outcome.OK
+        else:
+            proposal = self._proposer.propose(window, calls)
+            answer = proposal.answer
+            outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
+        candidates = to_candidates(answer, window, cells)
+        summaries = {summary.cell: summary.text for summary in answer.summaries}
+        to_keep = answer.model_dump(mode="json") if self._cached and cached is None else None
+        return self._result(tenant, cells, candidates, summaries, outcome, calls, key, to_keep)
+
+    def _result(
+        self,
+        tenant: TenantId,
+        cells: Mapping[int, CellId],
+        candidates: list[Candidate],
+        summaries: Mapping[int, str],
+        outcome: Outcome,
+        calls: list[CallRecord],
+        key: bytes | None = None,
+        answer: Mapping[str, object] | None = None,
+    ) -> WindowResult:
+        by_cell: dict[CellId, list[NewCandidate]] = {cell: [] for cell in cells.values()}
+        for candidate in candidates:
+            by_cell[candidate.cell_id].append(NewCandidate(candidate, routing_text(candidate)))
+        texts = {new.candidate.statement.text for group in by_cell.values() for new in group}
+        texts |= {new.routing_text for group in by_cell.values() for new in group}
+        return WindowResult(
+            cells=tuple(
+                CellResult(
+                    cell_id=cell,
+                    outcome=outcome if by_cell[cell] or outcome is not Outcome.OK else Outcome.EMPTY,
+                    summary=summaries.get(number, ""),
+                    candidates=tuple(by_cell[cell]),
+                )
+                for number, cell in cells.items()
+            ),
+            vectors=self._embed(tenant, sorted(texts), calls),
+            calls=tuple(calls),
+            input_hash=key,
+            answer=answer,
+        )
+
+    def _embed(self, tenant: TenantId, texts: list[str], calls: list[CallRecord]) -> dict[str, Vectors]:
+        """Vectors of texts that have none yet."""
+        if not texts:
+            return {}
+        with self._store.extracting(tenant) as rows:
+            known = rows.known_vectors(self._embedder.model, texts)
+        missing = [text for text in texts if text not in known]
+        if not missing:
+            return {}
+        embedded = self._embedder.embed(missing)
+        calls.append(embedded.record)
+        return dict(zip(missing, embedded.vectors, strict=True))
+
+    def _failed(
+        self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord], error: MemForestError
+    ) -> Extraction:
+        decision = decide(
+            error,
+            attempts=claim.attempts,
+            max_attempts=self._settings.max_attempts,
+            divisible=len(claim.cells) > 1,
+            jitter=self._rng.random(),
+        )
+        result = None
+        if decision.verdict is Verdict.DEGRADE:
+            window, cells = window_of(claim)
+            try:
+                result = self._result(
+                    tenant, cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls
+                )
+            except MemForestError as again:
+                # The fallback needs vectors; without an embedder the window waits for it.
+                if isinstance(again, ContentFault):
+                    raise
+                return self._failed(tenant, claim, calls, again)
+        with self._store.extracting(tenant) as rows:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            if result is not None:
+                kept = rows.finish_window(claim, self._embedder.model, result)
+                return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
+            if decision.verdict is Verdict.RETRY:
+                rows.retry_window(
+                    claim, decision.delay_s, decision.counts, error.code, error.message
+                )
+            elif decision.verdict is Verdict.SPLIT:
+                rows.split_window(claim, error.code, error.message)
+            else:
+                rows.bury_window(claim, error.code, error.message)
+        return Extraction(Extracted.LATER)

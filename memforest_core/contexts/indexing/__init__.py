@@ -1,0 +1,1 @@
+"""Keeping the vector index up with the rows it is derived from."""

@@ -1,0 +1,75 @@
+"""Finds what stands still: lost leases, open cells past their time, work that nobody was woken for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memforest_core.messages import Queue
+from memforest_core.ports.accept import WakeUps
+from memforest_core.ports.jobs import JobStore, LeaseLimits, WorkKind
+from memforest_core.ports.refresh import RefreshStore
+
+REDO_LIMIT = 100
+WAKEUPS_PER_ROUND = 8
+"""Messages sent per tenant and queue in one round: woken workers look for the rest themselves."""
+
+_QUEUES = {
+    WorkKind.EXTRACT: Queue.EXTRACT,
+    WorkKind.REDUCE: Queue.REDUCE,
+    WorkKind.REFRESH: Queue.REFRESH,
+    WorkKind.MAINTAIN: Queue.MAINTAIN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round of reconciliation did. ``mine`` is False when another worker had the round."""
+
+    mine: bool
+    freed: int = 0
+    released: int = 0
+    redone: int = 0
+    woken: int = 0
+    struck_off: int = 0
+
+
+class Reconciler:
+    """Runs in every worker process; one at a time does a round, found by a lock in the database."""
+
+    def __init__(
+        self, jobs: JobStore, refresh: RefreshStore, wakeups: WakeUps, limits: LeaseLimits
+    ) -> None:
+        self._jobs = jobs
+        self._refresh = refresh
+        self._wakeups = wakeups
+        self._limits = limits
+
+    def run(self) -> Round:
+        """One round, if nobody else is at it. Raises StoreUnavailable."""
+        with self._jobs.reconciling() as mine:
+            if not mine:
+                return Round(mine=False)
+            freed = released = redone = 0
+            for tenant in self._jobs.lost(self._limits):
+                with self._jobs.upkeep(tenant) as rows:
+                    freed += rows.free_lost(self._limits)
+            for tenant in self._jobs.waiting(WorkKind.HELD):
+                with self._jobs.upkeep(tenant) as rows:
+                    released += rows.release_held()
+            for tenant in self._jobs.waiting(WorkKind.REDO):
+                with self._refresh.refreshing(tenant) as nodes:
+                    redone += nodes.redo(REDO_LIMIT)
+            woken = self.wake(*_QUEUES)
+            # Longer than the lease limit, so that a worker that was only slow can still come back.
+            struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
+            return Round(True, freed, released, redone, woken, struck_off)
+
+    def wake(self, *kinds: WorkKind) -> int:
+        """Send wake-ups for tenants with claimable work of these kinds; how many were sent."""
+        sent = 0
+        for kind in kinds:
+            for tenant in self._jobs.waiting(kind)[:WAKEUPS_PER_ROUND]:
+                if not self._wakeups.send(_QUEUES[kind], tenant, "reconciler"):
+                    return sent
+                sent += 1
+        return sent

@@ -1,0 +1,52 @@
+"""The one state machine of every unit of work; what is not in this table cannot happen."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class WorkState(StrEnum):
+    """Where a unit of work stands."""
+
+    HELD = "held"
+    """Waits for something that is not work: an open cell for its second turn."""
+    READY = "ready"
+    RUNNING = "running"
+    DONE = "done"
+    DEAD = "dead"
+    """Cannot succeed until somebody acts; visible, and can be retried by hand."""
+
+
+class WorkEvent(StrEnum):
+    """What can happen to it."""
+
+    RELEASE = "release"
+    CLAIM = "claim"
+    FINISH = "finish"
+    RETRY = "retry"
+    LOSE = "lose"
+    GIVE_UP = "give_up"
+    REVIVE = "revive"
+    REOPEN = "reopen"
+
+
+TRANSITIONS: dict[tuple[WorkState, WorkEvent], WorkState] = {
+    (WorkState.HELD, WorkEvent.RELEASE): WorkState.READY,
+    (WorkState.READY, WorkEvent.CLAIM): WorkState.RUNNING,
+    (WorkState.RUNNING, WorkEvent.FINISH): WorkState.DONE,
+    (WorkState.RUNNING, WorkEvent.RETRY): WorkState.READY,
+    (WorkState.RUNNING, WorkEvent.LOSE): WorkState.READY,
+    (WorkState.RUNNING, WorkEvent.GIVE_UP): WorkState.DEAD,
+    (WorkState.DEAD, WorkEvent.REVIVE): WorkState.READY,
+    (WorkState.DONE, WorkEvent.GIVE_UP): WorkState.DEAD,
+    (WorkState.DONE, WorkEvent.REOPEN): WorkState.READY,
+    (WorkState.RUNNING, WorkEvent.REOPEN): WorkState.READY,
+}
+
+
+def advance(state: WorkState, event: WorkEvent) -> WorkState:
+    """The state after an event. Raises ValueError for an illegal transition."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise ValueError(f"work that is {state} cannot {event}") from None

@@ -1,0 +1,1 @@
+"""The reducer: one writer per forest that turns extracted cells into facts in trees."""

@@ -1,0 +1,130 @@
+"""Drains a forest's extracted cells into facts and trees: one short transaction, nothing slow inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from memforest_core.contexts.canonical.merge import Known
+from memforest_core.contexts.reduction.placing import Placing
+from memforest_core.domain.ids import FactId, ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, PermanentError, RetryableError
+from memforest_core.ports.index import IndexFilter, IndexQuery, PointKind, VectorIndex
+from memforest_core.ports.reduce import ReduceBatch, ReduceRows, ReduceStore
+from memforest_core.settings import Settings
+
+NEAR_LIMIT = 5
+"""Near duplicates looked at per candidate."""
+
+UNSEEN_LIMIT = 2_000
+"""Not yet indexed facts that a batch is compared with; near merging is best effort beyond."""
+
+FAILED_DELAY_S = 2.0
+
+
+class Reduced(StrEnum):
+    """How one drain ended."""
+
+    NOTHING = "nothing"
+    DONE = "done"
+    BUSY = "busy"
+    """Another worker writes this forest; it looks again after its commit."""
+    LATER = "later"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The end of one drain: the forest, how many cells were placed, how many facts are new.
+
+    ``near_merging`` is False when the vector index was away and only exact duplicates were merged.
+    """
+
+    ended: Reduced
+    forest_id: ForestId | None = None
+    cells: int = 0
+    new_facts: int = 0
+    near_merging: bool = True
+
+
+class ReductionService:
+    """Drains forests of a tenant, one batch per call."""
+
+    def __init__(
+        self, store: ReduceStore, index: VectorIndex, model: str, settings: Settings
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._model = model
+        self._settings = settings
+
+    def run_one(self, tenant: TenantId) -> Reduction:
+        """Drain one batch of one forest. Raises StoreUnavailable."""
+        with self._store.reducing(tenant) as rows:
+            batch = rows.waiting(self._settings.reduce.batch_cells, self._model)
+        if batch is None:
+            return Reduction(Reduced.NOTHING)
+        return self._drain(tenant, batch)
+
+    def _drain(self, tenant: TenantId, batch: ReduceBatch) -> Reduction:
+        """Place a batch; on a permanent fault bisect it, so that only the culprit is buried."""
+        near, complete = self._near(tenant, batch)
+        try:
+            with self._store.reducing(tenant) as rows:
+                if not rows.lock_forest(batch.forest_id):
+                    return Reduction(Reduced.BUSY, batch.forest_id)
+                return replace(self._place(rows, batch, near), near_merging=complete)
+        except PermanentError as error:
+            if len(batch.cells) == 1:
+                with self._store.reducing(tenant) as rows:
+                    rows.bury_cell(batch.cells[0].id, error.code, error.message)
+                return Reduction(Reduced.LATER, batch.forest_id)
+        except RetryableError:
+            with self._store.reducing(tenant) as rows:
+                rows.delay_forest(batch.forest_id, FAILED_DELAY_S)
+            raise
+        half = len(batch.cells) // 2
+        ends = [
+            self._drain(tenant, replace(batch, cells=part))
+            for part in (batch.cells[:half], batch.cells[half:])
+        ]
+        return Reduction(
+            Reduced.DONE,
+            batch.forest_id,
+            sum(end.cells for end in ends),
+            sum(end.new_facts for end in ends),
+            complete,
+        )
+
+    def _near(self, tenant: TenantId, batch: ReduceBatch) -> tuple[list[FactId], bool]:
+        """Facts close to the batch's candidates, looked up before the lock; False when the index is away."""
+        where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
+        floor = self._settings.reduce.near_duplicate
+        queries = [
+            IndexQuery(waiting.vector, where, NEAR_LIMIT, floor)
+            for cell in batch.cells
+            for waiting in cell.candidates
+        ]
+        if not queries:
+            return [], True
+        try:
+            found = self._index.search(queries)
+        except IndexUnavailable:
+            return [], False
+        return [FactId(hit.id) for hits in found for hit in hits], True
+
+    def _place(self, rows: ReduceRows, batch: ReduceBatch, near: Sequence[FactId]) -> Reduction:
+        waiting = rows.still_waiting(batch)
+        batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
+        if not batch.cells:
+            return Reduction(Reduced.DONE, batch.forest_id)
+        compared = {
+            fact.id: Known(fact.id, fact.statement, fact.vector)
+            for fact in (
+                *rows.known_facts(list(dict.fromkeys(near)), self._model),
+                *rows.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
+            )
+        }
+        new_facts = Placing(rows, batch, compared, self._settings).run()
+        rows.set_placed([cell.id for cell in batch.cells])
+        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts)

@@ -1,0 +1,1 @@
+"""Regenerating summaries and vectors along the paths that changed, and only there."""

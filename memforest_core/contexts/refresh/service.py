@@ -1,0 +1,192 @@
+"""One unit of refresh: claim ready nodes, write their texts with nothing locked, save what is still newer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from memforest_core.contexts.jobs.decision import decide
+from memforest_core.contexts.refresh.summarizer import (
+    OfflineSummarizer,
+    Summarizer,
+    input_hash,
+)
+from memforest_core.domain.ids import NodeId, TenantId, WorkerId
+from memforest_core.domain.indexed import add_counts
+from memforest_core.errors import ContentFault, MemForestError, RetryableError, StoreUnavailable
+from memforest_core.ports.models import CallRecord, Embedder, Vectors
+from memforest_core.ports.refresh import (
+    NodeArtifact,
+    ReadyNode,
+    RefreshStore,
+    SummarySource,
+)
+from memforest_core.settings import RefreshSettings
+
+REDO_AFTER_S = 60.0
+"""A degraded summary is made again this long after the model was found away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A node's text and where it came from."""
+
+    text: str
+    source: SummarySource
+    key: bytes
+
+
+class RefreshService:
+    """Refreshes the due trees of a tenant, one batch of ready nodes per call."""
+
+    def __init__(
+        self,
+        store: RefreshStore,
+        summarizer: Summarizer,
+        embedder: Embedder,
+        settings: RefreshSettings,
+        concurrency: int,
+        rng: random.Random,
+    ) -> None:
+        self._store = store
+        self._summarizer = summarizer
+        self._offline = OfflineSummarizer()
+        self._embedder = embedder
+        self._settings = settings
+        self._concurrency = concurrency
+        self._rng = rng
+
+    def run_one(self, tenant: TenantId, worker: WorkerId) -> int:
+        """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable."""
+        settings = self._settings
+        with self._store.refreshing(tenant) as rows:
+            token, nodes = rows.claim_ready(
+                worker,
+                settings.batch_nodes,
+                settings.lease_s,
+                settings.max_staleness_s,
+                self._embedder.model,
+            )
+            keys = {node.id: self._key(node) for node in nodes}
+            paid = rows.paid_summaries(list(keys.values())) if self._summarizer.paid else {}
+        if not nodes:
+            return 0
+        calls: list[CallRecord] = []
+        try:
+            written = self._write(nodes, keys, paid, calls)
+            artifacts = self._artifacts(nodes, written, calls)
+        except StoreUnavailable:
+            raise
+        except MemForestError as error:
+            decision = decide(
+                error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random()
+            )
+            with self._store.refreshing(tenant) as rows:
+                rows.record_calls(calls, nodes[0].forest_id, None)
+                rows.release(token, max(1.0, decision.delay_s))
+            return len(nodes)
+        with self._store.refreshing(tenant) as rows:
+            rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
+            rows.record_calls(calls, nodes[0].forest_id, None)
+        with self._store.refreshing(tenant) as rows:
+            rows.settle(list(dict.fromkeys(node.tree_id for node in nodes)))
+        return len(nodes)
+
+    def _key(self, node: ReadyNode) -> bytes:
+        return input_hash(
+            self._summarizer.model, self._settings.budget_chars, [c.text for c in node.children]
+        )
+
+    def _write(
+        self,
+        nodes: Sequence[ReadyNode],
+        keys: dict[NodeId, bytes],
+        paid: dict[bytes, str],
+        calls: list[CallRecord],
+    ) -> list[Written]:
+        """Texts in the order of the nodes; only those that need a model wait for it, side by side."""
+        written: dict[int, Written] = {}
+        to_call: list[int] = []
+        for position, node in enumerate(nodes):
+            free = self._free(node, keys[node.id], paid)
+            if free is not None:
+                written[position] = free
+            else:
+                to_call.append(position)
+        if len(to_call) > 1 and self._summarizer.paid:
+            with ThreadPoolExecutor(min(self._concurrency, len(to_call))) as pool:
+                texts = list(
+                    pool.map(lambda p: self._ask(nodes[p], keys[nodes[p].id], calls), to_call)
+                )
+        else:
+            texts = [self._ask(nodes[p], keys[nodes[p].id], calls) for p in to_call]
+        written.update(zip(to_call, texts, strict=True))
+        return [written[position] for position in range(len(nodes))]
+
+    def _free(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
+        """A text that needs no model: the only child's, the children's joined, or one made before."""
+        texts = [child.text for child in node.children if child.text]
+        if len(texts) <= 1:
+            return Written(texts[0] if texts else "", SummarySource.PASSED, key)
+        joined = "\n".join(texts)
+        if len(joined) <= self._settings.budget_chars:
+            return Written(joined, SummarySource.JOINED, key)
+        if node.stored_hash == key and node.stored_text is not None:
+            return Written(node.stored_text, SummarySource.MODEL, key)
+        if key in paid:
+            return Written(paid[key], SummarySource.MODEL, key)
+        return None
+
+    def _ask(self, node: ReadyNode, key: bytes, calls: list[CallRecord]) -> Written:
+        budget = self._settings.budget_chars
+        try:
+            text = self._summarizer.summarize(node, budget, calls)
+        except (RetryableError, ContentFault):
+            text = self._offline.summarize(node, budget, calls)
+            # Another key, so that the model's own summary is not taken for made.
+            return Written(text, SummarySource.DEGRADED, b"degraded:" + key)
+        source = SummarySource.MODEL if self._summarizer.paid else SummarySource.EXTRACTIVE
+        return Written(text, source, key)
+
+    def _artifacts(
+        self, nodes: Sequence[ReadyNode], written: Sequence[Written], calls: list[CallRecord]
+    ) -> list[NodeArtifact]:
+        """Texts, vectors and term counts of nodes: a model's summary is embedded, others pool their leaves."""
+        from_model = [
+            position for position, text in enumerate(written) if text.source is SummarySource.MODEL
+        ]
+        vectors: dict[int, Vectors] = {}
+        if from_model:
+            embedded = self._embedder.embed([written[position].text for position in from_model])
+            calls.append(embedded.record)
+            vectors = dict(zip(from_model, embedded.vectors, strict=True))
+        artifacts = []
+        for position, (node, text) in enumerate(zip(nodes, written, strict=True)):
+            pool = self._pool(node)
+            artifacts.append(
+                NodeArtifact(
+                    node=node,
+                    text=text.text,
+                    source=text.source,
+                    model=self._summarizer.model,
+                    input_hash=text.key,
+                    vector=vectors.get(position, pool),
+                    pooled=pool,
+                    counts=add_counts(child.counts for child in node.children),
+                    paid=self._summarizer.paid and text.source is SummarySource.MODEL,
+                )
+            )
+        return artifacts
+
+    def _pool(self, node: ReadyNode) -> Vectors:
+        """The mean of the children's pooled vectors weighted by their leaves, unit length."""
+        total = np.zeros(self._embedder.dimension, np.float32)
+        for child in node.children:
+            if child.pooled is not None:
+                total += child.pooled * np.float32(child.leaves)
+        length = float(np.linalg.norm(total))
+        return total / np.float32(length) if length else total

@@ -1,0 +1,158 @@
+"""Cells and windows: how turns are cut into units of provenance, and cells into units of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from memforest_core.domain.turns import Role, Turn
+
+TOPIC_MARKER = "new_topic"
+"""Metadata key with which a caller says that a turn starts something new (a hard topic marker)."""
+
+WINDOW_CHARS_PER_CELL = 2
+"""A window holds at most this many full cells' worth of characters, however many turns it may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """Where cells and windows close (artifact: 2 turns, 8,000 characters, 6 hours)."""
+
+    cell_turns: int = 2
+    cell_chars: int = 8_000
+    gap: timedelta = timedelta(hours=6)
+    window_turns: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CellCut:
+    """A cell: turns ``first_turn``..``last_turn`` (ordinals, inclusive) of one session.
+
+    ``char_start``/``char_end`` are set when the cell is a piece of one long turn. ``window`` is the ordinal of the
+    first cell that its extraction call reads.
+    """
+
+    ordinal: int
+    window: int
+    first_turn: int
+    last_turn: int
+    char_start: int | None
+    char_end: int | None
+    text: str
+    time_start: datetime
+    time_end: datetime
+    full: bool
+    """False when another turn could still join it."""
+
+    @property
+    def turns(self) -> int:
+        """How many turns it spans."""
+        return self.last_turn - self.first_turn + 1
+
+
+def speech(name: str, content: str) -> str:
+    """One turn as a line of dialogue."""
+    return f"{name}: {content}"
+
+
+def pieces(content: str, limit: int) -> Iterator[tuple[int, int]]:
+    """Cut a text into consecutive [start, end) pieces of at most ``limit`` characters.
+
+    Cuts after a sentence end or a space in the last third of a piece where there is one.
+    """
+    start = 0
+    while len(content) - start > limit:
+        window = content[start : start + limit]
+        floor = limit * 2 // 3
+        cut = max(window.rfind(mark, floor) + len(mark) for mark in (". ", "! ", "? ", "\n"))
+        if cut <= floor:
+            cut = window.rfind(" ", floor) + 1
+        if cut <= floor:
+            cut = limit
+        yield start, start + cut
+        start += cut
+    yield start, len(content)
+
+
+def _joins(cell: Sequence[Turn], turn: Turn, cutting: Cutting) -> bool:
+    """Whether a turn may join the open cell."""
+    if len(cell) >= cutting.cell_turns:
+        return False
+    if turn.metadata.get(TOPIC_MARKER) is True or turn.role is Role.SYSTEM:
+        return False
+    if abs(turn.occurred_at - cell[-1].occurred_at) > cutting.gap:
+        return False
+    return sum(len(t.content) for t in cell) + len(turn.content) <= cutting.cell_chars
+
+
+def _cell(ordinal: int, turns: Sequence[Turn], cutting: Cutting) -> CellCut:
+    moments = [turn.occurred_at for turn in turns]
+    return CellCut(
+        ordinal=ordinal,
+        window=ordinal,
+        first_turn=turns[0].ordinal,
+        last_turn=turns[-1].ordinal,
+        char_start=None,
+        char_end=None,
+        text="\n".join(speech(turn.name, turn.content) for turn in turns),
+        time_start=min(moments),
+        time_end=max(moments),
+        full=len(turns) >= cutting.cell_turns,
+    )
+
+
+def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> list[CellCut]:
+    """Cut consecutive turns into cells numbered from ``first_ordinal``.
+
+    A turn above ``cell_chars`` becomes several cells of its own that keep their offsets.
+    """
+    cells: list[CellCut] = []
+    open_turns: list[Turn] = []
+
+    def close() -> None:
+        if open_turns:
+            cells.append(_cell(first_ordinal + len(cells), open_turns, cutting))
+            open_turns.clear()
+
+    for turn in turns:
+        if len(turn.content) > cutting.cell_chars:
+            close()
+            for start, end in pieces(turn.content, cutting.cell_chars):
+                ordinal = first_ordinal + len(cells)
+                cells.append(
+                    CellCut(
+                        ordinal=ordinal,
+                        window=ordinal,
+                        first_turn=turn.ordinal,
+                        last_turn=turn.ordinal,
+                        char_start=start,
+                        char_end=end,
+                        text=speech(turn.name, turn.content[start:end]),
+                        time_start=turn.occurred_at,
+                        time_end=turn.occurred_at,
+                        full=True,
+                    )
+                )
+            continue
+        if open_turns and not _joins(open_turns, turn, cutting):
+            close()
+        open_turns.append(turn)
+    close()
+    return cells
+
+
+def assign_windows(cells: Sequence[CellCut], cutting: Cutting) -> list[CellCut]:
+    """Group consecutive new cells into extraction windows: the same cells always group alike."""
+    grouped: list[CellCut] = []
+    head, turns, chars = 0, 0, 0
+    limit = WINDOW_CHARS_PER_CELL * cutting.cell_chars
+    for cell in cells:
+        gap = bool(grouped) and cell.time_start - grouped[-1].time_end > cutting.gap
+        too_much = turns + cell.turns > cutting.window_turns or chars + len(cell.text) > limit
+        if not grouped or gap or too_much:
+            head, turns, chars = cell.ordinal, 0, 0
+        turns += cell.turns
+        chars += len(cell.text)
+        grouped.append(replace(cell, window=head))
+    return grouped

@@ -1,0 +1,121 @@
+"""Candidates and canonical facts: what one extraction call said, and the stable unit it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from memforest_core.domain.ids import CellId, FactId
+from memforest_core.domain.times import TimeSpan
+
+
+class Change(StrEnum):
+    """What a statement does to a state."""
+
+    START = "start"
+    STOP = "stop"
+    SWITCH = "switch"
+    CORRECT = "correct"
+    NONE = "none"
+
+
+class Polarity(StrEnum):
+    """Whether something holds or is denied."""
+
+    POSITIVE = "positive"
+    NEGATIVE = "negative"
+
+
+class Modality(StrEnum):
+    """How firmly something is said."""
+
+    ASSERTED = "asserted"
+    PLANNED = "planned"
+    HEARSAY = "hearsay"
+    HYPOTHETICAL = "hypothetical"
+
+
+class Origin(StrEnum):
+    """Which side of the conversation a fact came from."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Outcome(StrEnum):
+    """How the extraction of a cell ended."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    REPAIRED = "repaired"
+    VERBATIM = "verbatim"
+    FAILED = "failed"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a fact says, apart from where it came from."""
+
+    text: str
+    time: TimeSpan
+    """When it happened or held (event time)."""
+    mentioned_at: datetime
+    """When it was said (mention time), aware."""
+    speaker: str
+    """Display name of who said it."""
+    subject: str
+    """Whom or what it is about; empty when unclear."""
+    attribute: str
+    """The state it sets, such as ``residence``; empty when it sets none."""
+    value: str
+    previous_value: str
+    change: Change
+    polarity: Polarity
+    modality: Modality
+    entities: tuple[str, ...]
+    scene: str
+    """A label ``domain`` or ``domain/detail``; empty when unknown."""
+    origin: Origin
+    verbatim: bool
+    """True when the text is the turn itself because no model could condense it."""
+
+    @property
+    def domain(self) -> str:
+        """The head of the scene label; a fact without one is a wildcard in routing."""
+        return self.scene.partition("/")[0].strip().casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One item of one extraction call, before canonicalization; identified by (cell, item)."""
+
+    cell_id: CellId
+    item: int
+    turn_ordinals: tuple[int, ...]
+    quote: str
+    statement: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """The provenance link from a canonical fact to the cell and turns that said it."""
+
+    fact_id: FactId
+    cell_id: CellId
+    item: int
+    turn_ordinals: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A canonical fact: self-contained, mergeable, with one or more occurrences."""
+
+    id: FactId
+    statement: Statement
+    normalized: str
+    """The surface form that exact duplicates share."""
+    cell_ordinal: int
+    item: int
+    """Position of its first occurrence, the tie-breaker of its leaf key."""

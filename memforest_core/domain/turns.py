@@ -1,0 +1,223 @@
+"""Turns: what a caller may send, checked and normalized once, at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.times import EARLIEST, LATEST
+from memforest_core.errors import InvalidInput
+
+
+class Role(StrEnum):
+    """Who produced a turn."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One timestamped utterance, normalized.
+
+    ``ordinal`` counts from 0 inside its session. ``id`` is the caller's, or ours, unique in the session.
+    ``occurred_at`` is aware; ``dated`` says whether the caller gave the time (else it is the session's).
+    """
+
+    ordinal: int
+    id: str
+    role: Role
+    content: str
+    occurred_at: datetime
+    dated: bool
+    speaker_id: str
+    name: str
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+    def same_as(self, other: Turn) -> bool:
+        """Whether a turn that was sent again says the same; an undated time is not compared."""
+        if self.dated and other.dated and self.occurred_at != other.occurred_at:
+            return False
+        return (self.id, self.role, self.content, self.speaker_id, self.name) == (
+            other.id,
+            other.role,
+            other.content,
+            other.speaker_id,
+            other.name,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """What is accepted."""
+
+    max_turns: int = 20_000
+    max_turn_bytes: int = 262_144
+
+
+_KEYS = {"id", "role", "content", "timestamp", "speaker_id", "name", "metadata"}
+_MAX_ID = 512
+_MILLISECONDS_FROM = 1e11
+"""Unix times at or above this are milliseconds: as seconds they would lie past the year 5000."""
+
+
+def _checked(text: str, where: str) -> str:
+    if "\x00" in text:
+        raise InvalidInput(f"{where}: remove the NUL characters.", code="nul_character")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"{where}: replace the unpaired surrogate characters; the text is not valid Unicode.",
+            code="invalid_unicode",
+        ) from None
+    return text
+
+
+def checked_name(value: object, what: str) -> str:
+    """An id or name given by a caller: a non-empty string of at most 512 characters."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"{what} must be a non-empty string.", code="invalid_name")
+    if len(value) > _MAX_ID:
+        raise InvalidInput(f"{what} must have at most {_MAX_ID} characters.", code="invalid_name")
+    return _checked(value, what)
+
+
+def parse_timestamp(value: object, zone: ZoneInfo, where: str) -> datetime:
+    """An aware UTC datetime from ISO 8601, unix seconds or milliseconds, or a datetime.
+
+    A naive time is read in ``zone``. Raises InvalidInput.
+    """
+    moment: datetime | None = None
+    try:
+        if isinstance(value, datetime):
+            moment = value
+        elif isinstance(value, str):
+            moment = datetime.fromisoformat(value.strip())
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
+            moment = datetime.fromtimestamp(seconds, UTC)
+        if moment is not None:
+            aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+            moment = aware.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        moment = None
+    if moment is None or not EARLIEST <= moment < LATEST:
+        raise InvalidInput(
+            f"{where}: give the timestamp as ISO 8601 or unix seconds, between the years 1000 and 3000.",
+            code="invalid_timestamp",
+        )
+    return moment
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFrame:
+    """What the turns of a session fall back on: its owner, its zone, its start, and where it goes on."""
+
+    owner: str
+    zone: ZoneInfo
+    started_at: datetime
+    first_ordinal: int = 0
+
+
+def _content(raw: Mapping[str, object], where: str, limits: TurnLimits) -> str:
+    content = raw.get("content")
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidInput(f"{where}: give a non-empty content string.", code="missing_content")
+    _checked(content, f"{where} content")
+    size = len(content.encode())
+    if size > limits.max_turn_bytes:
+        raise InvalidInput(
+            f"{where}: shorten the content to {limits.max_turn_bytes} bytes (it has {size}), or send it as several turns.",
+            code="turn_too_long",
+        )
+    return content
+
+
+def _role(raw: Mapping[str, object], where: str) -> Role:
+    try:
+        return Role(str(raw.get("role")))
+    except ValueError:
+        known = ", ".join(role.value for role in Role)
+        raise InvalidInput(f"{where}: set role to one of {known}.", code="unknown_role") from None
+
+
+def _metadata(raw: Mapping[str, object], where: str) -> Mapping[str, object]:
+    metadata = raw.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
+        raise InvalidInput(f"{where}: metadata must be an object with string keys.", code="invalid_metadata")
+    return dict(metadata)
+
+
+def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLimits) -> list[Turn]:
+    """Check and normalize what a caller sent. Raises InvalidInput with the turn's position.
+
+    A turn without a timestamp takes that of the turn before it, the first one the session's start.
+    """
+    if isinstance(raw_turns, str | bytes | Mapping) or not isinstance(raw_turns, Sequence):
+        raise InvalidInput("Send turns as a list of objects with role and content.", code="invalid_turns")
+    if not raw_turns:
+        raise InvalidInput("Send at least one turn; the session is empty.", code="empty_session")
+    if frame.first_ordinal + len(raw_turns) > limits.max_turns:
+        raise InvalidInput(
+            f"A session holds at most {limits.max_turns} turns; split it into several sessions.",
+            code="too_many_turns",
+        )
+    turns: list[Turn] = []
+    seen: set[str] = set()
+    moment = frame.started_at
+    for offset, raw in enumerate(raw_turns):
+        ordinal = frame.first_ordinal + offset
+        where = f"Turn {ordinal + 1}"
+        if not isinstance(raw, Mapping):
+            raise InvalidInput(f"{where}: send an object with role and content.", code="invalid_turns")
+        unknown = sorted(str(key) for key in raw if key not in _KEYS)
+        if unknown:
+            raise InvalidInput(
+                f"{where}: move the unknown field {unknown[0]!r:.80} into metadata.", code="unknown_field"
+            )
+        role = _role(raw, where)
+        content = _content(raw, where, limits)
+        stamp = raw.get("timestamp")
+        if stamp is not None:
+            moment = parse_timestamp(stamp, frame.zone, where)
+        turn_id = raw.get("id")
+        turn_id = f"turn-{ordinal}" if turn_id is None else checked_name(turn_id, f"{where} id")
+        if turn_id in seen:
+            raise InvalidInput(f"{where}: its id is used twice in this session.", code="duplicate_turn_id")
+        seen.add(turn_id)
+        speaker, name = _speaker(raw, role, frame.owner, where)
+        turns.append(
+            Turn(
+                ordinal=ordinal,
+                id=turn_id,
+                role=role,
+                content=content,
+                occurred_at=moment,
+                dated=stamp is not None,
+                speaker_id=speaker,
+                name=name,
+                metadata=_metadata(raw, where),
+            )
+        )
+    return turns
+
+
+def _speaker(raw: Mapping[str, object], role: Role, owner: str, where: str) -> tuple[str, str]:
+    """Speaker id and display name: given, or the owner for a user turn and the role otherwise."""
+    given_id, given_name = raw.get("speaker_id"), raw.get("name")
+    fallback = owner if role is Role.USER else role.value
+    if given_id is None and given_name is None:
+        return fallback, fallback
+    if given_id is None:
+        name = checked_name(given_name, f"{where} name")
+        return name, name
+    speaker = checked_name(given_id, f"{where} speaker_id")
+    return speaker, speaker if given_name is None else checked_name(given_name, f"{where} name")

@@ -1,0 +1,1 @@
+"""A whole node on one machine without containers: servers from wheels, owned by one process."""

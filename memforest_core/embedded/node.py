@@ -1,0 +1,88 @@
+"""A whole MemForest in one process and one directory: servers, index, worker and library."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from memforest_core.adapters.postgres.schema import upgrade
+from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.settings import (
+    BrokerSettings,
+    DatabaseSettings,
+    Settings,
+)
+from memforest_workers.worker import BackgroundWorker
+
+SERVICE_ROLE = "memforest_app"
+CLOSE_DEADLINE_S = 10.0
+
+
+class EmbeddedNode:
+    """Running servers, services and worker; use ``start``, then ``close``."""
+
+    def __init__(
+        self, servers: EmbeddedServers, services: Services, worker: BackgroundWorker
+    ) -> None:
+        self.servers = servers
+        self.services = services
+        self.worker = worker
+        self._closed = False
+
+    @classmethod
+    def start(cls, path: Path, settings: Settings, concurrency: int) -> EmbeddedNode:
+        """Start everything in ``path``; the schema is upgraded by itself. All or nothing.
+
+        Raises DataDirectoryInUse, ServerFailed, InvalidSettings.
+        """
+        with ExitStack() as undo:
+            servers = EmbeddedServers.start(path)
+            undo.callback(servers.close)
+            local = embedded_settings(settings, servers)
+            upgrade(local.database)
+            services = open_services(local)
+            undo.callback(services.close)
+            worker = BackgroundWorker(services, servers.broker_url, concurrency)
+            worker.start()
+            undo.pop_all()
+        return cls(servers, services, worker)
+
+    def check_process(self) -> None:
+        """Raise UsedAfterFork in a forked process."""
+        self.servers.directory.check_process()
+
+    def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
+        """Stop the worker (waiting for running calls up to the deadline), the index and the servers.
+
+        What was not finished goes on at the next start. Closing twice is allowed.
+        """
+        self.check_process()
+        if self._closed:
+            return
+        self._closed = True
+        self.worker.stop(deadline_s)
+        self.services.close()
+        self.servers.close()
+
+
+def embedded_settings(settings: Settings, servers: EmbeddedServers) -> Settings:
+    """The settings with the addresses of the embedded servers."""
+    assert servers.postgres is not None
+    return settings.model_copy(
+        update={
+            "database": DatabaseSettings(
+                **settings.database.model_dump(exclude={"url", "migration_url"}),
+                url=SecretStr(servers.postgres.url(user=SERVICE_ROLE)),
+                migration_url=SecretStr(servers.postgres_url),
+            ),
+            "broker": BrokerSettings(
+                **settings.broker.model_dump(exclude={"url"}), url=SecretStr(servers.broker_url)
+            ),
+            "index": settings.index.model_copy(
+                update={"kind": "qdrant_edge", "path": servers.directory.qdrant}
+            ),
+        }
+    )

@@ -1,0 +1,165 @@
+"""The one taxonomy of errors: what a caller can fix, what passes with time, what is permanent.
+
+    MemForestError
+    ├── CallerError                 the input is at fault; HTTP 4xx, CLI exit 2; nothing was written
+    │   ├── InvalidInput
+    │   ├── SessionConflict         turns contradict what is stored under the same session id
+    │   ├── NotFound
+    │   ├── QuotaExceeded           carries ``retry_after`` seconds
+    │   └── InvalidSettings         configuration is missing or contradicts the stored state
+    ├── RetryableError              the same work can succeed later; carries ``retry_after`` seconds or None
+    │   ├── StoreUnavailable        Postgres
+    │   ├── BrokerUnavailable       Redis
+    │   ├── IndexUnavailable        the vector store
+    │   └── ModelUnavailable        a chat or embedding provider (5xx, timeouts, refused connections)
+    │       └── ModelRateLimited    429
+    ├── ContentFault                a model answered, but not with something usable; repaired or degraded
+    └── PermanentError              trying again changes nothing until somebody acts
+        ├── ModelRejected           bad request, unknown model
+        │   ├── ModelAuthFailed     missing or refused key
+        │   ├── ContextTooLong      the input must be split
+        │   └── ContentRefused      the provider's policy refused this content
+        └── InvariantViolated       stored state breaks a promise: a bug or a damaged store
+
+Every error has a stable ``code`` for programs and one sentence for people. A message names ids and
+limits, never conversation text: tracebacks reach logs and Flower.
+"""
+
+from __future__ import annotations
+
+
+class MemForestError(Exception):
+    """Base of every error that MemForest raises on purpose."""
+
+    code = "memforest_error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class CallerError(MemForestError):
+    """The caller can mend it; nothing was written."""
+
+    code = "caller_error"
+
+
+class InvalidInput(CallerError):
+    """A value is outside what is accepted; ``code`` narrows which one."""
+
+    code = "invalid_input"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class SessionConflict(CallerError):
+    """The turns sent differ from the turns stored under the same session id."""
+
+    code = "session_conflict"
+
+
+class NotFound(CallerError):
+    """What the caller named does not exist for this tenant."""
+
+    code = "not_found"
+
+
+class InvalidSettings(CallerError):
+    """Configuration is missing, malformed or contradicts the stored state."""
+
+    code = "invalid_settings"
+
+
+class RetryableError(MemForestError):
+    """The same call can succeed later without anybody changing anything."""
+
+    code = "retryable"
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class QuotaExceeded(CallerError):
+    """A tenant's quota or the queue-depth limit refuses new work for now."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class StoreUnavailable(RetryableError):
+    """Postgres can't be reached or broke the connection."""
+
+    code = "store_unavailable"
+
+
+class BrokerUnavailable(RetryableError):
+    """The Redis broker can't be reached; accepted work is safe and the reconciler wakes it."""
+
+    code = "broker_unavailable"
+
+
+class IndexUnavailable(RetryableError):
+    """The vector index can't be reached."""
+
+    code = "index_unavailable"
+
+
+class ModelUnavailable(RetryableError):
+    """A model provider timed out, refused the connection or answered 5xx."""
+
+    code = "model_unavailable"
+
+
+class ModelRateLimited(ModelUnavailable):
+    """A model provider answered 429."""
+
+    code = "model_rate_limited"
+
+
+class ContentFault(MemForestError):
+    """A model answered with something that does not fit the schema."""
+
+    code = "content_fault"
+
+
+class PermanentError(MemForestError):
+    """Trying again changes nothing until somebody acts."""
+
+    code = "permanent"
+
+
+class ModelRejected(PermanentError):
+    """The provider refuses the request as it is (bad request, unknown model)."""
+
+    code = "model_rejected"
+
+
+class ModelAuthFailed(ModelRejected):
+    """The model key is missing or refused."""
+
+    code = "model_auth_failed"
+
+
+class ContextTooLong(ModelRejected):
+    """The input does not fit the model's context; a smaller piece may."""
+
+    code = "context_too_long"
+
+
+class ContentRefused(ModelRejected):
+    """The provider's content policy refuses this input."""
+
+    code = "content_refused"
+
+
+class InvariantViolated(PermanentError):
+    """Stored state breaks an invariant of the design: a bug, or a damaged store."""
+
+    code = "invariant_violated"

@@ -1,0 +1,26 @@
+"""MemTrees as pure functions: loaded nodes and a change in, a diff out; no storage."""
+
+from memforest_core.memtree.build import build
+from memforest_core.memtree.check import Broken, Violation, violations
+from memforest_core.memtree.insert import KeyTaken, insert
+from memforest_core.memtree.marks import mark_dirty, ready
+from memforest_core.memtree.nodes import MIN_BRANCHING, Diff, Key, Leaf, Node, TreeHead
+from memforest_core.memtree.paths import NotLoaded
+
+__all__ = [
+    "MIN_BRANCHING",
+    "Broken",
+    "Diff",
+    "Key",
+    "KeyTaken",
+    "Leaf",
+    "Node",
+    "NotLoaded",
+    "TreeHead",
+    "Violation",
+    "build",
+    "insert",
+    "mark_dirty",
+    "ready",
+    "violations",
+]

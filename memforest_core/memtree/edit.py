@@ -1,0 +1,94 @@
+"""One change to one tree: nodes take their children, overflow is split, and a diff remains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from memforest_core.domain.ids import NodeId
+from memforest_core.memtree.nodes import Diff, Key, Node, TreeHead
+from memforest_core.memtree.paths import Paths
+from memforest_core.memtree.shape import fill_right, split_evenly
+
+
+class Edit:
+    """Collects the new states of a tree's nodes, bottom up.
+
+    A node's state is final once its parent has adopted it; ``crown`` adopts the last ones.
+    """
+
+    def __init__(self, head: TreeHead, before: Paths, new_id: Callable[[], NodeId]) -> None:
+        self._head = head
+        self._before = before
+        self._new_id = new_id
+        self._states: dict[NodeId, Node] = {}
+
+    def split(self, node: Node, children: Sequence[Node], *, rightmost: bool) -> list[Node]:
+        """The nodes to hold ``children`` in place of ``node``, which comes first and keeps its id.
+
+        ``rightmost`` says that the node is on the right spine.
+        """
+        group = fill_right if rightmost else split_evenly
+        first, *others = group(children, self._head.k)
+        kept = self._adopt(replace(node, version=node.version + 1), first)
+        return [kept, *(self._sprout(node.level, part[0].key, part) for part in others)]
+
+    def crown(self, root: Node, children: Sequence[Node]) -> Diff:
+        """End the change: the root keeps its id and pushes its content down until it fits."""
+        level, k = root.level, self._head.k
+        while len(children) > k:
+            first, *others = fill_right(children, k)
+            children = [
+                self._sprout(level, root.key, first),
+                *(self._sprout(level, part[0].key, part) for part in others),
+            ]
+            level += 1
+        # A root that is not stored yet is born in this change, at the version it was given.
+        version = root.version + 1 if self._before.get(root.id) else root.version
+        top = self._adopt(replace(root, level=level, version=version), children)
+        self._states[top.id] = top
+        return self._diff(top)
+
+    def _sprout(self, level: int, key: Key | None, children: Sequence[Node]) -> Node:
+        born = Node(
+            id=self._new_id(),
+            tree_id=self._head.tree_id,
+            parent_id=None,
+            level=level,
+            key=key,
+            time_start=None,
+            time_end=None,
+            leaf_count=0,
+            version=1,
+            clean_version=0,
+            payload_id=None,
+        )
+        return self._adopt(born, children)
+
+    def _adopt(self, parent: Node, children: Sequence[Node]) -> Node:
+        for child in children:
+            if child.parent_id != parent.id:
+                child = replace(child, parent_id=parent.id)
+            self._states[child.id] = child
+        starts = [child.time_start for child in children if child.time_start is not None]
+        ends = [child.time_end for child in children if child.time_end is not None]
+        return replace(
+            parent,
+            time_start=min(starts, default=None),
+            time_end=max(ends, default=None),
+            leaf_count=sum(child.leaf_count for child in children),
+        )
+
+    def _diff(self, root: Node) -> Diff:
+        inserted: list[Node] = []
+        updated: list[Node] = []
+        for state in self._states.values():
+            before = self._before.get(state.id)
+            if before is None:
+                inserted.append(state)
+            elif state != before:
+                updated.append(state)
+        for nodes in (inserted, updated):
+            nodes.sort(key=lambda node: -node.level)
+        head = replace(self._head, height=root.level, leaf_count=root.leaf_count)
+        return Diff(tuple(inserted), tuple(updated), (), head)

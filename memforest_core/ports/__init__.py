@@ -1,0 +1,1 @@
+"""What the contexts need from the outside world, as Protocols."""

@@ -1,0 +1,148 @@
+"""What accepting a session needs from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from memforest_core.domain.cells import CellCut
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.turns import Turn
+
+
+class Lane(IntEnum):
+    """Live sessions go before bulk imports."""
+
+    LIVE = 0
+    BACKFILL = 1
+
+
+class Stage(StrEnum):
+    """How far a session has come; each stage includes the ones before it."""
+
+    ACCEPTED = "accepted"
+    RAW = "raw"
+    FACTS = "facts"
+    SUMMARIES = "summaries"
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRef:
+    """A forest and the zone its naive times are read in."""
+
+    id: ForestId
+    owner: str
+    time_zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """A session's row, locked: where the next turn goes."""
+
+    id: SessionId
+    started_at: datetime
+    time_zone: str
+    turn_count: int
+    cell_count: int
+    lane: Lane
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionProgress:
+    """A session's state, derived from its cells: never stored, so never wrong.
+
+    ``dead`` cells are those that could not be extracted; ``verbatim`` cells were kept word by word.
+    """
+
+    session_id: SessionId
+    stage: Stage
+    turns: int
+    cells: int
+    indexed: int
+    extracted: int
+    placed: int
+    dead: int
+    verbatim: int
+    facts: int
+    dirty_trees: int
+
+
+class AcceptRows(Protocol):
+    """Rows of one accepting transaction."""
+
+    def forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, if there is one."""
+        ...
+
+    def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
+        """The owner's forest, created with this id and zone when missing."""
+        ...
+
+    def lock_session(
+        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane
+    ) -> SessionHead:
+        """The session's row, created when missing, locked until the transaction ends."""
+        ...
+
+    def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
+        """Stored turns in order, from ordinal ``first``."""
+        ...
+
+    def turn_named(self, session: SessionId, turn_id: str) -> Turn | None:
+        """The stored turn with this id."""
+        ...
+
+    def held_tail(self, session: SessionId) -> tuple[int, int] | None:
+        """(ordinal, first turn) of the session's open last cell, locked; None when it is closed."""
+        ...
+
+    def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
+        """Store new turns, and note their human speakers."""
+        ...
+
+    def put_cells(
+        self,
+        forest: ForestId,
+        session: SessionId,
+        cells: Sequence[CellCut],
+        lane: Lane,
+        held_for_s: float | None,
+    ) -> None:
+        """Store cells, ready for extraction, and mark them for indexing.
+
+        With ``held_for_s``, a last cell that is not full stays open for that many seconds.
+        """
+        ...
+
+    def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
+        """Update the session's counters."""
+        ...
+
+    def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
+        """How far a session has come; None when it does not exist."""
+        ...
+
+
+class AcceptStore(Protocol):
+    """Opens accepting transactions."""
+
+    def accepting(
+        self, tenant: TenantId, joined: object | None = None
+    ) -> AbstractContextManager[AcceptRows]:
+        """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
+        commits nor closes, and leaves the transaction's settings as it found them."""
+        ...
+
+
+class WakeUps(Protocol):
+    """Sends wake-ups to workers. Losing one is harmless."""
+
+    def send(self, queue: str, tenant: TenantId, ref: UUID | str, count: int = 1) -> bool:
+        """Send ``count`` messages; False when the broker could not be reached in time."""
+        ...

@@ -1,0 +1,129 @@
+"""What extraction needs from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memforest_core.domain.facts import Candidate, Outcome
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.domain.turns import Turn
+from memforest_core.ports.models import CallRecord, Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedCell:
+    """A cell of a claimed window."""
+
+    id: CellId
+    ordinal: int
+    first_turn: int
+    last_turn: int
+    char_start: int | None
+    char_end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedWindow:
+    """A window under lease, with everything that its extraction reads."""
+
+    token: LeaseToken
+    forest_id: ForestId
+    session_id: SessionId
+    owner: str
+    time_zone: str
+    attempts: int
+    """Tries so far, this one included."""
+    cells: tuple[ClaimedCell, ...]
+    turns: tuple[Turn, ...]
+    context: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewCandidate:
+    """A candidate and the texts whose vectors the reducer will need."""
+
+    candidate: Candidate
+    routing_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What extraction made of one cell."""
+
+    cell_id: CellId
+    outcome: Outcome
+    summary: str
+    candidates: tuple[NewCandidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowResult:
+    """What extraction made of a window: results per cell, vectors by text, calls made.
+
+    ``answer`` is the validated answer to keep under ``input_hash``, or None when it came from there.
+    """
+
+    cells: tuple[CellResult, ...]
+    vectors: Mapping[str, Vectors]
+    calls: tuple[CallRecord, ...] = ()
+    input_hash: bytes | None = None
+    answer: Mapping[str, object] | None = field(default=None)
+
+
+class VectorRows(Protocol):
+    """The vectors of texts, kept under content hash and model."""
+
+    def known_vectors(self, model: str, texts: Sequence[str]) -> dict[str, Vectors]:
+        """The stored vectors, shape (dimension,), of those texts that have one."""
+        ...
+
+    def put_vectors(self, model: str, vectors: Mapping[str, Vectors]) -> None:
+        """Store vectors by text; one that is there already stays."""
+        ...
+
+
+class ExtractRows(VectorRows, Protocol):
+    """Rows of one extraction transaction."""
+
+    def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
+        """Take the next ready window under a new lease: live lane first, oldest first."""
+        ...
+
+    def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
+        """An answer already paid for."""
+        ...
+
+    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult) -> bool:
+        """Store a window's candidates and end its lease; False when the lease was lost meanwhile."""
+        ...
+
+    def retry_window(
+        self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str
+    ) -> None:
+        """Give the window back for a later try."""
+        ...
+
+    def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        """Give the cells back as windows of their own."""
+        ...
+
+    def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        """Dead-letter the window's cells with the error."""
+        ...
+
+    def record_calls(
+        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
+    ) -> None:
+        """Account for model calls."""
+        ...
+
+
+class ExtractStore(Protocol):
+    """Opens extraction transactions."""
+
+    def extracting(self, tenant: TenantId) -> AbstractContextManager[ExtractRows]:
+        """One transaction of a tenant."""
+        ...

@@ -1,0 +1,132 @@
+"""The vector index: dense and sparse search over facts, cells and nodes; always rebuildable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
+
+DenseVector = NDArray[np.float32]
+
+
+class PointKind(StrEnum):
+    """What a point stands for."""
+
+    FACT = "fact"
+    CELL = "cell"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVector:
+    """Term weights: sorted unique uint32 indices and their positive values, same length."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One index row. ``id`` is derived from the row it stands for; ``version`` only grows.
+
+    Times are seconds since 1970 (float), None when unknown. ``tree_id``, ``level`` and ``is_root`` are set for nodes;
+    ``session_id`` for cells.
+    """
+
+    id: UUID
+    tenant: TenantId
+    forest_id: ForestId
+    kind: PointKind
+    version: int
+    dense: DenseVector
+    sparse: SparseVector
+    tree_id: TreeId | None = None
+    tree_kind: str | None = None
+    level: int | None = None
+    is_root: bool = False
+    session_id: SessionId | None = None
+    time_start: float | None = None
+    time_end: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFilter:
+    """What a search may see; always one forest of one tenant. Empty tuples mean "any"."""
+
+    tenant: TenantId
+    forest_id: ForestId
+    kinds: tuple[PointKind, ...] = ()
+    roots_only: bool = False
+    tree_ids: tuple[TreeId, ...] = ()
+    tree_kinds: tuple[str, ...] = ()
+    session_ids: tuple[SessionId, ...] = ()
+    ids: tuple[UUID, ...] | None = None
+    """Score just these points; an empty tuple finds nothing."""
+    overlaps: tuple[float, float] | None = None
+    """Keep points whose [time_start, time_end] touches this interval, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQuery:
+    """One search: a dense vector (cosine) or sparse terms (weights times IDF within the forest)."""
+
+    vector: DenseVector | SparseVector
+    filter: IndexFilter
+    limit: int
+    min_score: float | None = field(default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A found point: its id, kind and score (cosine, or the sparse dot product)."""
+
+    id: UUID
+    kind: PointKind
+    score: float
+
+
+class VectorIndex(Protocol):
+    """The port that a Qdrant server and the in-process Qdrant engine both fill."""
+
+    @property
+    def name(self) -> str:
+        """The collection in use; carries embedding model and dimension."""
+        ...
+
+    def prepare(self) -> None:
+        """Create the collection and its payload indexes when missing.
+
+        Raises InvalidSettings when an existing collection has another dimension; IndexUnavailable.
+        """
+        ...
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """Write points durably; a point whose stored version is newer or equal stays as it is."""
+        ...
+
+    def delete(self, ids: Sequence[UUID]) -> None:
+        """Remove points; unknown ids are ignored."""
+        ...
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        """All searches in one round trip; for each, hits with the best score first."""
+        ...
+
+    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
+        """The stored version of each of these points that exists."""
+        ...
+
+    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+        """How many points a tenant, or one forest of it, has."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held; later calls fail."""
+        ...

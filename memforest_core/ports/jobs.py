@@ -1,0 +1,81 @@
+"""What workers need from the store to stay alive, to find work, and to free what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from memforest_core.domain.ids import TenantId, WorkerId
+
+
+class WorkKind(StrEnum):
+    """Kinds of work that can wait, as ``waiting`` names them."""
+
+    EXTRACT = "extract"
+    REDUCE = "reduce"
+    REFRESH = "refresh"
+    MAINTAIN = "maintain"
+    REDO = "redo"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLimits:
+    """When a lease is lost, and when lost leases make work suspicious."""
+
+    dead_after_s: float
+    max_lost_leases: int
+
+
+class JobRows(Protocol):
+    """Rows of one upkeep transaction of a tenant."""
+
+    def free_lost(self, limits: LeaseLimits) -> int:
+        """Free work whose lease ended with its deadline or its worker; how much.
+
+        Lost leases are counted apart from failures; past the limit the work is dead-lettered.
+        """
+        ...
+
+    def release_held(self) -> int:
+        """Open last cells whose quiet period is over become ready; how many."""
+        ...
+
+
+class JobStore(Protocol):
+    """Upkeep, within a tenant and across tenants (ids only)."""
+
+    def upkeep(self, tenant: TenantId) -> AbstractContextManager[JobRows]:
+        """One transaction of a tenant."""
+        ...
+
+    def waiting(self, kind: WorkKind) -> list[TenantId]:
+        """Tenants that have work of a kind that can be claimed now: the live lane first, else at random."""
+        ...
+
+    def lost(self, limits: LeaseLimits) -> list[TenantId]:
+        """Tenants that have leases which ended without a finish."""
+        ...
+
+    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str]) -> None:
+        """Note a new worker process."""
+        ...
+
+    def beat(self, worker: WorkerId) -> bool:
+        """Renew a worker's heartbeat on the database's clock; False when it was struck off."""
+        ...
+
+    def leave(self, worker: WorkerId) -> None:
+        """Strike a worker off; its leases end at once."""
+        ...
+
+    def strike_off_dead(self, dead_after_s: float) -> int:
+        """Remove workers long without a heartbeat; how many."""
+        ...
+
+    def reconciling(self) -> AbstractContextManager[bool]:
+        """True inside for the one worker that may reconcile now."""
+        ...

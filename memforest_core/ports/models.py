@@ -1,0 +1,113 @@
+"""Chat and embedding models, as the contexts see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+"""Row-wise unit vectors, shape (n, dimension)."""
+
+
+class Step(StrEnum):
+    """What a model call is for; model, timeout, concurrency and price are set per step."""
+
+    EXTRACT = "extract"
+    SUMMARIZE = "summarize"
+    BROWSE = "browse"
+    PLAN = "plan"
+    ANSWER = "answer"
+    JUDGE = "judge"
+    EMBED = "embed"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message; ``role`` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A chat call. ``schema`` is a JSON schema that the answer should follow, or None for plain text."""
+
+    step: Step
+    messages: tuple[Message, ...]
+    schema: Mapping[str, object] | None = None
+    schema_name: str = "answer"
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """What one call cost: the row that accounting keeps. ``outcome`` is "ok" or an error code."""
+
+    step: Step
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cost_usd: float
+    latency_ms: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """The answer's raw text (unvalidated, untrusted) and what the call cost."""
+
+    text: str
+    record: CallRecord
+
+
+class ChatModel(Protocol):
+    """A chat model; one call is one request, without hidden retries."""
+
+    def model_name(self, step: Step) -> str:
+        """The configured model of a step, as recorded and as part of cache keys."""
+        ...
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """One call, with a hard deadline.
+
+        Raises ModelRateLimited, ModelUnavailable (transport), ModelAuthFailed, ContextTooLong,
+        ContentRefused, ModelRejected (permanent). Never raises on the answer's content.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors in the order of the texts, shape (n, dimension), float32, unit length."""
+
+    vectors: Vectors
+    record: CallRecord
+
+
+class Embedder(Protocol):
+    """A sentence embedding model."""
+
+    @property
+    def model(self) -> str:
+        """Stable name, part of cache keys and of the collection's name."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector, found from the model itself."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of stored texts. Raises ModelUnavailable, ModelRateLimited, ModelRejected."""
+        ...
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of questions; the same as ``embed`` for symmetric models."""
+        ...

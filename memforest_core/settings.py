@@ -1,0 +1,239 @@
+"""Every setting, in one tree, read once from the environment: ``MEMFOREST_<GROUP>__<FIELD>``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from memforest_core.errors import InvalidSettings
+
+OFFLINE = "offline"
+"""The model name of the built-in provider that needs no network and no key."""
+
+
+class Group(BaseModel):
+    """A group of settings: unknown names are errors, values do not change after start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatabaseSettings(Group):
+    """Postgres. The service role is neither owner nor superuser; migrations use another URL."""
+
+    url: SecretStr = SecretStr("postgresql+psycopg://memforest_app@localhost/memforest")
+    migration_url: SecretStr | None = None
+    """The owner's URL, for ``memforest db upgrade``; the service URL when unset."""
+    pool_size: int = Field(default=10, ge=1)
+    max_overflow: int = Field(default=20, ge=0)
+    statement_timeout_ms: int = Field(default=30_000, ge=100)
+    lock_timeout_ms: int = Field(default=5_000, ge=100)
+
+
+class BrokerSettings(Group):
+    """The Redis-protocol broker; it carries wake-ups only."""
+
+    url: SecretStr = SecretStr("redis://localhost:6379/0")
+    publish_timeout_s: float = Field(default=3.0, gt=0)
+    """A publish to a frozen broker fails after this long; the work is already stored."""
+    max_wakeups: int = Field(default=64, ge=1)
+    """Wake-ups sent at once for one accepted session; running workers look for the rest."""
+
+
+class IndexSettings(Group):
+    """The vector index: a Qdrant server, or the Qdrant engine inside this process."""
+
+    kind: Literal["qdrant", "qdrant_edge"] = "qdrant"
+    url: str = "http://localhost:6333"
+    api_key: SecretStr | None = None
+    path: Path | None = None
+    """Directory of the in-process engine."""
+    timeout_s: float = Field(default=10.0, gt=0)
+    batch: int = Field(default=128, ge=1, le=1024)
+
+
+class StepOverride(Group):
+    """What one step sets differently from ``llm``; unset fields inherit."""
+
+    model: str | None = None
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    timeout_s: float | None = None
+    concurrency: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    input_usd_per_mtok: float | None = None
+    output_usd_per_mtok: float | None = None
+
+
+class LlmSettings(Group):
+    """Chat models, through litellm; ``offline`` needs neither network nor key."""
+
+    model: str = OFFLINE
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    timeout_s: float = Field(default=60.0, gt=0)
+    """A hard deadline for one call, whatever the provider does."""
+    concurrency: int = Field(default=32, ge=1)
+    """Calls under way at once, per process and step."""
+    max_tokens: int = Field(default=4096, ge=64)
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    schema_mode: Literal["auto", "json_schema", "json_object", "prompt"] = "auto"
+    input_usd_per_mtok: float | None = None
+    output_usd_per_mtok: float | None = None
+    extract: StepOverride = StepOverride()
+    summarize: StepOverride = StepOverride()
+    browse: StepOverride = StepOverride()
+    plan: StepOverride = StepOverride()
+    answer: StepOverride = StepOverride()
+    judge: StepOverride = StepOverride()
+
+
+class EmbeddingSettings(Group):
+    """The sentence embedding model; the dimension is found from the model itself."""
+
+    model: str = "all-minilm-l6-v2-int8"
+    """The built-in model that comes in a wheel, or any litellm embedding model."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    timeout_s: float = Field(default=30.0, gt=0)
+    batch: int = Field(default=64, ge=1)
+    input_usd_per_mtok: float | None = None
+
+
+class AcceptSettings(Group):
+    """What is accepted, and how turns are cut into cells (artifact: 2 turns, 8,000 characters, 6 h)."""
+
+    max_turns: int = Field(default=20_000, ge=1)
+    max_turn_bytes: int = Field(default=262_144, ge=1_024)
+    cell_turns: int = Field(default=2, ge=1, le=16)
+    cell_chars: int = Field(default=8_000, ge=200)
+    cell_gap_h: float = Field(default=6.0, gt=0)
+    window_turns: int = Field(default=4, ge=1, le=16)
+    """Turns that one extraction call reads, at most (measured: up to 8 keep 99% of what matters)."""
+    quiet_s: float = Field(default=20.0, ge=0)
+    """An appended turn waits this long for the second turn of its cell."""
+    time_zone: str = "UTC"
+    """Of a new forest: where naive timestamps and relative dates are read."""
+
+
+class ExtractSettings(Group):
+    """Extraction."""
+
+    repairs: int = Field(default=2, ge=0, le=5)
+    """How often an invalid answer is shown to the model with its error before the fallback."""
+    lease_s: float = Field(default=300.0, gt=0)
+    max_attempts: int = Field(default=5, ge=1)
+    max_lost_leases: int = Field(default=20, ge=1)
+
+
+class ReduceSettings(Group):
+    """Canonicalization and routing. The cosines belong to an embedding model (artifact values)."""
+
+    batch_cells: int = Field(default=256, ge=1)
+    near_duplicate: float = Field(default=0.93, ge=0, le=1)
+    entity_min_facts: int = Field(default=3, ge=1)
+    entity_min_sessions: int = Field(default=2, ge=1)
+    scene_assign: float = Field(default=0.70, ge=0, le=1)
+    scene_weak: float = Field(default=0.58, ge=0, le=1)
+    scene_merge: float = Field(default=0.88, ge=0, le=1)
+    scene_cap: int = Field(default=60, ge=2)
+    scene_time_bonus: float = Field(default=0.08, ge=0, le=1)
+    scene_time_days: float = Field(default=45.0, gt=0)
+
+
+class TreeSettings(Group):
+    """Branching factors (artifact: session 3, entity 8, scene 10)."""
+
+    session_k: int = Field(default=3, ge=3, le=64)
+    entity_k: int = Field(default=8, ge=3, le=64)
+    scene_k: int = Field(default=10, ge=3, le=64)
+
+
+class RefreshSettings(Group):
+    """When dirty trees are refreshed, and how long their texts are."""
+
+    quiet_s: float = Field(default=2.0, ge=0)
+    max_staleness_s: float = Field(default=30.0, ge=0)
+    batch_nodes: int = Field(default=16, ge=1)
+    lease_s: float = Field(default=300.0, gt=0)
+    max_attempts: int = Field(default=5, ge=1)
+    budget_chars: int = Field(default=800, ge=100)
+    """Length of a summary; children whose texts fit together are joined without a model."""
+
+
+class WorkerSettings(Group):
+    """Worker processes."""
+
+    heartbeat_s: float = Field(default=5.0, gt=0)
+    dead_after_s: float = Field(default=30.0, gt=0)
+    """A worker without a heartbeat for this long is dead, and its leases with it."""
+    poll_s: float = Field(default=1.0, gt=0)
+    """How often a worker looks for due trees."""
+    reconcile_s: float = Field(default=5.0, gt=0)
+    stalled_s: float = Field(default=5.0, ge=0)
+    """Work that has waited this long without being claimed is woken again."""
+    task_budget_s: float = Field(default=20.0, gt=0)
+    """One task works on for at most this long before it hands over to a new message."""
+    health_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _alive_between_heartbeats(self) -> Self:
+        if self.dead_after_s < 3 * self.heartbeat_s:
+            raise ValueError("worker.dead_after_s must be at least 3 times worker.heartbeat_s")
+        return self
+
+
+class RecallSettings(Group):
+    """Recall: how many of what, and the weights of the signals (scores are normalized first)."""
+
+    k: int = Field(default=10, ge=1, le=1000)
+    mode: Literal["flat", "root", "embedding"] = "embedding"
+    flat_limit: int = Field(default=60, ge=1)
+    fact_limit: int = Field(default=30, ge=1)
+    """Paper 4.3: fact recall top 30."""
+    root_limit: int = Field(default=10, ge=1)
+    """Paper 4.3: root recall top 10."""
+    beam: int = Field(default=10, ge=1)
+    """Beam width per tree and level (paper)."""
+    lexical_weight: float = Field(default=1.0, ge=0)
+    dense_weight: float = Field(default=1.0, ge=0)
+    interval_weight: float = Field(default=0.5, ge=0)
+    root_weight: float = Field(default=0.5, ge=0)
+    fact_weight: float = Field(default=0.5, ge=0)
+    neighbour_weight: float = Field(default=0.2, ge=0)
+    speaker_weight: float = Field(default=0.3, ge=0)
+
+
+class Settings(BaseSettings):
+    """The whole configuration of a process."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MEMFOREST_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    tenant: str = Field(default="default", min_length=1, max_length=64)
+    database: DatabaseSettings = DatabaseSettings()
+    broker: BrokerSettings = BrokerSettings()
+    index: IndexSettings = IndexSettings()
+    llm: LlmSettings = LlmSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    accept: AcceptSettings = AcceptSettings()
+    extract: ExtractSettings = ExtractSettings()
+    reduce: ReduceSettings = ReduceSettings()
+    tree: TreeSettings = TreeSettings()
+    refresh: RefreshSettings = RefreshSettings()
+    worker: WorkerSettings = WorkerSettings()
+    recall: RecallSettings = RecallSettings()
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings from the environment, then ``overrides``; InvalidSettings names what to change."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "__".join(str(part) for part in first["loc"]).upper()
+        raise InvalidSettings(f"Set MEMFOREST_{where} to a valid value: {first['msg']}.") from None

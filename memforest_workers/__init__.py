@@ -1,0 +1,1 @@
+"""Celery workers: thin tasks that claim rows and call one core function."""

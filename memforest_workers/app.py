@@ -1,0 +1,40 @@
+"""The Celery app: four tasks with names of their own, settings from ``celeryconfig``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from celery import Celery
+
+from memforest_core.errors import MemForestError
+from memforest_core.messages import TASK_NAMES, Queue
+from memforest_workers.runtime import Runtime
+
+
+class TaskFailed(Exception):  # noqa: N818 - what Flower shows
+    """Why a task ended early, by code: a message could carry what it must not into Flower."""
+
+
+def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None) -> Celery:
+    """A Celery app whose tasks work through ``runtime()``.
+
+    ``broker_url`` overrides the configured broker, for a node that brings its own.
+    """
+    app = Celery("memforest", set_as_current=False)
+    app.config_from_object("celeryconfig")
+    if broker_url is not None:
+        app.conf.broker_url = broker_url
+
+    def register(queue: Queue, run: Callable[[Runtime], int]) -> None:
+        @app.task(name=TASK_NAMES[queue])
+        def task(tenant: str, ref: str = "") -> int:
+            try:
+                return run(runtime())
+            except MemForestError as error:
+                raise TaskFailed(error.code) from None
+
+    register(Queue.EXTRACT, Runtime.extract)
+    register(Queue.REDUCE, Runtime.reduce)
+    register(Queue.REFRESH, Runtime.refresh)
+    register(Queue.MAINTAIN, Runtime.maintain)
+    return app

@@ -1,0 +1,177 @@
+"""What one worker process holds: its services, its heartbeat, and the loops its tasks run."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+
+from memforest_core.bootstrap.service import Services
+from memforest_core.contexts.extraction.service import Extracted
+from memforest_core.contexts.reduction.service import Reduced
+from memforest_core.domain.ids import TenantId, WorkerId
+from memforest_core.errors import IndexUnavailable, RetryableError
+from memforest_core.messages import Queue
+from memforest_core.ports.index import PointKind
+from memforest_core.ports.jobs import WorkKind
+
+log = structlog.get_logger(__name__)
+
+ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
+
+
+class Runtime:
+    """The services of a worker process, kept alive by two threads: heartbeat and watch."""
+
+    def __init__(self, services: Services, queues: Sequence[str], name: str | None = None) -> None:
+        self.services = services
+        self.worker = WorkerId(uuid4())
+        self.queues = tuple(queues)
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Prepare the index, enlist the worker, and start its threads. Raises StoreUnavailable, InvalidSettings."""
+        try:
+            self.services.index.prepare()
+        except IndexUnavailable as error:
+            log.warning("index_unavailable_at_start", reason=error.message)
+        self.services.jobs.enlist(self.worker, self.name, self.queues)
+        for target, role in ((self._beat, "heartbeat"), (self._watch, "watch")):
+            thread = threading.Thread(target=target, name=f"memforest-{role}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        log.info("worker_ready", worker=str(self.worker), queues=list(self.queues))
+
+    def stop(self) -> None:
+        """Stop the threads and strike the worker off, so that its leases end at once."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(timeout=5)
+        try:
+            self.services.jobs.leave(self.worker)
+        except RetryableError as error:
+            log.warning("worker_not_struck_off", reason=error.message)
+
+    def _every(self, period_s: float, step: Callable[[], None]) -> None:
+        """Run a step each period until the stop; a store that is away is waited for."""
+        while not self._stopping.wait(period_s):
+            try:
+                step()
+            except RetryableError as error:
+                log.warning("upkeep_delayed", code=error.code)
+
+    def _beat(self) -> None:
+        settings = self.services.settings.worker
+
+        def step() -> None:
+            if not self.services.jobs.beat(self.worker):
+                self.services.jobs.enlist(self.worker, self.name, self.queues)
+            if settings.health_file is not None:
+                Path(settings.health_file).touch()
+
+        self._every(settings.heartbeat_s, step)
+
+    def _watch(self) -> None:
+        """Each second look for due trees; every few seconds reconcile."""
+        settings = self.services.settings.worker
+        last = time.monotonic()
+
+        def step() -> None:
+            nonlocal last
+            self.services.reconciler.wake(WorkKind.REFRESH)
+            if time.monotonic() - last >= settings.reconcile_s:
+                last = time.monotonic()
+                done = self.services.reconciler.run()
+                if done.freed or done.released or done.redone:
+                    log.info(
+                        "reconciled", freed=done.freed, released=done.released, redone=done.redone
+                    )
+
+        self._every(settings.poll_s, step)
+
+    def work(self, kind: WorkKind, queue: Queue, unit: Callable[[TenantId], bool]) -> int:
+        """Run units of one kind until none is left or the task's budget is spent; how many did something.
+
+        The rows decide whose turn it is, not the message. The first success wakes one more task, so that idle
+        slots fill up as long as there is work; a spent budget hands over to a new message.
+        """
+        deadline = time.monotonic() + self.services.settings.worker.task_budget_s
+        done = 0
+        while not self._stopping.is_set():
+            tenants = self.services.jobs.waiting(kind)
+            if not tenants:
+                return done
+            if time.monotonic() >= deadline:
+                self.wake(queue, tenants[0])
+                return done
+            if done == 0 and queue is not Queue.REDUCE:
+                self.wake(queue, tenants[0])
+            progressed = [tenant for tenant in tenants[:1] if unit(tenant)]
+            if not progressed and not any(unit(tenant) for tenant in tenants[1:4]):
+                return done
+            done += 1
+        return done
+
+    def wake(self, queue: Queue, tenant: TenantId, ref: object = "") -> None:
+        """Send one wake-up."""
+        self.services.producer.wakeups.send(queue, tenant, str(ref))
+
+    def index(self, tenant: TenantId, kinds: Sequence[PointKind]) -> int:
+        """Bring index rows of these kinds up to date; how many."""
+        total = 0
+        while not self._stopping.is_set():
+            done = self.services.indexer.run_one(tenant, self.worker, kinds)
+            total += done
+            if done < self.services.settings.index.batch:
+                return total
+        return total
+
+    def extract(self) -> int:
+        """Raw cells' vectors first, then windows, each followed by a wake-up for its forest."""
+
+        def unit(tenant: TenantId) -> bool:
+            self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
+            end = self.services.extraction.run_one(tenant, self.worker)
+            if end.ended is Extracted.DONE:
+                self.wake(Queue.REDUCE, tenant, end.forest_id)
+            return end.ended is not Extracted.NOTHING
+
+        return self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
+
+    def reduce(self) -> int:
+        """Drain forests; after each commit its facts are indexed."""
+
+        def unit(tenant: TenantId) -> bool:
+            end = self.services.reduction.run_one(tenant)
+            if end.ended is Reduced.DONE:
+                self.index(tenant, (PointKind.FACT,))
+            return end.ended is Reduced.DONE
+
+        return self.work(WorkKind.REDUCE, Queue.REDUCE, unit)
+
+    def refresh(self) -> int:
+        """Refresh due trees, and index what was saved."""
+
+        def unit(tenant: TenantId) -> bool:
+            nodes = self.services.refresh.run_one(tenant, self.worker)
+            if nodes:
+                self.index(tenant, (PointKind.NODE,))
+            return nodes > 0
+
+        return self.work(WorkKind.REFRESH, Queue.REFRESH, unit)
+
+    def maintain(self) -> int:
+        """Index what the other queues could not."""
+
+        def unit(tenant: TenantId) -> bool:
+            return self.index(tenant, ALL_KINDS) > 0
+
+        return self.work(WorkKind.MAINTAIN, Queue.MAINTAIN, unit)

@@ -1,0 +1,171 @@
+"""What survives a killed process, and who may open what: on real processes and directories."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from memforest_core.adapters.qdrant import naming
+from memforest_core.adapters.qdrant.edge import EdgeIndex
+from memforest_core.adapters.qdrant.server import QdrantServerIndex
+from memforest_core.errors import IndexUnavailable, InvalidSettings
+from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, named, point, terms
+from tests.support.qdrant_http import QdrantHttp
+
+WRITER = """
+import sys
+from pathlib import Path
+from memforest_core.adapters.qdrant.edge import EdgeIndex
+from tests.contract.index.builders import DIMENSION, MODEL, named, point
+index = EdgeIndex(Path(sys.argv[1]), MODEL, DIMENSION)
+index.prepare()
+for number in range(10_000):
+    index.upsert([point(named(f"{number}-{each}"), version=number) for each in range(5)])
+    print(number, flush=True)
+"""
+REPOSITORY = Path(__file__).parents[3]
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process in the repository, killed with SIGKILL at the end."""
+    started = subprocess.Popen(
+        [sys.executable, *arguments], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def line(of: subprocess.Popen[str]) -> str:
+    assert of.stdout is not None
+    return of.stdout.readline().strip()
+
+
+def test_acknowledged_points_survive_sigkill_without_a_flush(tmp_path: Path) -> None:
+    with process("-c", WRITER, str(tmp_path)) as writer:
+        while line(writer) != "60":
+            assert writer.poll() is None
+        writer.kill()
+    index = EdgeIndex(tmp_path, MODEL, DIMENSION)
+    index.prepare()
+    expected = {named(f"{number}-{each}"): number for number in range(61) for each in range(5)}
+    assert index.versions(ACME, list(expected)) == expected
+    [hits] = index.search([asking(terms(t1=1.0), limit=100_000)])
+    assert len(hits) == index.count(ACME, ALICE) >= len(expected)
+    index.close()
+
+
+def test_a_second_process_is_told_that_the_directory_is_taken(tmp_path: Path) -> None:
+    with process("-c", WRITER, str(tmp_path)) as writer:
+        assert line(writer) == "0"
+        with pytest.raises(IndexUnavailable, match="another process has it open"):
+            EdgeIndex(tmp_path, MODEL, DIMENSION).prepare()
+
+
+def test_a_closed_index_opens_again_with_everything_in_it(tmp_path: Path) -> None:
+    one = point(version=4)
+    first = EdgeIndex(tmp_path, MODEL, DIMENSION)
+    first.prepare()
+    first.upsert([one])
+    first.close()
+    second = EdgeIndex(tmp_path, MODEL, DIMENSION)
+    second.prepare()
+    assert second.versions(ACME, [one.id]) == {one.id: 4}
+    second.close()
+
+
+def test_models_and_dimensions_live_beside_each_other(tmp_path: Path) -> None:
+    indexes = [
+        EdgeIndex(tmp_path, model, size) for model, size in (("a/b", 4), ("a/b", 8), ("a-b", 8))
+    ]
+    assert len({index.name for index in indexes}) == 3
+    for index in indexes:
+        index.prepare()
+        assert index.count(ACME) == 0
+        index.close()
+
+
+def test_the_engine_says_when_it_was_not_prepared(tmp_path: Path) -> None:
+    with pytest.raises(IndexUnavailable, match="prepare"):
+        EdgeIndex(tmp_path, MODEL, DIMENSION).count(ACME)
+
+
+def test_a_creation_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
+    name = naming.collection_name(MODEL, DIMENSION)
+    half_made = tmp_path / f".{name}.new" / "segments"
+    half_made.mkdir(parents=True)
+    index = EdgeIndex(tmp_path, MODEL, DIMENSION)
+    index.prepare()
+    index.upsert([point()])
+    assert index.count(ACME) == 1
+    index.close()
+
+
+def test_a_directory_of_another_dimension_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    other = EdgeIndex(tmp_path, MODEL, 4)
+    other.prepare()
+    other.close()
+    mine = EdgeIndex(tmp_path, MODEL, DIMENSION)
+    (tmp_path / other.name).rename(tmp_path / mine.name)
+    with pytest.raises(InvalidSettings, match=r"another embedding model or dimension.*rebuild"):
+        mine.prepare()
+
+
+def test_a_collection_of_another_dimension_is_refused_with_what_to_do(
+    qdrant_http: QdrantHttp,
+) -> None:
+    mine = QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5)
+    body = {"vectors": {naming.DENSE: {"size": 4, "distance": "Cosine"}}}
+    qdrant_http.api.answer("PUT", f"/collections/{mine.name}", body)
+    with pytest.raises(InvalidSettings, match=r"dimension 4 where.*dimension 8.*rebuild"):
+        mine.prepare()
+    mine.close()
+
+
+def test_many_workers_prepare_at_once(qdrant_http: QdrantHttp) -> None:
+    workers = [
+        QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5) for _ in range(6)
+    ]
+    prepared: list[UUID] = []
+
+    def start(worker: QdrantServerIndex) -> None:
+        worker.prepare()
+        one = point()
+        worker.upsert([one])
+        prepared.append(one.id)
+
+    threads = [threading.Thread(target=start, args=(worker,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(prepared) == 6
+    assert workers[0].count(ACME) == 6
+    for worker in workers:
+        worker.close()
+
+
+def test_a_server_that_dies_and_comes_back_has_its_points_and_its_clients(tmp_path: Path) -> None:
+    one = point()
+    with process("-m", "tests.support.qdrant_http", "--path", str(tmp_path)) as server:
+        port = line(server)
+        index = QdrantServerIndex.at(f"http://127.0.0.1:{port}", None, MODEL, DIMENSION, 5)
+        index.prepare()
+        index.upsert([one])
+    with pytest.raises(IndexUnavailable, match="ConnectError"):
+        index.count(ACME)
+    with process("-m", "tests.support.qdrant_http", "--path", str(tmp_path), "--port", port) as up:
+        assert line(up) == port
+        [[hit]] = index.search([asking()])
+        assert hit.id == one.id
+    index.close()

@@ -1,0 +1,188 @@
+"""Every request that the server adapter sends is one that Qdrant's OpenAPI description allows."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import httpx
+import pytest
+from qdrant_client import QdrantClient
+
+from memforest_core.adapters.qdrant import naming
+from memforest_core.adapters.qdrant.server import QdrantServerIndex
+from memforest_core.ports.index import PointKind
+from tests.contract.index.builders import (
+    ACME,
+    ALICE,
+    DIMENSION,
+    MODEL,
+    asking,
+    named,
+    point,
+    terms,
+)
+from tests.support.qdrant_http import QdrantHttp
+from tests.support.qdrant_openapi import operation, problem
+
+
+class Recorder(httpx.BaseTransport):
+    """Passes requests on and keeps them."""
+
+    def __init__(self) -> None:
+        self._onward = httpx.HTTPTransport()
+        self.requests: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self.requests.append(request)
+        return self._onward.handle_request(request)
+
+    def close(self) -> None:
+        self._onward.close()
+
+
+@pytest.fixture
+def recorded(qdrant_http: QdrantHttp) -> list[httpx.Request]:
+    """The requests of every operation of the adapter, with every field in use at least once."""
+    recorder = Recorder()
+    index = QdrantServerIndex(
+        lambda: QdrantClient(
+            url=qdrant_http.url, timeout=5, check_compatibility=False, transport=recorder
+        ),
+        MODEL,
+        DIMENSION,
+    )
+    index.prepare()
+    full = point(
+        kind=PointKind.NODE,
+        version=3,
+        tree_id=named("tree"),
+        tree_kind="entity",
+        level=2,
+        is_root=True,
+        session_id=named("session"),
+        time_start=1.5,
+        time_end=2.5,
+    )
+    index.upsert([full, point(sparse=terms()), point(version=2)])
+    everything: dict[str, Any] = {
+        "kinds": (PointKind.NODE, PointKind.CELL),
+        "roots_only": True,
+        "tree_ids": (named("tree"),),
+        "tree_kinds": ("entity", "scene"),
+        "session_ids": (named("session"),),
+        "ids": (full.id,),
+        "overlaps": (0.0, 9.0),
+        "min_score": 0.1,
+        "limit": 3,
+    }
+    [[hit], _] = index.search([asking(**everything), asking(terms(t1=1.0), **everything)])
+    assert hit.id == full.id
+    index.versions(ACME, [full.id])
+    index.count(ACME)
+    index.count(ACME, ALICE)
+    index.delete([full.id])
+    index.close()
+    return recorder.requests
+
+
+def body(request: httpx.Request) -> Any:
+    return json.loads(request.content) if request.content else None
+
+
+def fault(request: httpx.Request, sent: Any) -> str | None:
+    return problem(request.method, request.url.path, dict(request.url.params), sent)
+
+
+def test_every_request_is_described(recorded: list[httpx.Request]) -> None:
+    assert [(r.url.path, found) for r in recorded if (found := fault(r, body(r)))] == []
+
+
+def test_every_operation_was_exercised(recorded: list[httpx.Request]) -> None:
+    collection = "/collections/{collection_name}"
+    assert {(r.method, operation(r.method, r.url.path)) for r in recorded} == {
+        ("GET", collection),
+        ("PUT", collection),
+        ("GET", f"{collection}/exists"),
+        ("PUT", f"{collection}/index"),
+        ("POST", f"{collection}/points"),
+        ("POST", f"{collection}/points/batch"),
+        ("POST", f"{collection}/points/query/batch"),
+        ("POST", f"{collection}/points/count"),
+        ("POST", f"{collection}/points/delete"),
+    }
+
+
+def test_writes_wait_until_they_are_applied(recorded: list[httpx.Request]) -> None:
+    writes = [r for r in recorded if r.url.path.endswith(("/index", "/batch", "/delete"))]
+    writes = [r for r in writes if "query" not in r.url.path]
+    assert {r.url.params["wait"] for r in writes} == {"true"}
+
+
+def test_the_collection_is_partitioned_by_forest_with_no_graph_across(
+    recorded: list[httpx.Request],
+) -> None:
+    [created] = [body(r) for r in recorded if r.method == "PUT" and "hnsw_config" in body(r)]
+    assert created["hnsw_config"] == {"m": 0, "payload_m": 16}
+    assert created["vectors"] == {"dense": {"size": DIMENSION, "distance": "Cosine"}}
+    assert created["sparse_vectors"] == {"terms": {"modifier": "idf"}}
+    indexes = {
+        body(r)["field_name"]: body(r)["field_schema"]
+        for r in recorded
+        if r.url.path.endswith("/index")
+    }
+    assert set(indexes) == set(naming.FIELD_INDEXES)
+    assert [name for name, schema in indexes.items() if schema.get("is_tenant")] == ["forest"]
+
+
+def test_sparse_queries_carry_the_forest_as_their_corpus(recorded: list[httpx.Request]) -> None:
+    [searched] = [body(r)["searches"] for r in recorded if r.url.path.endswith("/query/batch")]
+    assert "params" not in searched[0]
+    assert searched[1]["params"]["idf"]["corpus"]["must"] == [
+        {"key": "forest", "match": {"value": str(ALICE)}},
+        {"key": "tenant", "match": {"value": ACME}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path_end", "spoil"),
+    [
+        ("/points/batch", lambda sent: sent["operations"][0]["upsert"]["points"][0].pop("id")),
+        (
+            "/points/batch",
+            lambda sent: sent["operations"][0]["upsert"].update(update_filtr={"must": []}),
+        ),
+        (
+            "/points/batch",
+            lambda sent: sent["operations"][0]["upsert"]["update_filter"]["must"][0].update(
+                range={"less": 3}
+            ),
+        ),
+        ("/query/batch", lambda sent: sent["searches"][0].update(limit="many")),
+        ("/query/batch", lambda sent: sent["searches"][1]["params"].update(idf={"corpus": 3})),
+        ("/query/batch", lambda sent: sent["searches"][0].update(query=[0.1] * 9 + ["x"])),
+        ("/points/count", lambda sent: sent["filter"]["must"][0].update(match={"values": "x"})),
+        ("/points/delete", lambda sent: sent.update(points="all")),
+        ("/index", lambda sent: sent.update(field_schema={"type": "wordish"})),
+    ],
+)
+def test_a_broken_body_is_seen(
+    recorded: list[httpx.Request], path_end: str, spoil: Any, qdrant_http: QdrantHttp
+) -> None:
+    request = next(
+        r for r in recorded if r.url.path.endswith(path_end) and r.method in ("PUT", "POST")
+    )
+    broken = deepcopy(body(request))
+    spoil(broken)
+    assert fault(request, broken) is not None
+    answer = httpx.request(request.method, str(request.url), json=broken)
+    assert answer.status_code == 400
+    assert "Format error" in answer.json()["status"]["error"]
+
+
+def test_an_unknown_path_method_or_parameter_is_seen() -> None:
+    assert problem("POST", "/collections/c/points/serch", {}, {}) is not None
+    assert problem("PATCH", "/collections/c/points/count", {}, {}) is not None
+    assert problem("GET", "/collections/c", {"wait": "true"}, None) is not None

@@ -1,0 +1,79 @@
+"""A process that owns a data directory, for tests that interrupt, kill or fork it.
+
+    owner.py DIRECTORY MODE
+
+``wait`` reports and waits for Ctrl-C, then asks its servers and closes; ``leave`` exits without
+closing; ``fork`` lets a fork try everything and then live on without its parent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+import redis
+
+from memforest_core.embedded.directory import UsedAfterFork
+from memforest_core.embedded.servers import EmbeddedServers
+
+
+def report(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def conninfo(servers: EmbeddedServers) -> str:
+    return servers.postgres_url.replace("postgresql+psycopg", "postgresql")
+
+
+def wait(servers: EmbeddedServers) -> None:
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        with psycopg.connect(conninfo(servers)) as connection:
+            row = connection.execute("select 1").fetchone()
+        pong = redis.Redis.from_url(servers.redis_url).ping()
+        report(after_interrupt=[row == (1,), pong])
+        servers.close()
+        report(closed=True)
+
+
+def fork(servers: EmbeddedServers) -> None:
+    child = os.fork()
+    if child == 0:
+        refused = []
+        for use in (servers.directory.check_process, servers.close):
+            try:
+                use()
+            except UsedAfterFork as error:
+                refused.append(str(error))
+        report(refused=refused, child=os.getpid())
+        time.sleep(60)
+        os._exit(0)
+
+
+def main() -> None:
+    servers = EmbeddedServers.start(Path(sys.argv[1]))
+    assert servers.postgres is not None
+    assert servers.valkey is not None
+    report(
+        pid=os.getpid(),
+        postgres=servers.postgres.pid,
+        valkey=servers.valkey.pid,
+        conninfo=conninfo(servers),
+    )
+    match sys.argv[2]:
+        case "wait":
+            wait(servers)
+        case "fork":
+            fork(servers)
+            time.sleep(60)
+        case "leave":
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Trees against a plain sorted list: whatever arrives, in whatever order and batches."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from memforest_core.domain.ids import NodeId
+from memforest_core.memtree import Diff, Key, Leaf, Node
+from tests.unit.memtree.tree_store import ROOT, TreeStore, leaf
+
+TIMES = st.one_of(
+    st.integers(-3, 3),
+    st.integers(-500, 500),
+    st.integers(-(2**62), 2**62),
+)
+ENDS = st.none() | st.integers(-100, 100)
+DRAFTS = st.tuples(TIMES, st.none() | st.tuples(ENDS, ENDS))
+BATCHES = st.lists(DRAFTS, min_size=1, max_size=60)
+
+Span = tuple[int | None, int | None]
+Drafts = list[tuple[int, Span | None]]
+
+
+class SortedList:
+    """What a tree must equal: its keys in order, and nothing clever."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.leaves: dict[Key, Leaf] = {}
+
+    def add(self, batch: list[Leaf]) -> None:
+        self.leaves.update((leaf.key, leaf) for leaf in batch)
+        self.keys = sorted(self.leaves)
+
+
+class TreeAgainstList(RuleBasedStateMachine):
+    """Every rule inserts into both; the tree loads only the paths that the store would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = TreeStore(k=3)
+        self.list = SortedList()
+        self.count = 0
+
+    def leaf(self, time: int, span: Span | None = None) -> Leaf:
+        # Ids in an order of their own, so that equal times are not settled by arrival.
+        self.count += 1
+        return leaf(time, self.count * 7919 % 10_007, span=span)
+
+    def drawn(self, drafts: Drafts) -> list[Leaf]:
+        return [self.leaf(time, span) for time, span in drafts]
+
+    @initialize(k=st.integers(3, 12), drafts=st.lists(DRAFTS, max_size=60))
+    def built(self, k: int, drafts: Drafts) -> None:
+        first = self.drawn(drafts)
+        self.list.add(first)
+        self.store = TreeStore(k=k, first=first)
+
+    @rule(drafts=BATCHES, refreshed=st.booleans())
+    def arrives_in_any_order(self, drafts: Drafts, refreshed: bool) -> None:
+        if refreshed:
+            self.store.refresh()
+        self.insert(self.drawn(drafts))
+
+    @rule(count=st.integers(1, 60), step=st.integers(0, 2))
+    def is_appended(self, count: int, step: int) -> None:
+        last = self.list.keys[-1].time if self.list.keys else 0
+        self.insert([self.leaf(last + 1 + step * n) for n in range(count)])
+
+    @rule(count=st.integers(1, 60))
+    def comes_before_everything(self, count: int) -> None:
+        first = self.list.keys[0].time if self.list.keys else 0
+        self.insert([self.leaf(first - 1 - n) for n in range(count)])
+
+    @precondition(lambda self: self.list.keys)
+    @rule(place=st.integers(0), count=st.integers(1, 60))
+    def crowds_into_one_place(self, place: int, count: int) -> None:
+        time = self.list.keys[place % len(self.list.keys)].time
+        self.insert([self.leaf(time) for _ in range(count)])
+
+    @precondition(lambda self: self.list.keys)
+    @rule(places=st.lists(st.integers(0), min_size=1, max_size=20), drafts=st.lists(DRAFTS))
+    def known_leaves_come_again(
+        self,
+        places: list[int],
+        drafts: Drafts,
+    ) -> None:
+        known = [self.list.leaves[self.list.keys[at % len(self.list.keys)]] for at in places]
+        fresh = self.drawn(drafts)
+        self.insert([*known, *fresh, *fresh], fresh)
+
+    @rule()
+    def is_rebuilt(self) -> None:
+        self.store = TreeStore(k=self.store.head.k, first=self.list.leaves.values())
+
+    def insert(self, batch: list[Leaf], fresh: list[Leaf] | None = None) -> None:
+        """Insert, then hold the version rules against what was stored before."""
+        before = dict(self.store.nodes)
+        new = batch if fresh is None else fresh
+        descended = self.descended(new)
+        diff = self.store.insert(batch)
+        self.list.add(new)
+        self.versions_rose_once(before, descended)
+        self.new_nodes_are_as_born(diff, new)
+
+    def descended(self, batch: list[Leaf]) -> set[NodeId]:
+        """The nodes that these leaves go through, by the slow way: from each level's separators."""
+        found: set[NodeId] = set()
+        for level in range(1, self.store.head.height + 1):
+            nodes = self.store.level(level)
+            for item in batch:
+                below = [node for node in nodes if node.key is None or node.key <= item.key]
+                found.add(below[-1].id)
+        return found
+
+    def versions_rose_once(self, before: dict[NodeId, Node], descended: set[NodeId]) -> None:
+        for node_id, old in before.items():
+            now = self.store.nodes[node_id]
+            assert now.version == old.version + (node_id in descended)
+            assert now.clean_version == old.clean_version
+            assert now.level == old.level or node_id == ROOT
+            assert (now.key, now.payload_id) == (old.key, old.payload_id)
+
+    def new_nodes_are_as_born(self, diff: Diff, fresh: list[Leaf]) -> None:
+        assert {node.id for node in diff.inserted if node.level == 0} == {leaf.id for leaf in fresh}
+        for node in diff.inserted:
+            assert (node.version, node.clean_version) == ((1, 0) if node.level else (1, 1))
+        for item in fresh:
+            assert all(above.dirty for above in self.store.ancestors(item.id))
+
+    @invariant()
+    def breaks_no_invariant(self) -> None:
+        self.store.assert_sound()
+
+    @invariant()
+    def reads_like_the_list(self) -> None:
+        walked = self.store.walk()
+        assert [node.key for node in walked] == self.list.keys
+        for node in walked:
+            assert node.key is not None
+            kept = self.list.leaves[node.key]
+            assert (node.id, node.payload_id) == (kept.id, kept.payload_id)
+            assert (node.time_start, node.time_end) == (kept.time_start, kept.time_end)
+
+    @invariant()
+    def keeps_its_root(self) -> None:
+        assert self.store.head.root_id == ROOT == NodeId(UUID(int=2))
+        assert self.store.head.leaf_count == len(self.list.keys)
+        root = self.store.nodes[ROOT]
+        known = self.list.leaves.values()
+        starts = [leaf.time_start for leaf in known if leaf.time_start is not None]
+        ends = [leaf.time_end for leaf in known if leaf.time_end is not None]
+        assert root.time_start == min(starts, default=None)
+        assert root.time_end == max(ends, default=None)
+
+
+TestTreeAgainstList = TreeAgainstList.TestCase
+TestTreeAgainstList.settings = settings(
+    max_examples=400,
+    stateful_step_count=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)

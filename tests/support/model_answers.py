@@ -1,0 +1,96 @@
+"""What the model server says when nothing is broken: extraction answers, summaries, vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Literal
+
+HASH_DIMENSION = 64
+SUMMARY_CHARS = 200
+
+EmbeddingKind = Literal["hash", "minilm"]
+
+
+def messages_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Role and text of each message of a chat request."""
+    found = []
+    for message in body.get("messages", []):
+        content = message.get("content") or ""
+        if not isinstance(content, str):
+            content = "".join(part.get("text", "") for part in content)
+        found.append((str(message.get("role", "")), content))
+    return found
+
+
+def last_user_text(body: Mapping[str, Any]) -> str:
+    """The text of the last user message, or ''."""
+    return next((text for role, text in reversed(messages_of(body)) if role == "user"), "")
+
+
+def wants_extraction(body: Mapping[str, Any]) -> bool:
+    """Whether the call is an extraction: by its schema's name, or by a system prompt for windows."""
+    response_format = body.get("response_format") or {}
+    if response_format.get("json_schema", {}).get("name") == "extraction":
+        return True
+    system = " ".join(text for role, text in messages_of(body) if role == "system")
+    return "JSON" in system and '"items"' in system and '"summaries"' in system
+
+
+def default_answer(body: Mapping[str, Any]) -> str:
+    """An extraction's facts by the offline rules, or the first characters of the user's text."""
+    if not wants_extraction(body):
+        return last_user_text(body)[:SUMMARY_CHARS]
+    from memforest_core.contexts.extraction.offline import propose
+
+    from memforest_core.contexts.extraction.prompt import parse_window
+
+    rendered = [text for role, text in messages_of(body) if role == "user" and '"turns"' in text]
+    window = parse_window(rendered[-1])
+    return str(propose(window).model_dump_json())
+
+
+def wrong_schema() -> str:
+    """JSON that no schema of ours accepts."""
+    return json.dumps({"verdict": "fine", "note": [1, 2, 3]})
+
+
+def wrong_types(answer: str) -> str:
+    """The same keys, each with a value of another type."""
+    try:
+        document = json.loads(answer)
+    except ValueError:
+        document = {"items": [], "summaries": []}
+    keys = document if isinstance(document, dict) and document else {"items": None}
+    return json.dumps({key: "seven" if document.get(key) != "seven" else 7 for key in keys})
+
+
+def hash_vector(text: str, dimension: int = HASH_DIMENSION) -> list[float]:
+    """A unit vector of the text's words: equal texts are equal, shared words bring texts closer."""
+    vector = [0.0] * dimension
+    for word in re.findall(r"\w+", text.lower()) or [text]:
+        digest = hashlib.sha256(word.encode()).digest()
+        vector[int.from_bytes(digest[:4], "big") % dimension] += 1.0 if digest[4] & 1 else -1.0
+    norm = math.sqrt(sum(x * x for x in vector))
+    if norm == 0.0:
+        vector[0] = norm = 1.0
+    return [x / norm for x in vector]
+
+
+@cache
+def _minilm() -> Any:
+    from memforest_core.adapters.embeddings.minilm import MiniLmEmbedder
+
+    return MiniLmEmbedder()
+
+
+def vectors(texts: Sequence[str], kind: EmbeddingKind) -> list[list[float]]:
+    """One vector per text, from hashed words or from the sentence model that comes in a wheel."""
+    if kind == "hash":
+        return [hash_vector(text) for text in texts]
+    found: list[list[float]] = _minilm().embed(texts).vectors.tolist()
+    return found

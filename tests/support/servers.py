@@ -1,0 +1,51 @@
+"""Real Postgres and Valkey for a test session: at addresses that are given, else embedded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memforest_core.embedded.servers import EmbeddedServers
+
+POSTGRES_VARIABLE = "MEMFOREST_TEST_POSTGRES_URL"
+REDIS_VARIABLE = "MEMFOREST_TEST_REDIS_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionServers:
+    """Addresses for one test session; ``embedded`` has the servers that this session started."""
+
+    postgres_url: str
+    """SQLAlchemy URL of a role that may make roles and databases."""
+    broker_url: str
+    """For Celery."""
+    redis_url: str
+    """For the Redis client."""
+    embedded: EmbeddedServers | None
+
+
+@contextmanager
+def session_servers() -> Iterator[SessionServers]:
+    """Yield running servers; what was started here is stopped, and its data removed, at the end."""
+    postgres_url = os.environ.get(POSTGRES_VARIABLE)
+    redis_url = os.environ.get(REDIS_VARIABLE)
+    if postgres_url and redis_url:
+        yield SessionServers(postgres_url, redis_url, redis_url, embedded=None)
+        return
+    with ExitStack() as stack:
+        data = Path(tempfile.mkdtemp(prefix="memforest-tests-"))
+        stack.callback(shutil.rmtree, data, ignore_errors=True)
+        servers = stack.enter_context(
+            EmbeddedServers.start(data, postgres=not postgres_url, valkey=not redis_url)
+        )
+        yield SessionServers(
+            postgres_url or servers.postgres_url,
+            redis_url or servers.broker_url,
+            redis_url or servers.redis_url,
+            embedded=servers,
+        )
