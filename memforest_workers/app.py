@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
 from celery import Celery
 
 from memforest_core.errors import MemForestError
 from memforest_core.messages import TASK_NAMES, Queue
 from memforest_workers.runtime import Runtime
+
+log = structlog.get_logger(__name__)
 
 
 class TaskFailed(Exception):  # noqa: N818 - what Flower shows
@@ -31,6 +34,7 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
             try:
                 return run(runtime())
             except MemForestError as error:
+                log.error("task_failed", queue=queue.value, code=error.code, reason=error.message)
                 raise TaskFailed(error.code) from None
 
     register(Queue.EXTRACT, Runtime.extract)

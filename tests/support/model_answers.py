@@ -33,7 +33,7 @@ def last_user_text(body: Mapping[str, Any]) -> str:
 
 
 def wants_extraction(body: Mapping[str, Any]) -> bool:
-    """Whether the call is an extraction: by its schema's name, or by a system prompt for windows."""
+    """Whether the call is an extraction: by its schema's name, or by its system prompt."""
     response_format = body.get("response_format") or {}
     if response_format.get("json_schema", {}).get("name") == "extraction":
         return True

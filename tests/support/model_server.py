@@ -39,7 +39,7 @@ DRIBBLE_S = 0.2
 
 @dataclass(slots=True)
 class Received:
-    """One call as the server saw it; ``ended`` is None while it is under way (monotonic seconds)."""
+    """One call as the server saw it, in monotonic seconds; ``ended`` is None while under way."""
 
     path: str
     headers: dict[str, str]
@@ -88,6 +88,8 @@ class ModelServer:
         self.refused_formats = refused_formats
         self.cached_tokens = cached_tokens
         self.requests: list[Received] = []
+        self.keys: list[str] = []
+        """The key that each request came with; not part of what is listed."""
         self.active = 0
         self.peak = 0
         """The most calls that were under way at once."""
@@ -160,7 +162,7 @@ class ModelServer:
             elif method == "POST" and path == "/control":
                 await self._send(writer, self._control(json.loads(raw)))
             elif method == "POST":
-                await self._call(writer, path, headers, raw)
+                await self._call(reader, writer, path, headers, raw)
             else:
                 await self._send(writer, _error(404, "no such path", "not_found"))
 
@@ -173,7 +175,12 @@ class ModelServer:
         return _Response(200, {"peak": self.peak, "requests": len(self.requests)})
 
     async def _call(
-        self, writer: asyncio.StreamWriter, path: str, headers: Mapping[str, str], raw: bytes
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        path: str,
+        headers: Mapping[str, str],
+        raw: bytes,
     ) -> None:
         call = Received(
             path=path,
@@ -182,6 +189,7 @@ class ModelServer:
             started=time.monotonic(),
         )
         self.requests.append(call)
+        self.keys.append(headers.get("authorization", "").removeprefix("Bearer "))
         self.active += 1
         self.peak = max(self.peak, self.active)
         try:
@@ -190,8 +198,8 @@ class ModelServer:
                 fault = None
             call.fault = fault
             if fault is Fault.HANG:
-                await asyncio.sleep(3600)
-            if fault is Fault.DISCONNECT:
+                await reader.read(1)  # until the client gives up
+            if fault in (Fault.HANG, Fault.DISCONNECT):
                 raise ConnectionError
             response = self._respond(path, call.body, fault)
             left = self.latency_s - (time.monotonic() - call.started)

@@ -1,1 +1,1 @@
-"""Sentence embedding models behind the port: one that comes in a wheel, and any that litellm knows."""
+"""Embedding models behind the port: one that comes in a wheel, and any that litellm knows."""

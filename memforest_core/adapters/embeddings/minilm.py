@@ -28,6 +28,8 @@ MAX_TOKENS = 256
 """The length the model was trained for (its model card); the rest of a text is not read."""
 ROUNDING = 4
 """Token counts are rounded up to a multiple of this, so that short calls still fill batches."""
+MAX_THREADS = 8
+"""Without a number given: as many as cores, but a process is rarely alone on a large machine."""
 _BATCH_TOKENS = 4096
 """Bounds the memory of a run: the widest activation is 1,536 floats a token, 25 MB."""
 _VOCABULARY = "bert-base-uncased-vocab.txt"
@@ -36,11 +38,14 @@ Ids = list[int]
 
 
 class MiniLmEmbedder:
-    """Thread-safe; loads at the first use, again in a forked child. ``threads`` runs go at once."""
+    """Thread-safe; loads at the first use, again in a forked child.
+
+    ``batch_size`` bounds the texts of one run, ``threads`` the runs at once (default: the cores).
+    """
 
     def __init__(self, *, batch_size: int = 32, threads: int | None = None) -> None:
         self._batch_size = batch_size
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or min(MAX_THREADS, _cores())
         self._lock = threading.Lock()
         self._engine: _Engine | None = None
 
@@ -89,6 +94,12 @@ class MiniLmEmbedder:
             if self._engine is None or self._engine.pid != os.getpid():
                 self._engine = _Engine(self._threads)
             return self._engine
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _padded(count: int) -> int:

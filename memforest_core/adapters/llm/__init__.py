@@ -1,1 +1,1 @@
-"""Chat models behind the port: litellm, its errors in our taxonomy, its calls under our deadline."""
+"""Chat models behind the port: litellm, its errors in our taxonomy, its calls under a deadline."""

@@ -1,4 +1,4 @@
-"""One event loop per process that carries all provider calls: cheap to wait in, possible to cut off.
+"""One event loop per process for all provider calls: cheap to wait in, possible to cut off.
 
 A read timeout is not a deadline (a server that dribbles one byte at a time never reaches it), and
 a thread cannot be stopped. A task on a loop can be left at any moment, and forty waiting calls

@@ -64,6 +64,7 @@ class LitellmChat:
         """
         settings = self._of(request.step)
         target = _target(settings)
+        litellm_module()  # its import takes seconds, which are no part of a call
         self._require_key(request.step, settings, target)
         slot = self._slots[request.step]
         if not slot.acquire(timeout=settings.timeout_s):

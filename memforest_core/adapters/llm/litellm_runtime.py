@@ -23,6 +23,8 @@ def _load() -> Any:
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     litellm.turn_off_message_logging = True
+    # Embedding calls read a given max_retries=0 as "not given" and take this default (2).
+    litellm.DEFAULT_MAX_RETRIES = 0
     # Their debug lines hold whole requests, conversation text included.
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -48,7 +50,7 @@ def key_argument(api_key: str | None, api_base: str | None) -> str | None:
 
 
 def lacks_key(model: str, api_key: str | None, api_base: str | None) -> bool:
-    """Whether the provider needs an API key that is neither given nor where litellm looks for it."""
+    """Whether the provider needs a key that is neither given nor where litellm looks for it."""
     if api_key is not None or api_base is not None:
         return False
     missing = litellm_module().validate_environment(model).get("missing_keys") or []

@@ -142,7 +142,7 @@ class PostgresAcceptRows:
                     "dated": turn.dated,
                     "speaker_id": turn.speaker_id,
                     "name": turn.name,
-                    "metadata_": dict(turn.metadata),
+                    "metadata": dict(turn.metadata),
                 }
                 for turn in turns
             ],

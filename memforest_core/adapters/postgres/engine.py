@@ -52,6 +52,16 @@ def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
     )
 
 
+def _where(error: exc.DBAPIError) -> str:
+    """The state and the names of table, column and constraint: schema, never data."""
+    diagnosis = getattr(error.orig, "diag", None)
+    parts = [getattr(error.orig, "sqlstate", None)]
+    parts += [
+        getattr(diagnosis, name, None) for name in ("table_name", "column_name", "constraint_name")
+    ]
+    return " ".join(str(part) for part in parts if part)
+
+
 @contextmanager
 def store_errors() -> Iterator[None]:
     """Turn driver errors into the taxonomy; statements and parameters stay out of the message."""
@@ -74,8 +84,7 @@ def store_errors() -> Iterator[None]:
             raise InvalidSettings("The database has no MemForest tables: run memforest db upgrade.") from None
         raise InvariantViolated(f"Postgres refused a statement ({state}).") from None
     except exc.DBAPIError as error:
-        state = getattr(error.orig, "sqlstate", None)
-        raise InvariantViolated(f"Postgres refused a write ({state}).") from None
+        raise InvariantViolated(f"Postgres refused a write ({_where(error)}).") from None
 
 
 @contextmanager

@@ -299,7 +299,7 @@ class PostgresRefreshRows(PostgresVectors):
                 {
                     "tenant_id": self._tenant,
                     "node_id": artifact.node.id,
-                    "text_": artifact.text,
+                    "text": artifact.text,
                     "source": artifact.source.value,
                     "model": artifact.model,
                     "input_hash": artifact.input_hash,

@@ -33,35 +33,35 @@ TENANT_TABLES = (
 # Which tenants have work of a kind that can be claimed now. Names no text and no ids below the tenant, so it is
 # the one thing that the service role may see across tenants. One index probe per tenant and kind.
 WAITING = """
-CREATE FUNCTION memforest.waiting(kind text)
+CREATE FUNCTION memforest.waiting(wanted text)
 RETURNS TABLE (tenant_id text, lane smallint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
     SELECT t.tenant_id, w.lane FROM tenant t CROSS JOIN LATERAL (
         (SELECT c.lane FROM cell c
-          WHERE kind = 'extract' AND c.tenant_id = t.tenant_id AND c.state = 'ready'
+          WHERE wanted = 'extract' AND c.tenant_id = t.tenant_id AND c.state = 'ready'
             AND c.ordinal = c.window_ordinal AND c.available_at <= clock_timestamp()
           ORDER BY c.lane, c.available_at LIMIT 1)
         UNION ALL
         (SELECT c.lane FROM cell c JOIN forest f USING (tenant_id, forest_id)
-          WHERE kind = 'reduce' AND c.tenant_id = t.tenant_id AND c.state = 'done' AND NOT c.placed
+          WHERE wanted = 'reduce' AND c.tenant_id = t.tenant_id AND c.state = 'done' AND NOT c.placed
             AND f.reduce_available_at <= clock_timestamp()
           LIMIT 1)
         UNION ALL
         (SELECT 0::smallint FROM tree r
-          WHERE kind = 'refresh' AND r.tenant_id = t.tenant_id AND r.due_at <= clock_timestamp()
+          WHERE wanted = 'refresh' AND r.tenant_id = t.tenant_id AND r.due_at <= clock_timestamp()
           LIMIT 1)
         UNION ALL
         (SELECT i.lane FROM index_row i
-          WHERE kind = 'maintain' AND i.tenant_id = t.tenant_id AND i.state = 'ready'
+          WHERE wanted = 'maintain' AND i.tenant_id = t.tenant_id AND i.state = 'ready'
             AND i.available_at <= clock_timestamp()
           LIMIT 1)
         UNION ALL
         (SELECT 0::smallint FROM node_summary s
-          WHERE kind = 'redo' AND s.tenant_id = t.tenant_id AND s.redo_at <= clock_timestamp()
+          WHERE wanted = 'redo' AND s.tenant_id = t.tenant_id AND s.redo_at <= clock_timestamp()
           LIMIT 1)
         UNION ALL
         (SELECT 0::smallint FROM cell c
-          WHERE kind = 'held' AND c.tenant_id = t.tenant_id AND c.state = 'held'
+          WHERE wanted = 'held' AND c.tenant_id = t.tenant_id AND c.state = 'held'
             AND c.available_at <= clock_timestamp()
           LIMIT 1)
     ) w

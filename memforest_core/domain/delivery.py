@@ -1,0 +1,74 @@
+"""Delivery: the pieces that fit a budget of text, grouped under one date header per session and day."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from memforest_core.domain.times import LATEST, TimeSpan
+
+CHARS_PER_TOKEN = 4
+"""A usual estimate for English; a caller with a tokenizer of its own can cut more finely."""
+
+
+class Deliverable(Protocol):
+    """What is needed of a piece to deliver it."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def time(self) -> TimeSpan: ...
+    @property
+    def time_label(self) -> str: ...
+    @property
+    def session_id(self) -> str: ...
+
+
+def estimated_tokens(text: str) -> int:
+    """Tokens of a text, rounded up."""
+    return math.ceil(len(text) / CHARS_PER_TOKEN)
+
+
+def header(piece: Deliverable) -> str:
+    """The line above the pieces of one session and day."""
+    return f"[{piece.time_label}]"
+
+
+def fitting(pieces: Iterable[Deliverable], max_chars: int) -> list[Deliverable]:
+    """The pieces that fit, taken best first; one that is too long leaves room for shorter ones after it."""
+    taken: list[Deliverable] = []
+    groups: set[tuple[str, str]] = set()
+    left = max_chars
+    for piece in pieces:
+        group = (piece.session_id, piece.time_label)
+        cost = len(piece.text) + 1
+        if group not in groups:
+            cost += len(header(piece)) + 1
+        if cost <= left:
+            left -= cost
+            groups.add(group)
+            taken.append(piece)
+    return taken
+
+
+def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None) -> str:
+    """The text of the best pieces within a budget, oldest group first; groups in the order of their first piece."""
+    kept = (
+        list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN)
+    )
+    groups: dict[tuple[str, str], list[Deliverable]] = {}
+    for piece in kept:
+        groups.setdefault((piece.session_id, piece.time_label), []).append(piece)
+    ordered = sorted(groups.values(), key=lambda group: min(_moment(piece) for piece in group))
+    lines: list[str] = []
+    for group in ordered:
+        lines.append(header(group[0]))
+        lines.extend(piece.text for piece in sorted(group, key=_moment))
+    return "\n".join(lines)
+
+
+def _moment(piece: Deliverable) -> datetime:
+    """When a piece lies in time; undated ones come last."""
+    return piece.time.start or LATEST

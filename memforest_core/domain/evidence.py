@@ -1,0 +1,136 @@
+"""Evidence: what a question gets back, with where it was said, when, why it was found and how fresh it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC
+from enum import StrEnum
+
+from memforest_core.domain.delivery import deliver, estimated_tokens
+from memforest_core.domain.ids import FactId, NodeId
+from memforest_core.domain.indexed import day_words
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
+
+
+class Mode(StrEnum):
+    """How trees take part in a recall."""
+
+    FLAT = "flat"
+    """Cells and facts only."""
+    ROOT = "root"
+    """The best trees by their roots, and their best leaves."""
+    EMBEDDING = "embedding"
+    """Flat hits united with a beam search of the trees; ancestors vote."""
+
+
+class EvidenceKind(StrEnum):
+    """What a piece of evidence quotes."""
+
+    TURN = "turn"
+    FACT = "fact"
+    """A sentence that a model wrote; its turns are named beside it."""
+    CELL = "cell"
+    """A part of a turn that is too long for one cell."""
+
+
+class Freshness(StrEnum):
+    """How far the write path has come with what is quoted."""
+
+    RAW = "raw"
+    """Only the text is known yet: its facts are still being extracted."""
+    FACT = "fact"
+    """Its facts are in their trees; nothing is summarized above them yet."""
+    STALE_SUMMARY = "stale summary"
+    """A summary above it is older than the tree."""
+    SUMMARY = "summary"
+    """Everything up to the root is up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathNode:
+    """One node on the way from a tree's root down to the evidence."""
+
+    tree_kind: TreeKind
+    label: str
+    """What the tree is about: a session's id, an entity's name, a scene's domain."""
+    level: int
+    """0 is a leaf; the root has the highest."""
+    time: TimeSpan
+    summary: str
+    """The beginning of the node's text; empty when it has none yet."""
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One piece of evidence. ``score`` orders the pieces of one result and means nothing across results."""
+
+    text: str
+    """``speaker: content`` of a turn (or a part of a long one), or a fact's sentence."""
+    time: TimeSpan
+    """When it was said; for a fact with a date of its own, when that happened or held."""
+    time_label: str
+    """The day of ``time`` as people write it, such as "Monday 8 May 2023"; "date unknown" without one."""
+    score: float
+    kind: EvidenceKind
+    fact_ids: tuple[FactId, ...]
+    session_id: str
+    """The caller's id of the session."""
+    turn_ids: tuple[str, ...]
+    """The caller's ids of the source turns, in order."""
+    speaker: str
+    path: tuple[PathNode, ...] = ()
+    signals: Mapping[str, float] = field(default_factory=dict)
+    """What each signal added to ``score``: why this was found."""
+    freshness: Freshness = Freshness.FACT
+    event: TimeSpan = UNKNOWN_TIME
+    """When what its best fact tells happened or held, if that was said; ``time`` may be the day it was mentioned."""
+    predecessors: tuple[Evidence, ...] = ()
+    """On request what comes before it, nearest last: in its entity's tree, or in the dialogue for a bare turn."""
+    successors: tuple[Evidence, ...] = ()
+    """On request what comes after it, nearest first."""
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens of ``text``."""
+        return estimated_tokens(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """The evidence for one question, best first, and how it was found."""
+
+    question: str
+    mode: Mode
+    evidence: tuple[Evidence, ...]
+    timings_ms: Mapping[str, float]
+    """Wall time per stage: embed, search, load, browse, score, resolve, total."""
+    degraded: tuple[str, ...] = ()
+    """One sentence for each part that was away and what was done without it."""
+    round_trips: int = 0
+    """Calls made to the vector index."""
+
+    def text(self, max_tokens: int | None = None) -> str:
+        """The evidence as one text for a reader or a model: the best pieces that fit, in order of time.
+
+        Pieces of one session and day share one date header, which counts towards ``max_tokens``.
+        """
+        return deliver(self.evidence, max_tokens)
+
+
+def day_label(span: TimeSpan) -> str:
+    """A span's first day, as coarse as it was said."""
+    if span.start is None:
+        return "date unknown"
+    start = span.start.astimezone(UTC)
+    match span.precision:
+        case Precision.YEAR:
+            return f"{start.year}"
+        case Precision.MONTH:
+            return f"{start:%B} {start.year}"
+        case Precision.WEEK:
+            return f"week of {day_words(start)}"
+        case _:
+            return day_words(start)

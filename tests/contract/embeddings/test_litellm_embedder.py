@@ -1,0 +1,156 @@
+"""LitellmEmbedder keeps the Embedder port's promises against a provider over HTTP."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memforest_core.adapters.embeddings.litellm_embedder import LitellmEmbedder
+from memforest_core.errors import (
+    ContextTooLong,
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelRejected,
+    ModelUnavailable,
+)
+from memforest_core.ports.models import CallRecord, Step
+from tests.support.model_answers import HASH_DIMENSION, hash_vector
+from tests.support.model_faults import Fault
+from tests.support.model_server import ModelServer
+
+SECRET = "my sister Anna lives in Lisbon"
+TEXTS = [f"text number {n} about subject {n * n}" for n in range(11)]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+def embedder(server: ModelServer, **changes: Any) -> LitellmEmbedder:
+    given: dict[str, Any] = {"api_base": server.url, "api_key": "key-1", "timeout_s": 5.0}
+    return LitellmEmbedder("openai/test-embedding", **(given | changes))
+
+
+def test_the_dimension_is_found_by_asking_once(server: ModelServer) -> None:
+    model = embedder(server)
+    assert not server.requests
+    assert model.dimension == HASH_DIMENSION
+    assert model.dimension == HASH_DIMENSION
+    assert len(server.requests) == 1
+
+
+def test_the_first_answer_tells_the_dimension_too(server: ModelServer) -> None:
+    model = embedder(server)
+    model.embed(TEXTS[:1])
+    assert model.dimension == HASH_DIMENSION
+    assert len(server.requests) == 1
+
+
+def test_vectors_are_unit_rows_in_the_order_of_the_texts(server: ModelServer) -> None:
+    # The server answers in reverse order, with indexes.
+    done = embedder(server).embed(TEXTS)
+    assert done.vectors.shape == (11, HASH_DIMENSION)
+    assert done.vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(done.vectors, axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(done.vectors, [hash_vector(text) for text in TEXTS], atol=1e-6)
+
+
+def test_many_texts_are_sent_in_batches(server: ModelServer) -> None:
+    whole = embedder(server).embed(TEXTS).vectors
+    server.requests.clear()
+    seen: list[CallRecord] = []
+    model = embedder(server, batch_size=4, input_usd_per_mtok=1.0, observe=seen.append)
+    done = model.embed(TEXTS)
+    assert [len(call.body["input"]) for call in server.requests] == [4, 4, 3]
+    np.testing.assert_array_equal(done.vectors, whole)
+    assert len(seen) == 3
+    assert done.record.step is Step.EMBED
+    assert done.record.prompt_tokens == sum(record.prompt_tokens for record in seen) > 0
+    assert done.record.cost_usd == pytest.approx(done.record.prompt_tokens / 1e6)
+
+
+def test_vectors_that_are_not_unit_are_made_so(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tests.support.model_answers.vectors", lambda texts, kind: [[3.0, 4.0] for _ in texts]
+    )
+    np.testing.assert_allclose(embedder(server).embed(["a"]).vectors, [[0.6, 0.8]])
+
+
+def test_nothing_in_nothing_out(server: ModelServer) -> None:
+    assert embedder(server).embed([]).vectors.shape == (0, HASH_DIMENSION)
+
+
+@pytest.mark.parametrize(
+    "rows", [[[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]]
+)
+def test_an_answer_that_does_not_fit_is_rejected(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, rows: list[list[float]]
+) -> None:
+    monkeypatch.setattr("tests.support.model_answers.vectors", lambda texts, kind: rows)
+    with pytest.raises(ModelRejected):
+        embedder(server).embed(["one", "two"])
+
+
+def test_a_model_that_changes_its_dimension_is_rejected(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = embedder(server)
+    assert model.dimension == HASH_DIMENSION
+    monkeypatch.setattr(
+        "tests.support.model_answers.vectors", lambda texts, kind: [[1.0] for _ in texts]
+    )
+    with pytest.raises(ModelRejected, match=f"{HASH_DIMENSION} were expected"):
+        model.embed(["one"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Fault.RATE_LIMIT, ModelRateLimited),
+        (Fault.SERVER_ERROR, ModelUnavailable),
+        (Fault.OVERLOADED, ModelUnavailable),
+        (Fault.DISCONNECT, ModelUnavailable),
+        (Fault.BROKEN_BODY, ModelUnavailable),
+        (Fault.UNAUTHORIZED, ModelAuthFailed),
+        (Fault.UNKNOWN_MODEL, ModelRejected),
+        (Fault.CONTEXT_LENGTH, ContextTooLong),
+    ],
+)
+def test_every_failure_has_its_class(
+    server: ModelServer, fault: Fault, expected: type[MemForestError]
+) -> None:
+    seen: list[CallRecord] = []
+    server.script(fault)
+    with pytest.raises(MemForestError) as caught:
+        embedder(server, observe=seen.append).embed([SECRET])
+    assert type(caught.value) is expected
+    assert [record.outcome for record in seen] == [expected.code]
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.HANG, Fault.DRIBBLE])
+def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
+    model = embedder(server, timeout_s=0.6)
+    assert model.dimension == HASH_DIMENSION
+    server.script(fault)
+    started = time.monotonic()
+    with pytest.raises(ModelUnavailable):
+        model.embed(TEXTS)
+    assert time.monotonic() - started < 1.1
+
+
+def test_a_missing_key_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelAuthFailed, match="MEMFOREST_EMBEDDING__API_KEY"):
+        LitellmEmbedder("openai/text-embedding-3-small").embed(["a"])

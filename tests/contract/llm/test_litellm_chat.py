@@ -1,0 +1,298 @@
+"""LitellmChat keeps the ChatModel port's promises against a provider that misbehaves over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from memforest_core.adapters.llm.litellm_chat import LitellmChat
+from memforest_core.adapters.llm.step_settings import StepSettings
+from memforest_core.errors import (
+    ContentRefused,
+    ContextTooLong,
+    InvalidSettings,
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelRejected,
+    ModelUnavailable,
+)
+from memforest_core.ports.models import CallRecord, ChatRequest, Message, Step
+from tests.support.model_faults import CONTENT_FAULTS, Fault
+from tests.support.model_server import ModelServer
+
+SECRET = "my sister Anna lives in Lisbon"
+SCHEMA = {"type": "object", "properties": {"items": {"type": "array"}}, "required": ["items"]}
+ANSWER = '{"items": []}'
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    LitellmChat({}).warm_up()
+
+
+@pytest.fixture
+def server(warm: None) -> Iterator[ModelServer]:
+    with ModelServer(answer=lambda body: ANSWER, cached_tokens=3) as running:
+        yield running
+
+
+def chat(server: ModelServer, *, observe: Any = None, **changes: Any) -> LitellmChat:
+    settings = {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"} | changes
+    return LitellmChat({Step.EXTRACT: StepSettings(**settings)}, observe=observe)
+
+
+def request(**changes: Any) -> ChatRequest:
+    given: dict[str, Any] = {
+        "step": Step.EXTRACT,
+        "messages": (Message("system", "You extract facts."), Message("user", SECRET)),
+        "schema": SCHEMA,
+        "schema_name": "facts",
+    }
+    return ChatRequest(**(given | changes))
+
+
+def test_an_answer_comes_back_with_what_it_cost(server: ModelServer) -> None:
+    server.latency_s = 0.05
+    reply = chat(server, input_usd_per_mtok=2.0, output_usd_per_mtok=10.0).complete(request())
+    assert reply.text == ANSWER
+    record = reply.record
+    assert (record.step, record.model, record.outcome) == (Step.EXTRACT, "openai/test-model", "ok")
+    assert (record.prompt_tokens, record.completion_tokens, record.cached_tokens) == (12, 3, 3)
+    assert record.cost_usd == pytest.approx((12 * 2.0 + 3 * 10.0) / 1e6)
+    assert 50 <= record.latency_ms < 2000
+
+
+def test_a_model_without_a_known_price_costs_nothing(server: ModelServer) -> None:
+    assert chat(server).complete(request()).record.cost_usd == 0.0
+
+
+def test_a_model_in_the_price_list_costs_what_the_list_says(server: ModelServer) -> None:
+    reply = chat(server, model="openai/gpt-4o-mini").complete(request())
+    assert 0 < reply.record.cost_usd < 0.001
+
+
+def test_the_request_carries_messages_schema_limits_and_headers(server: ModelServer) -> None:
+    chat(server, temperature=0.2, extra_headers={"X-Team": "memory"}).complete(
+        request(max_tokens=77)
+    )
+    (call,) = server.requests
+    assert call.path == "/v1/chat/completions"
+    assert call.body["model"] == "test-model"
+    assert call.body["messages"] == [
+        {"role": "system", "content": "You extract facts."},
+        {"role": "user", "content": SECRET},
+    ]
+    assert call.body["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert call.body["response_format"]["json_schema"]["name"] == "facts"
+    assert (call.body["max_tokens"], call.body["temperature"]) == (77, 0.2)
+    assert call.headers["x-team"] == "memory"
+
+
+def test_without_a_schema_none_is_asked_for(server: ModelServer) -> None:
+    chat(server).complete(request(schema=None))
+    assert "response_format" not in server.requests[0].body
+
+
+def test_each_step_uses_its_own_model(server: ModelServer) -> None:
+    models = LitellmChat(
+        {
+            Step.EXTRACT: StepSettings("openai/small", server.url, "k"),
+            Step.ANSWER: StepSettings("openai/large", server.url, "k"),
+        }
+    )
+    assert models.model_name(Step.ANSWER) == "openai/large"
+    models.complete(request(step=Step.ANSWER))
+    assert server.requests[0].body["model"] == "large"
+    with pytest.raises(InvalidSettings, match="MEMFOREST_LLM__MODEL"):
+        models.complete(request(step=Step.JUDGE))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected", "exactly"),
+    [
+        (Fault.RATE_LIMIT, ModelRateLimited, 7.0),
+        (Fault.OVERLOADED, ModelUnavailable, 7.0),
+        (Fault.SERVER_ERROR, ModelUnavailable, None),
+        (Fault.DISCONNECT, ModelUnavailable, None),
+        (Fault.BROKEN_BODY, ModelUnavailable, None),
+        (Fault.UNAUTHORIZED, ModelAuthFailed, None),
+        (Fault.FORBIDDEN, ModelAuthFailed, None),
+        (Fault.UNKNOWN_MODEL, ModelRejected, None),
+        (Fault.BAD_REQUEST, ModelRejected, None),
+        (Fault.CONTEXT_LENGTH, ContextTooLong, None),
+        (Fault.CONTENT_FILTER, ContentRefused, None),
+        (Fault.FILTERED_ANSWER, ContentRefused, None),
+    ],
+)
+def test_every_failure_has_its_class_and_is_one_request(
+    server: ModelServer, fault: Fault, expected: type[MemForestError], exactly: float | None
+) -> None:
+    seen: list[CallRecord] = []
+    server.script(fault)
+    with pytest.raises(MemForestError) as caught:
+        chat(server, observe=seen.append).complete(request())
+    assert type(caught.value) is expected
+    assert getattr(caught.value, "retry_after", None) == exactly
+    assert len(server.requests) == 1
+    assert [record.outcome for record in seen] == [expected.code]
+
+
+@pytest.mark.parametrize("fault", sorted(CONTENT_FAULTS - {Fault.FILTERED_ANSWER}))
+def test_what_the_answer_says_never_raises(server: ModelServer, fault: Fault) -> None:
+    server.script(fault)
+    reply = chat(server).complete(request())
+    assert isinstance(reply.text, str)
+    assert reply.record.outcome == "ok"
+    if fault in (Fault.EMPTY, Fault.NULL, Fault.NO_CHOICES):
+        assert reply.text == ""
+
+
+@pytest.mark.parametrize("fault", [Fault.HANG, Fault.DRIBBLE])
+def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
+    model = chat(server, timeout_s=0.8)
+    server.script(fault)
+    started = time.monotonic()
+    with pytest.raises(ModelUnavailable, match=r"within 0\.8 s"):
+        model.complete(request())
+    assert time.monotonic() - started < 1.3
+    # The abandoned call gave its connection and its slot back.
+    assert model.complete(request()).text == ANSWER
+    deadline = time.monotonic() + 3
+    while server.active and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert server.active == 0
+
+
+def test_a_refused_connection_is_unavailable_at_once(warm: None) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        settings = StepSettings("openai/test-model", url, "key-1", timeout_s=5)
+        started = time.monotonic()
+        with pytest.raises(ModelUnavailable, match="ConnectionRefusedError"):
+            LitellmChat({Step.EXTRACT: settings}).complete(request())
+        assert time.monotonic() - started < 2
+
+
+def test_a_missing_key_is_said_before_any_request(
+    warm: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    model = LitellmChat({Step.EXTRACT: StepSettings("openai/gpt-4o-mini")})
+    with pytest.raises(ModelAuthFailed, match="MEMFOREST_LLM__API_KEY"):
+        model.complete(request())
+
+
+def test_a_server_without_a_key_never_gets_another_providers_key(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-you")
+    assert chat(server, api_key=None).complete(request()).text == ANSWER
+    assert len(server.keys) == 1
+    assert "sk-not-for-you" not in server.keys
+    assert chat(server, api_key="key-1").complete(request()).text == ANSWER
+    assert server.keys[-1] == "key-1"
+
+
+def test_calls_of_a_step_are_capped_and_wait_for_each_other(server: ModelServer) -> None:
+    server.latency_s = 0.1
+    model = chat(server, concurrency=3)
+    with ThreadPoolExecutor(9) as threads:
+        replies = list(threads.map(lambda _: model.complete(request()), range(9)))
+    assert server.peak == 3
+    assert all(reply.record.latency_ms < 250 for reply in replies)
+
+
+def test_a_slot_that_never_comes_free_is_a_transport_failure(server: ModelServer) -> None:
+    model = chat(server, concurrency=1, timeout_s=0.5)
+    server.script(Fault.HANG)
+    with ThreadPoolExecutor(1) as thread:
+        hanging = thread.submit(model.complete, request())
+        while not server.active:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        server.script(Fault.HANG)
+        with ThreadPoolExecutor(2) as others:
+            waiting = [others.submit(model.complete, request()) for _ in range(2)]
+            errors = [future.exception() for future in (hanging, *waiting)]
+    assert all(isinstance(error, ModelUnavailable) for error in errors)
+    assert sum("MEMFOREST_LLM__CONCURRENCY" in str(error) for error in errors) >= 1
+
+
+def test_forty_slow_calls_overlap(server: ModelServer) -> None:
+    model = chat(server, concurrency=40)
+    with ThreadPoolExecutor(40) as threads:
+        list(threads.map(lambda _: model.complete(request()), range(40)))
+        server.latency_s = 0.3
+        started = time.monotonic()
+        list(threads.map(lambda _: model.complete(request()), range(40)))
+        assert time.monotonic() - started < 1.2
+    assert server.peak >= 35
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.BAD_REQUEST,
+        Fault.RATE_LIMIT,
+        Fault.SERVER_ERROR,
+        Fault.UNAUTHORIZED,
+        Fault.CONTEXT_LENGTH,
+        Fault.BROKEN_BODY,
+        Fault.DISCONNECT,
+        Fault.HANG,
+    ],
+)
+def test_no_conversation_text_leaves_in_errors_or_logs(
+    server: ModelServer, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.script(fault)
+    with (
+        caplog.at_level(logging.DEBUG),
+        pytest.raises(MemForestError) as caught,
+    ):
+        chat(server, timeout_s=0.5).complete(request())
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    printed = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in printed
+    assert "key-1" not in printed
+    assert SECRET not in caplog.text
+
+
+def test_a_success_prints_and_logs_no_conversation_text(
+    server: ModelServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        chat(server).complete(request())
+        time.sleep(0.1)  # litellm's success handlers run behind the call
+    printed = capfd.readouterr()
+    assert SECRET not in caplog.text + printed.out + printed.err
+    assert ANSWER not in caplog.text + printed.out + printed.err
+
+
+def test_a_model_that_takes_no_temperature_is_not_sent_one(server: ModelServer) -> None:
+    chat(server, model="openai/o3-mini").complete(request(max_tokens=99))
+    body = server.requests[0].body
+    assert "temperature" not in body
+    assert body["max_completion_tokens"] == 99
+
+
+def test_a_url_with_a_password_is_not_repeated_in_errors(server: ModelServer) -> None:
+    server.script(Fault.SERVER_ERROR)
+    url = server.url.replace("http://", "http://user:hunter2@")
+    with pytest.raises(ModelUnavailable) as caught:
+        chat(server, api_base=url).complete(request())
+    assert "hunter2" not in str(caught.value)
+
+
+def test_settings_do_not_print_their_key() -> None:
+    assert "key-1" not in repr(StepSettings("openai/m", api_key="key-1"))

@@ -1,0 +1,152 @@
+"""A whole pipeline for one test: its own database and index, driven by hand or by a real worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import sqlalchemy as sa
+from memforest_core.adapters.postgres.engine import open_engine
+from memforest_core.adapters.postgres.schema import upgrade
+from memforest_core.api import MemForest
+from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.domain.ids import TenantId
+from memforest_core.ports.jobs import WorkKind
+from memforest_core.ports.models import Embedder
+from memforest_core.settings import DatabaseSettings, Settings, load_settings
+from memforest_workers.runtime import Runtime
+
+from tests.support.servers import SessionServers
+
+TEMPLATE = "memforest_template"
+SERVICE_ROLE = "memforest_app"
+
+
+def at(url: str, *, database: str, user: str | None = None) -> str:
+    """The same server, another database and role."""
+    parsed = sa.make_url(url).set(database=database)
+    if user is not None:
+        parsed = parsed.set(username=user)
+    return parsed.render_as_string(hide_password=False)
+
+
+def admin(servers: SessionServers, statement: str) -> None:
+    """Run one statement as the superuser, outside a transaction."""
+    engine = sa.create_engine(servers.postgres_url, isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+    finally:
+        engine.dispose()
+
+
+def database_settings(servers: SessionServers, database: str) -> DatabaseSettings:
+    """Service and owner addresses of a database."""
+    return DatabaseSettings(
+        url=at(servers.postgres_url, database=database, user=SERVICE_ROLE),
+        migration_url=at(servers.postgres_url, database=database),
+    )
+
+
+def make_template(servers: SessionServers) -> None:
+    """A migrated database that tests clone: much faster than migrating each time."""
+    admin(servers, f"DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)")
+    admin(servers, f"CREATE DATABASE {TEMPLATE}")
+    upgrade(database_settings(servers, TEMPLATE))
+
+
+@contextmanager
+def database(servers: SessionServers) -> Iterator[DatabaseSettings]:
+    """A fresh clone of the template, dropped at the end."""
+    name = f"test_{uuid4().hex}"
+    admin(servers, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    try:
+        yield database_settings(servers, name)
+    finally:
+        admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@dataclass
+class Stack:
+    """Services over a database and an index of their own; nothing runs unless the test runs it."""
+
+    settings: Settings
+    services: Services
+    runtime: Runtime
+    memory: MemForest
+
+    @property
+    def tenant(self) -> TenantId:
+        return TenantId(self.settings.tenant)
+
+    def owner_engine(self) -> sa.Engine:
+        """Connects as the owner of the tables, whom row security does not bind."""
+        url = self.settings.database.migration_url
+        assert url is not None
+        return open_engine(self.settings.database, url.get_secret_value())
+
+    def rows(self, statement: str, **values: object) -> list[sa.Row[tuple[object, ...]]]:
+        """Rows of a query, across tenants."""
+        engine = self.owner_engine()
+        try:
+            with engine.connect() as connection:
+                return list(connection.execute(sa.text(statement), values).all())
+        finally:
+            engine.dispose()
+
+    def execute(self, statement: str, **values: object) -> None:
+        """One write, across tenants."""
+        engine = self.owner_engine()
+        try:
+            with engine.begin() as connection:
+                connection.execute(sa.text(statement), values)
+        finally:
+            engine.dispose()
+
+    def drive(self, rounds: int = 50, *, due: bool = True) -> None:
+        """Do all work that can be claimed, in this thread, until nothing moves."""
+        for _ in range(rounds):
+            if due:
+                self.execute("UPDATE memforest.tree SET due_at = now() WHERE due_at IS NOT NULL")
+            moved = (
+                self.runtime.extract()
+                + self.runtime.reduce()
+                + self.runtime.refresh()
+                + self.runtime.maintain()
+            )
+            if not moved and not any(
+                self.services.jobs.waiting(kind)
+                for kind in (WorkKind.EXTRACT, WorkKind.REDUCE, WorkKind.MAINTAIN)
+            ):
+                return
+        raise AssertionError("the pipeline does not come to rest")
+
+
+def settings_for(database: DatabaseSettings, broker_url: str, index: Path, **groups: object) -> Settings:
+    """Settings of a test's own stack; groups override."""
+    values: dict[str, object] = {
+        "database": database,
+        "broker": {"url": broker_url, "publish_timeout_s": 2.0},
+        "index": {"kind": "qdrant_edge", "path": index},
+    }
+    return load_settings(**(values | groups))
+
+
+@contextmanager
+def stack(
+    servers: SessionServers, directory: Path, *, embedder: Embedder | None = None, **groups: object
+) -> Iterator[Stack]:
+    """A stack of one's own."""
+    with database(servers) as address:
+        settings = settings_for(address, servers.broker_url, directory / "index", **groups)
+        services = open_services(settings, embedder=embedder)
+        try:
+            services.index.prepare()
+            runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
+            services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+            yield Stack(settings, services, runtime, MemForest(services))
+        finally:
+            services.close()
