@@ -24,6 +24,8 @@ class Deliverable(Protocol):
     def time_label(self) -> str: ...
     @property
     def session_id(self) -> str: ...
+    @property
+    def ordinal(self) -> int: ...
 
 
 def estimated_tokens(text: str) -> int:
@@ -65,7 +67,7 @@ def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None) -> str
     lines: list[str] = []
     for group in ordered:
         lines.append(header(group[0]))
-        lines.extend(piece.text for piece in sorted(group, key=_moment))
+        lines.extend(piece.text for piece in sorted(group, key=lambda piece: piece.ordinal))
     return "\n".join(lines)
 
 

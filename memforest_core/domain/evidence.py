@@ -80,6 +80,8 @@ class Evidence:
     """The caller's id of the session."""
     turn_ids: tuple[str, ...]
     """The caller's ids of the source turns, in order."""
+    ordinal: int
+    """Position of its first source turn in the session, from 0."""
     speaker: str
     path: tuple[PathNode, ...] = ()
     signals: Mapping[str, float] = field(default_factory=dict)

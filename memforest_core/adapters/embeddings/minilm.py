@@ -11,15 +11,14 @@ import importlib
 import os
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.adapters.embeddings.batching import Batches, Ids
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.ports.models import CallRecord, Embedded, Step, Vectors
 
@@ -33,8 +32,6 @@ MAX_THREADS = 8
 _BATCH_TOKENS = 4096
 """Bounds the memory of a run: the widest activation is 1,536 floats a token, 25 MB."""
 _VOCABULARY = "bert-base-uncased-vocab.txt"
-
-Ids = list[int]
 
 
 class MiniLmEmbedder:
@@ -62,15 +59,18 @@ class MiniLmEmbedder:
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Unit vectors, shape (n, 384). Raises InvalidSettings if the wheels are missing,
         ModelRejected for text that is not Unicode."""
+        return self._embed(texts, urgent=False)
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        """The same vectors as ``embed`` (the model is symmetric), before others that wait."""
+        return self._embed(texts, urgent=True)
+
+    def _embed(self, texts: Sequence[str], *, urgent: bool) -> Embedded:
         engine = self._loaded()
         started = time.perf_counter()
         distinct = list(dict.fromkeys(texts))
         tokens = [engine.tokenize(text) for text in distinct]
-        vectors = np.empty((len(distinct), engine.dimension), dtype=np.float32)
-        batches = list(_batches(tokens, self._batch_size))
-        runs = engine.pool.map(engine.run, ([tokens[i] for i in batch] for batch in batches))
-        for batch, found in zip(batches, runs, strict=True):
-            vectors[batch] = found
+        vectors = engine.batches.vectors(tokens, urgent=urgent)
         rows = {text: row for row, text in enumerate(distinct)}
         record = CallRecord(
             step=Step.EMBED,
@@ -84,15 +84,11 @@ class MiniLmEmbedder:
         )
         return Embedded(vectors[[rows[text] for text in texts]], record)
 
-    def embed_query(self, texts: Sequence[str]) -> Embedded:
-        """The same as ``embed``: the model is symmetric."""
-        return self.embed(texts)
-
     def _loaded(self) -> _Engine:
         with self._lock:
             # A fork copies the session and the pool without their threads.
             if self._engine is None or self._engine.pid != os.getpid():
-                self._engine = _Engine(self._threads)
+                self._engine = _Engine(self._threads, self._batch_size)
             return self._engine
 
 
@@ -106,21 +102,10 @@ def _padded(count: int) -> int:
     return -(-count // ROUNDING) * ROUNDING
 
 
-def _batches(tokens: Sequence[Ids], batch_size: int) -> Iterator[list[int]]:
-    """Positions of texts with one padded length, the longest first (they finish last)."""
-    by_length: dict[int, list[int]] = defaultdict(list)
-    for position, ids in enumerate(tokens):
-        by_length[_padded(len(ids))].append(position)
-    for length in sorted(by_length, reverse=True):
-        rows = max(1, min(batch_size, _BATCH_TOKENS // length))
-        positions = by_length[length]
-        yield from (positions[i : i + rows] for i in range(0, len(positions), rows))
-
-
 class _Engine:
     """The tokenizer, the session and the threads of one process."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, batch_size: int) -> None:
         try:
             onnxruntime: Any = importlib.import_module("onnxruntime")
             tokenizers: Any = importlib.import_module("tokenizers")
@@ -132,7 +117,6 @@ class _Engine:
                 "that litellm can call."
             ) from None
         self.pid = os.getpid()
-        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-embed")
         vocabulary = resources.files(__package__) / _VOCABULARY
         with resources.as_file(vocabulary) as path:
             self._tokenizer = tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)
@@ -147,6 +131,14 @@ class _Engine:
                 str(path), options, providers=["CPUExecutionProvider"]
             )
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
+        self.batches = Batches(
+            self._run,
+            dimension=self.dimension,
+            padded=_padded,
+            threads=threads,
+            batch_size=batch_size,
+            batch_tokens=_BATCH_TOKENS,
+        )
 
     def tokenize(self, text: str) -> Ids:
         """Token ids with [CLS] and [SEP], at most MAX_TOKENS."""
@@ -158,7 +150,7 @@ class _Engine:
             ) from None
         return ids
 
-    def run(self, batch: Sequence[Ids]) -> Vectors:
+    def _run(self, batch: Sequence[Ids]) -> Vectors:
         """Mean of the token vectors, scaled to unit length; all of one padded length."""
         ids: NDArray[np.int64] = np.zeros((len(batch), _padded(len(batch[0]))), dtype=np.int64)
         mask = np.zeros_like(ids)

@@ -1,0 +1,357 @@
+"""Recall's reads in Postgres: ids in, rows out, a fixed number of index-using statements for any number of ids."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.statements import from_document
+from memforest_core.domain.ids import (
+    CellId,
+    FactId,
+    ForestId,
+    NodeId,
+    PayloadId,
+    SessionId,
+    TenantId,
+    TreeId,
+)
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.ports.recall import (
+    Around,
+    CellRef,
+    FactText,
+    FoundText,
+    Link,
+    PlacedNode,
+    RecallRows,
+    TurnHead,
+    TurnKey,
+)
+
+ENTITY_ROOTS = sa.text(
+    """
+    SELECT root_id FROM memforest.tree
+     WHERE tenant_id = :t AND forest_id = :f AND kind = 'entity' AND scope_key = ANY(CAST(:keys AS text[]))
+       AND root_id IS NOT NULL
+    """
+)
+
+CELLS = sa.text(
+    """
+    SELECT cell_id, session_id, first_turn, last_turn, char_start, char_end, time_start, time_end, placed
+      FROM memforest.cell
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
+    """
+)
+
+# A fact that was said a thousand times is met where it was said last.
+LINKS_OF_FACTS = sa.text(
+    """
+    SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals
+      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
+     CROSS JOIN LATERAL (
+        SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals
+          FROM memforest.occurrence o
+          JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+         WHERE o.tenant_id = :t AND o.fact_id = w.id
+         ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
+    """
+)
+
+LINKS_OF_CELLS = sa.text(
+    """
+    SELECT fact_id, cell_id, session_id, turn_ordinals FROM memforest.occurrence
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+FACTS = sa.text(
+    """
+    SELECT fact_id, statement FROM memforest.fact
+     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
+    """
+)
+
+PATHS = sa.text(
+    """
+    WITH RECURSIVE path AS (
+        SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version AS stale
+          FROM memforest.node
+         WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
+        UNION
+        SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
+               n.version > n.clean_version
+          FROM path JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = path.parent_id)
+    SELECT path.*, r.kind, r.label FROM path
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = path.tree_id
+    """
+)
+
+CHILDREN = sa.text(
+    """
+    SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
+           n.version > n.clean_version AS stale, r.kind, r.label
+      FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
+     WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
+    """
+)
+
+SUMMARIES = sa.text(
+    """
+    SELECT node_id, left(text, :chars) AS text FROM memforest.node_summary
+     WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+TURNS = sa.text(
+    """
+    SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
+           t.occurred_at, t.dated
+      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = w.session_id AND t.ordinal = w.ordinal
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = w.session_id
+    """
+)
+
+TURN_TEXTS = sa.text(
+    """
+    SELECT t.session_id, t.ordinal, t.content
+      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = w.session_id AND t.ordinal = w.ordinal
+    """
+)
+
+AROUND = sa.text(
+    """
+    SELECT l.node_id AS leaf, n.payload_id, n.side
+      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
+      JOIN memforest.node l ON l.tenant_id = :t AND l.node_id = w.id
+     CROSS JOIN LATERAL (
+        (SELECT b.payload_id, -1 AS side, row_number() OVER () AS nth FROM (
+            SELECT payload_id FROM memforest.node
+             WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
+               AND (key_time, key_ordinal, key_item, key_id) < (l.key_time, l.key_ordinal, l.key_item, l.key_id)
+             ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, key_id DESC LIMIT :n) b)
+        UNION ALL
+        (SELECT a.payload_id, 1, row_number() OVER () FROM (
+            SELECT payload_id FROM memforest.node
+             WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
+               AND (key_time, key_ordinal, key_item, key_id) > (l.key_time, l.key_ordinal, l.key_item, l.key_id)
+             ORDER BY key_time, key_ordinal, key_item, key_id LIMIT :n) a)) n
+     ORDER BY l.node_id, n.side, n.nth
+    """
+)
+
+TEXT_OF_CELLS = sa.text(
+    """
+    SELECT cell_id AS id, text FROM memforest.cell
+     WHERE tenant_id = :t AND forest_id = :f
+       AND to_tsvector('english', text) @@ to_tsquery('english', :q)
+     ORDER BY ts_rank(to_tsvector('english', text), to_tsquery('english', :q)) DESC, cell_id LIMIT :n
+    """
+)
+
+TEXT_OF_FACTS = sa.text(
+    """
+    SELECT fact_id AS id, text FROM memforest.fact
+     WHERE tenant_id = :t AND forest_id = :f
+       AND to_tsvector('english', text) @@ to_tsquery('english', :q)
+     ORDER BY ts_rank(to_tsvector('english', text), to_tsquery('english', :q)) DESC, fact_id LIMIT :n
+    """
+)
+
+# What is behind is ready or running; both states have partial indexes, which are empty when nothing is behind.
+NOT_INDEXED = sa.text(
+    """
+    SELECT c.cell_id AS id, c.text
+      FROM (SELECT point_id FROM memforest.index_row
+             WHERE tenant_id = :t AND kind = 'cell' AND state = 'ready' AND forest_id = :f AND indexed_version = 0
+             UNION ALL
+            SELECT point_id FROM memforest.index_row
+             WHERE tenant_id = :t AND kind = 'cell' AND state = 'running' AND lease_until IS NOT NULL
+               AND forest_id = :f AND indexed_version = 0) i
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = i.point_id AND c.forest_id = :f
+     ORDER BY c.time_start DESC, c.cell_id LIMIT :n
+    """
+)
+
+
+class PostgresRecallRows:
+    """RecallRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def forest(self, owner: str) -> ForestId | None:
+        found = self._db.scalar(
+            sa.select(m.Forest.forest_id).where(
+                m.Forest.tenant_id == self._tenant, m.Forest.owner == owner
+            )
+        )
+        return ForestId(found) if found else None
+
+    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
+        if not keys:
+            return []
+        values = {"t": self._tenant, "f": forest, "keys": list(keys)}
+        return [NodeId(root) for root in self._db.scalars(ENTITY_ROOTS, values)]
+
+    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
+        return [
+            CellRef(
+                id=CellId(row.cell_id),
+                session_id=SessionId(row.session_id),
+                first_turn=row.first_turn,
+                last_turn=row.last_turn,
+                char_start=row.char_start,
+                char_end=row.char_end,
+                time_start=row.time_start.astimezone(UTC),
+                time_end=row.time_end.astimezone(UTC),
+                placed=row.placed,
+            )
+            for row in self._by_ids(CELLS, ids, f=forest)
+        ]
+
+    def links_of_facts(self, facts: Sequence[UUID], limit: int) -> list[Link]:
+        return [_link(row) for row in self._by_ids(LINKS_OF_FACTS, facts, n=limit)]
+
+    def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
+        return [_link(row) for row in self._by_ids(LINKS_OF_CELLS, cells)]
+
+    def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
+        found = []
+        for row in self._by_ids(FACTS, ids, f=forest):
+            statement = from_document(row.statement)
+            found.append(
+                FactText(
+                    id=FactId(row.fact_id),
+                    text=statement.text,
+                    speaker=statement.speaker,
+                    time=statement.time,
+                    mentioned_at=statement.mentioned_at,
+                    pointer=statement.verbatim,
+                )
+            )
+        return found
+
+    def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
+        return [_placed(row) for row in self._by_ids(PATHS, payloads)]
+
+    def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
+        return [_placed(row) for row in self._by_ids(CHILDREN, nodes)]
+
+    def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
+        rows = self._by_ids(SUMMARIES, nodes, chars=chars)
+        return {NodeId(row.node_id): row.text for row in rows}
+
+    def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
+        return [
+            TurnHead(
+                session_id=SessionId(row.session_id),
+                ordinal=row.ordinal,
+                external_id=row.external_id,
+                session_external_id=row.session_external_id,
+                speaker_id=row.speaker_id,
+                name=row.name,
+                occurred_at=row.occurred_at.astimezone(UTC),
+                dated=row.dated,
+            )
+            for row in self._by_turns(TURNS, keys)
+        ]
+
+    def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
+        rows = self._by_turns(TURN_TEXTS, keys)
+        return {(SessionId(row.session_id), row.ordinal): row.content for row in rows}
+
+    def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
+        before: dict[NodeId, list[PayloadId]] = defaultdict(list)
+        after: dict[NodeId, list[PayloadId]] = defaultdict(list)
+        for row in self._by_ids(AROUND, leaves, n=n):
+            side = before if row.side < 0 else after
+            side[NodeId(row.leaf)].append(PayloadId(row.payload_id))
+        return {
+            leaf: Around(tuple(before[leaf]), tuple(after[leaf]))
+            for leaf in [*before.keys(), *(key for key in after if key not in before)]
+        }
+
+    def full_text(
+        self, forest: ForestId, words: Sequence[str], limit: int
+    ) -> tuple[list[FoundText], list[FoundText]]:
+        lexemes = [word for word in words if word.isalnum()]
+        if not lexemes:
+            return [], []
+        values = {"t": self._tenant, "f": forest, "q": " | ".join(lexemes), "n": limit}
+        cells, facts = (
+            [FoundText(row.id, row.text) for row in self._db.execute(statement, values)]
+            for statement in (TEXT_OF_CELLS, TEXT_OF_FACTS)
+        )
+        return cells, facts
+
+    def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
+        rows = self._db.execute(NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit})
+        return [FoundText(row.id, row.text) for row in rows]
+
+    def _by_ids(
+        self, statement: sa.TextClause, ids: Sequence[UUID], **values: object
+    ) -> Sequence[sa.Row[tuple[object, ...]]]:
+        if not ids:
+            return []
+        return self._db.execute(statement, {"t": self._tenant, "ids": list(ids), **values}).all()
+
+    def _by_turns(
+        self, statement: sa.TextClause, keys: Sequence[TurnKey]
+    ) -> Sequence[sa.Row[tuple[object, ...]]]:
+        if not keys:
+            return []
+        values = {
+            "t": self._tenant,
+            "sessions": [session for session, _ in keys],
+            "ordinals": [ordinal for _, ordinal in keys],
+        }
+        return self._db.execute(statement, values).all()
+
+
+def _link(row: sa.Row[tuple[object, ...]]) -> Link:
+    return Link(
+        fact_id=FactId(row.fact_id),
+        cell_id=CellId(row.cell_id),
+        session_id=SessionId(row.session_id),
+        turn_ordinals=tuple(row.turn_ordinals),
+    )
+
+
+def _placed(row: sa.Row[tuple[object, ...]]) -> PlacedNode:
+    return PlacedNode(
+        id=NodeId(row.node_id),
+        tree_id=TreeId(row.tree_id),
+        parent_id=NodeId(row.parent_id) if row.parent_id else None,
+        level=row.level,
+        payload_id=PayloadId(row.payload_id) if row.payload_id else None,
+        time_start=row.time_start,
+        time_end=row.time_end,
+        stale=row.stale,
+        kind=TreeKind(row.kind),
+        label=row.label,
+    )
+
+
+class PostgresRecallStore:
+    """RecallStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def recalling(self, tenant: TenantId) -> Iterator[RecallRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresRecallRows(connection, tenant)

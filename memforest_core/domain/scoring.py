@@ -1,0 +1,174 @@
+"""How signals become one score: each list is scaled, lists are added with weights, ancestors and neighbours vote."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+from uuid import UUID
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each signal counts; 0 switches one off. Every list is scaled to [0, 1] before."""
+
+    lexical: float = 1.0
+    dense: float = 1.0
+    cell: float = 0.5
+    fact: float = 1.0
+    interval: float = 0.5
+    root: float = 0.5
+    topic: float = 0.0
+    neighbour: float = 0.2
+    speaker: float = 0.3
+
+
+@dataclass(slots=True)
+class Scores:
+    """Raw scores of points of one sort: BM25 and cosine, by point id."""
+
+    lexical: dict[UUID, float] = field(default_factory=dict)
+    dense: dict[UUID, float] = field(default_factory=dict)
+
+    def ids(self) -> set[UUID]:
+        """Everything that has a score."""
+        return self.lexical.keys() | self.dense.keys()
+
+    def only(self, ids: Collection[UUID]) -> Scores:
+        """The scores of some points."""
+        wanted = frozenset(ids)
+        return Scores(
+            {id_: score for id_, score in self.lexical.items() if id_ in wanted},
+            {id_: score for id_, score in self.dense.items() if id_ in wanted},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that can be evidence, with all that may vote for it.
+
+    ``place`` is (session, turn ordinal, offset in the turn): neighbours follow each other in it. ``interval`` is the
+    lowest node above its cell, ``root`` its session's root, ``topics`` the lowest nodes above its facts in entity and
+    scene trees.
+    """
+
+    place: tuple[UUID, int, int]
+    cell: UUID
+    facts: tuple[UUID, ...]
+    interval: UUID | None = None
+    root: UUID | None = None
+    topics: tuple[UUID, ...] = ()
+    named_speaker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """An item's score and what each signal added to it."""
+
+    item: Item
+    score: float
+    signals: Mapping[str, float]
+
+
+def scaled(scores: Mapping[Key, float]) -> dict[Key, float]:
+    """Scores divided by the best of their list; at or below 0 becomes 0.
+
+    The best is 1, and equal scores stay equal, so a list of one or of constants is no special case.
+    """
+    best = max(scores.values(), default=0.0)
+    if best <= 0.0 or not math.isfinite(best):
+        return dict.fromkeys(scores, 0.0)
+    return {key: max(0.0, score) / best for key, score in scores.items()}
+
+
+def fused(scores: Scores, weights: Weights) -> dict[UUID, float]:
+    """The weighted sum of both scaled lists; a point that one list lacks gets nothing from it."""
+    lexical, dense = scaled(scores.lexical), scaled(scores.dense)
+    return {
+        id_: weights.lexical * lexical.get(id_, 0.0) + weights.dense * dense.get(id_, 0.0)
+        for id_ in scores.ids()
+    }
+
+
+def vote(
+    items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, weights: Weights
+) -> list[Voted]:
+    """Score items, best first: their own score and their ancestors', then the lift of neighbours.
+
+    Own: the cell's score and that of the best fact. Ancestors only add: an item without any keeps what it has. Lists
+    are scaled among the points of the items that are scored, each level by itself.
+    """
+    cell_scores = fused(cells.only([item.cell for item in items]), weights)
+    fact_scores = fused(facts.only([fact for item in items for fact in item.facts]), weights)
+    intervals = fused(nodes.only([i.interval for i in items if i.interval]), weights)
+    roots = fused(nodes.only([i.root for i in items if i.root]), weights)
+    topics = fused(nodes.only([topic for item in items for topic in item.topics]), weights)
+    added: list[dict[str, float]] = []
+    for item in items:
+        signals = {
+            "cell": weights.cell * cell_scores.get(item.cell, 0.0),
+            "fact": weights.fact * _best(fact_scores, item.facts),
+            "interval": weights.interval * _best(intervals, (item.interval,)),
+            "session": weights.root * _best(roots, (item.root,)),
+            "topic": weights.topic * _best(topics, item.topics),
+            "speaker": weights.speaker if item.named_speaker else 0.0,
+        }
+        added.append({name: value for name, value in signals.items() if value > 0.0})
+    own = [sum(signals.values()) for signals in added]
+    lifts = lifted(items, own, weights.neighbour)
+    voted = []
+    for item, signals, score, lift in zip(items, added, own, lifts, strict=True):
+        if lift > 0.0:
+            signals["neighbour"] = lift
+        voted.append(Voted(item, score + lift, signals))
+    return sorted(voted, key=lambda v: (-v.score, v.item.place))
+
+
+def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[float]:
+    """What neighbours add: a share of how much better the better neighbour is.
+
+    Only what stands beside something better is lifted, so that good pairs do not push single hits down.
+    """
+    at: dict[tuple[UUID, int], float] = defaultdict(float)
+    for item, score in zip(items, own, strict=True):
+        session, ordinal, _ = item.place
+        at[session, ordinal] = max(at[session, ordinal], score)
+    lifts = []
+    for item, score in zip(items, own, strict=True):
+        session, ordinal, _ = item.place
+        beside = max(at.get((session, ordinal - 1), 0.0), at.get((session, ordinal + 1), 0.0))
+        lifts.append(weight * max(0.0, beside - score))
+    return lifts
+
+
+def _best(scores: Mapping[UUID, float], ids: Sequence[UUID | None]) -> float:
+    return max((scores.get(id_, 0.0) for id_ in ids if id_ is not None), default=0.0)
+
+
+def coverage(question: Collection[str], texts: Sequence[Collection[str]]) -> list[float]:
+    """How much of a question's terms each text holds, rare ones counting more: in [0, 1].
+
+    Stands in for BM25 where no index knows the corpus: rarity (BM25's IDF) is that among the texts themselves.
+    """
+    wanted = frozenset(question)
+    held = [wanted.intersection(text) for text in texts]
+    frequency = Counter(term for terms in held for term in terms)
+    rarity = {
+        term: math.log(1 + (len(texts) - frequency[term] + 0.5) / (frequency[term] + 0.5))
+        for term in wanted
+    }
+    total = sum(rarity.values())
+    if total <= 0.0:
+        return [0.0] * len(texts)
+    return [sum(rarity[term] for term in terms) / total for terms in held]
+
+
+def same_words(one: frozenset[str], other: frozenset[str], overlap: float) -> bool:
+    """Whether two sets of terms say the same: their intersection over their union reaches ``overlap``."""
+    if not one or not other:
+        return False
+    return len(one & other) >= overlap * len(one | other)

@@ -1,0 +1,187 @@
+"""What recall reads from the store; nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from memforest_core.domain.ids import (
+    CellId,
+    FactId,
+    ForestId,
+    NodeId,
+    PayloadId,
+    SessionId,
+    TenantId,
+    TreeId,
+)
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.times import TimeSpan
+
+TurnKey = tuple[SessionId, int]
+"""A turn by its session and its ordinal in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellRef:
+    """A cell without its text. ``placed`` is false until the reducer has put it into the trees."""
+
+    id: CellId
+    session_id: SessionId
+    first_turn: int
+    last_turn: int
+    char_start: int | None
+    char_end: int | None
+    time_start: datetime
+    time_end: datetime
+    placed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One occurrence: a fact, the cell that says it and the turns in it."""
+
+    fact_id: FactId
+    cell_id: CellId
+    session_id: SessionId
+    turn_ordinals: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactText:
+    """A fact's sentence. ``pointer`` marks one that only repeats its turn."""
+
+    id: FactId
+    text: str
+    speaker: str
+    time: TimeSpan
+    mentioned_at: datetime
+    pointer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedNode:
+    """A node of a tree. ``payload_id`` is set for leaves; ``stale`` when its summary is behind the tree.
+
+    Times are microseconds since 1970.
+    """
+
+    id: NodeId
+    tree_id: TreeId
+    parent_id: NodeId | None
+    level: int
+    payload_id: PayloadId | None
+    time_start: int | None
+    time_end: int | None
+    stale: bool
+    kind: TreeKind
+    label: str
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it is its tree's top."""
+        return self.parent_id is None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnHead:
+    """A turn without its text."""
+
+    session_id: SessionId
+    ordinal: int
+    external_id: str
+    session_external_id: str
+    speaker_id: str
+    name: str
+    occurred_at: datetime
+    dated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """A cell or fact with its text, found without the vector index."""
+
+    id: UUID
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The leaves next to a leaf in its tree: nearest first on both sides."""
+
+    before: tuple[PayloadId, ...] = ()
+    after: tuple[PayloadId, ...] = ()
+
+
+class RecallRows(Protocol):
+    """Rows of one read transaction. Ids of other forests and of rows that are gone find nothing."""
+
+    def forest(self, owner: str) -> ForestId | None:
+        """The owner's forest, if it exists."""
+        ...
+
+    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
+        """Roots of the entity trees under these scope keys."""
+        ...
+
+    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
+        """Those of the cells that exist."""
+        ...
+
+    def links_of_facts(self, facts: Sequence[UUID], limit: int) -> list[Link]:
+        """For each fact its latest occurrences, at most ``limit`` of each."""
+        ...
+
+    def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
+        """All occurrences in these cells."""
+        ...
+
+    def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
+        """Those of the facts that exist."""
+        ...
+
+    def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
+        """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""
+        ...
+
+    def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
+        """The children of these nodes in key order."""
+        ...
+
+    def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
+        """The beginning of each node's text, where it has one."""
+        ...
+
+    def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
+        """Those of the turns that exist."""
+        ...
+
+    def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
+        """The contents of turns."""
+        ...
+
+    def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
+        """The ``n`` leaves before and after each of these leaves in its tree."""
+        ...
+
+    def full_text(
+        self, forest: ForestId, words: Sequence[str], limit: int
+    ) -> tuple[list[FoundText], list[FoundText]]:
+        """Cells and facts that hold any of the words, best first, by Postgres full text."""
+        ...
+
+    def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
+        """Cells that the vector index has not seen yet, latest first."""
+        ...
+
+
+class RecallStore(Protocol):
+    """Opens read transactions."""
+
+    def recalling(self, tenant: TenantId) -> AbstractContextManager[RecallRows]:
+        """One read transaction of a tenant. Raises StoreUnavailable."""
+        ...

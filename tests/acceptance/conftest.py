@@ -1,0 +1,17 @@
+"""Servers shared by the acceptance tests; each test has a database of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.servers import SessionServers, session_servers
+from tests.support.stack import make_template
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[SessionServers]:
+    with session_servers() as running:
+        make_template(running)
+        yield running

@@ -1,0 +1,141 @@
+"""Accepted sessions end ready, with every candidate attached once, whatever is killed or wiped meanwhile."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.support.processes import Deployment, deployment
+from tests.support.servers import SessionServers
+
+SESSIONS = 12
+
+
+def conversation(number: int) -> list[dict[str, object]]:
+    """A session of 8 turns, different from every other."""
+    places = ["Oslo", "Lima", "Cairo", "Quito", "Perth", "Turin"]
+    return [
+        {
+            "role": "user" if turn % 2 == 0 else "assistant",
+            "content": f"I moved to {places[(number + turn) % 6]} with {number * 10 + turn} boxes in week {turn}."
+            if turn % 2 == 0
+            else "That sounds like a lot of work.",
+            "timestamp": 1_700_000_000 + number * 86_400 + turn * 60,
+        }
+        for turn in range(8)
+    ]
+
+
+def candidates(running: Deployment) -> set[tuple[str, int, int, str]]:
+    """Every candidate, named by what does not depend on random ids."""
+    return {
+        (str(row[0]), int(row[1]), int(row[2]), str(row[3]))  # type: ignore[call-overload]
+        for row in running.rows(
+            """SELECT s.external_id, c.ordinal, k.item, k.statement->>'text' FROM memforest.candidate k
+                 JOIN memforest.cell c USING (tenant_id, cell_id)
+                 JOIN memforest.session s USING (tenant_id, session_id)"""
+        )
+    }
+
+
+def settle(running: Deployment, timeout_s: float = 90.0) -> None:
+    """Wait until nothing is left to do."""
+    client = running.client()
+    try:
+        for number in range(SESSIONS):
+            client.wait(f"owner-{number % 3}", f"s{number}", "summaries", timeout_s)
+    finally:
+        client.close()
+
+
+def assert_each_once(running: Deployment) -> None:
+    unattached = running.scalar(
+        """SELECT count(*) FROM memforest.candidate k LEFT JOIN memforest.occurrence o USING (tenant_id, cell_id, item)
+            WHERE o.fact_id IS NULL"""
+    )
+    assert unattached == 0
+    assert running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed") == 0
+    assert running.scalar("SELECT count(*) FROM memforest.cell WHERE outcome = 'verbatim'") == 0
+    doubled = running.scalar(
+        """SELECT count(*) FROM (SELECT payload_id, tree_id FROM memforest.node WHERE level = 0
+            GROUP BY 1, 2 HAVING count(*) > 1) d"""
+    )
+    assert doubled == 0
+
+
+def enqueue_all(running: Deployment) -> None:
+    client = running.client()
+    try:
+        for number in range(SESSIONS):
+            client.enqueue(f"owner-{number % 3}", f"s{number}", conversation(number))
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def calm(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, int, int, str]]:
+    """The candidates of a run in which nothing happens."""
+    with deployment(servers, tmp_path_factory.mktemp("calm"), latency_s=0.05) as running:
+        running.start_worker()
+        enqueue_all(running)
+        settle(running)
+        assert_each_once(running)
+        return candidates(running)
+
+
+def test_killed_workers_lose_nothing(
+    servers: SessionServers, tmp_path: Path, calm: set[tuple[str, int, int, str]]
+) -> None:
+    """Given two workers, when one is killed with -9 again and again, then the calm run's candidates are there."""
+    chance = random.Random(7)
+    with deployment(servers, tmp_path, latency_s=0.3) as running:
+        running.start_worker()
+        running.start_worker()
+        enqueue_all(running)
+        for _ in range(4):
+            time.sleep(chance.uniform(0.2, 0.6))
+            alive = [worker for worker in running.workers if worker.poll() is None]
+            running.kill(chance.choice(alive))
+            running.start_worker()
+        settle(running)
+        assert_each_once(running)
+        assert candidates(running) == calm
+        assert running.scalar("SELECT sum(lost_leases) FROM memforest.cell") > 0
+
+
+def test_a_wiped_broker_loses_nothing(
+    servers: SessionServers, tmp_path: Path, calm: set[tuple[str, int, int, str]]
+) -> None:
+    """Given work under way, when the broker's data is wiped three times, then the reconciler finds the rest."""
+    with deployment(servers, tmp_path, latency_s=0.3) as running:
+        running.start_worker()
+        enqueue_all(running)
+        with redis.Redis.from_url(servers.redis_url) as broker:
+            for _ in range(3):
+                time.sleep(0.4)
+                broker.flushall()
+        settle(running)
+        assert_each_once(running)
+        assert candidates(running) == calm
+
+
+def test_a_session_whose_wakeup_was_never_sent_is_found(
+    servers: SessionServers, tmp_path: Path
+) -> None:
+    """Given a session stored while no message was sent, when a worker runs, then it becomes ready by itself."""
+    with deployment(servers, tmp_path, offline=True) as running:
+        client = running.client()
+        client.enqueue("owner-0", "s0", conversation(0))
+        client.close()
+        with redis.Redis.from_url(servers.redis_url) as broker:
+            broker.flushall()
+        running.start_worker()
+        deadline = time.monotonic() + 30
+        while running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"):
+            assert time.monotonic() < deadline, running.log_tail()
+            time.sleep(0.1)
+        assert running.scalar("SELECT count(*) FROM memforest.fact") > 0

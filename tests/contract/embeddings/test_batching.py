@@ -1,0 +1,112 @@
+"""Common batches: rows reach their callers, questions go first, failures reach everybody."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from memforest_core.adapters.embeddings.batching import Batches, Ids
+from memforest_core.errors import ModelUnavailable
+from memforest_core.ports.models import Vectors
+
+
+class Recorder:
+    """Maps a token list to [its sum, its length]; the first run waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[Ids]] = []
+        self.started = threading.Event()
+        self.go = threading.Event()
+
+    def __call__(self, batch: Sequence[Ids]) -> Vectors:
+        self.runs.append(list(batch))
+        self.started.set()
+        assert self.go.wait(10)
+        if any(-1 in ids for ids in batch):
+            raise MemoryError
+        return np.array([[sum(ids), len(ids)] for ids in batch], dtype=np.float32)
+
+
+def batches(run: Recorder, *, batch_size: int = 8) -> Batches:
+    return Batches(
+        run,
+        dimension=2,
+        padded=lambda count: -(-count // 4) * 4,
+        threads=1,
+        batch_size=batch_size,
+        batch_tokens=64,
+    )
+
+
+def waiting(shared: Batches) -> int:
+    groups = (*shared._queued.values(), *shared._urgent.values())
+    return sum(len(group) for group in groups)
+
+
+def settle(shared: Batches, count: int) -> None:
+    pause = threading.Event()
+    for _ in range(1000):
+        if waiting(shared) == count:
+            return
+        pause.wait(0.005)
+    raise AssertionError(f"{waiting(shared)} rows wait, not {count}")
+
+
+def test_rows_come_back_in_order_from_batches_of_one_length() -> None:
+    run = Recorder()
+    run.go.set()
+    tokens = [[n] * (n % 9 + 1) for n in range(40)]
+    found = batches(run).vectors(tokens, urgent=False)
+    np.testing.assert_array_equal(found, [[sum(ids), len(ids)] for ids in tokens])
+    for batch in run.runs:
+        lengths = {-(-len(ids) // 4) * 4 for ids in batch}
+        assert len(lengths) == 1
+        assert len(batch) <= 8
+        assert len(batch) * lengths.pop() <= 64
+
+
+def test_callers_share_a_batch_and_questions_go_first() -> None:
+    run = Recorder()
+    shared = batches(run)
+    with ThreadPoolExecutor(8) as threads:
+        first = threads.submit(shared.vectors, [[1]], urgent=False)
+        assert run.started.wait(5)
+        stored = [threads.submit(shared.vectors, [[n, n]], urgent=False) for n in range(4)]
+        settle(shared, 4)
+        question = threads.submit(shared.vectors, [[7, 7, 7]], urgent=True)
+        settle(shared, 5)
+        run.go.set()
+        assert [future.result()[0, 0] for future in stored] == [0.0, 2.0, 4.0, 6.0]
+        assert question.result()[0, 0] == 21.0
+        assert first.result()[0, 0] == 1.0
+    assert run.runs[0] == [[1]]
+    assert run.runs[1] == [[7, 7, 7]]
+    assert sorted(run.runs[2]) == [[0, 0], [1, 1], [2, 2], [3, 3]]
+    assert len(run.runs) == 3
+
+
+def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
+    run = Recorder()
+    shared = batches(run)
+    with ThreadPoolExecutor(8) as threads:
+        first = threads.submit(shared.vectors, [[1]], urgent=False)
+        assert run.started.wait(5)
+        broken = [threads.submit(shared.vectors, [[n]], urgent=False) for n in (-1, 2)]
+        settle(shared, 2)
+        other = threads.submit(shared.vectors, [[3] * 5], urgent=False)
+        settle(shared, 3)
+        run.go.set()
+        assert first.result()[0, 0] == 1.0
+        assert other.result()[0, 0] == 15.0
+        errors = [future.exception(timeout=5) for future in broken]
+    assert sorted(type(error).__name__ for error in errors) == ["MemoryError", "ModelUnavailable"]
+    with pytest.raises((MemoryError, ModelUnavailable)):
+        broken[0].result()
+
+
+def test_nothing_in_nothing_out() -> None:
+    assert batches(Recorder()).vectors([], urgent=False).shape == (0, 2)
