@@ -187,24 +187,35 @@ class WorkerSettings(Group):
 
 
 class RecallSettings(Group):
-    """Recall: how many of what, and the weights of the signals (scores are normalized first)."""
+    """Recall: how many of what, and the weights of the signals; each list is scaled to [0, 1] first, 0 switches it off."""
 
     k: int = Field(default=10, ge=1, le=1000)
     mode: Literal["flat", "root", "embedding"] = "embedding"
     flat_limit: int = Field(default=60, ge=1)
-    fact_limit: int = Field(default=30, ge=1)
-    """Paper 4.3: fact recall top 30."""
+    """Cells that words and vectors bring, each (more when more evidence is asked for)."""
+    fact_limit: int = Field(default=60, ge=1)
+    """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
     root_limit: int = Field(default=10, ge=1)
     """Paper 4.3: root recall top 10."""
+    tree_limit: int = Field(default=24, ge=2)
+    """Trees browsed for one question: those of named people first, then the best roots and those of the hits."""
     beam: int = Field(default=10, ge=1)
     """Beam width per tree and level (paper)."""
     lexical_weight: float = Field(default=1.0, ge=0)
     dense_weight: float = Field(default=1.0, ge=0)
+    cell_weight: float = Field(default=0.5, ge=0)
+    fact_weight: float = Field(default=1.0, ge=0)
+    """The best fact of a turn."""
     interval_weight: float = Field(default=0.5, ge=0)
+    """The lowest node above a cell in its session's tree."""
     root_weight: float = Field(default=0.5, ge=0)
-    fact_weight: float = Field(default=0.5, ge=0)
+    """The root of its session's tree."""
+    topic_weight: float = Field(default=0.0, ge=0)
+    """The lowest nodes above a turn's facts in entity and scene trees."""
     neighbour_weight: float = Field(default=0.2, ge=0)
+    """Share of the distance by which a turn is lifted towards a better one beside it."""
     speaker_weight: float = Field(default=0.3, ge=0)
+    """For a turn of somebody whom the question names."""
 
 
 class Settings(BaseSettings):

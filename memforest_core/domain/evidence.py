@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import tzinfo
 from enum import StrEnum
 
 from memforest_core.domain.delivery import deliver, estimated_tokens
@@ -122,11 +122,11 @@ class RecallResult:
         return deliver(self.evidence, max_tokens)
 
 
-def day_label(span: TimeSpan) -> str:
-    """A span's first day, as coarse as it was said."""
+def day_label(span: TimeSpan, zone: tzinfo) -> str:
+    """A span's first day in a time zone, as coarse as it was said."""
     if span.start is None:
         return "date unknown"
-    start = span.start.astimezone(UTC)
+    start = span.start.astimezone(zone)
     match span.precision:
         case Precision.YEAR:
             return f"{start.year}"

@@ -53,7 +53,7 @@ class Item:
 
     ``place`` is (session, turn ordinal, offset in the turn): neighbours follow each other in it. ``interval`` is the
     lowest node above its cell, ``root`` its session's root, ``topics`` the lowest nodes above its facts in entity and
-    scene trees.
+    scene trees. ``fact`` is set when that fact's sentence is the evidence, and not its turn.
     """
 
     place: tuple[UUID, int, int]
@@ -63,6 +63,7 @@ class Item:
     root: UUID | None = None
     topics: tuple[UUID, ...] = ()
     named_speaker: bool = False
+    fact: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

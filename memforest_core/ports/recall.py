@@ -21,6 +21,7 @@ from memforest_core.domain.ids import (
 )
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import TimeSpan
+from memforest_core.ports.accept import ForestRef
 
 TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
@@ -120,7 +121,7 @@ class Around:
 class RecallRows(Protocol):
     """Rows of one read transaction. Ids of other forests and of rows that are gone find nothing."""
 
-    def forest(self, owner: str) -> ForestId | None:
+    def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
         ...
 

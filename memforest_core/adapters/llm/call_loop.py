@@ -14,7 +14,6 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 log = logging.getLogger(__name__)
@@ -92,13 +91,16 @@ class CallLoop:
 
 class _PerProcess:
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
         self.lock = threading.Lock()
         self.loop: CallLoop | None = None
 
 
 _process = _PerProcess()
 # A forked child inherits the loop without its thread, and perhaps a locked lock.
-os.register_at_fork(after_in_child=partial(_PerProcess.__init__, _process))
+os.register_at_fork(after_in_child=_process.reset)
 
 
 def call_loop() -> CallLoop:

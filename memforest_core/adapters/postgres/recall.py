@@ -24,6 +24,7 @@ from memforest_core.domain.ids import (
     TreeId,
 )
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.recall import (
     Around,
     CellRef,
@@ -192,13 +193,13 @@ class PostgresRecallRows:
         self._db = connection
         self._tenant = tenant
 
-    def forest(self, owner: str) -> ForestId | None:
-        found = self._db.scalar(
-            sa.select(m.Forest.forest_id).where(
+    def forest(self, owner: str) -> ForestRef | None:
+        row = self._db.execute(
+            sa.select(m.Forest.forest_id, m.Forest.time_zone).where(
                 m.Forest.tenant_id == self._tenant, m.Forest.owner == owner
             )
-        )
-        return ForestId(found) if found else None
+        ).first()
+        return ForestRef(ForestId(row.forest_id), owner, row.time_zone) if row else None
 
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
         if not keys:

@@ -1,0 +1,125 @@
+"""What a recall has gathered from the store: candidate cells, their facts and turns, and the trees above them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from memforest_core.domain.ids import FactId, ForestId, NodeId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.ports.recall import (
+    CellRef,
+    FactText,
+    Link,
+    PlacedNode,
+    RecallRows,
+    TurnHead,
+    TurnKey,
+)
+
+OCCURRENCES_PER_FACT = 4
+"""A fact that was said often brings the cells where it was said last."""
+
+
+@dataclass(slots=True)
+class Pool:
+    """Candidates of one recall; grows as the search goes on, and reads each row once."""
+
+    cells: dict[UUID, CellRef] = field(default_factory=dict)
+    facts: dict[UUID, FactText] = field(default_factory=dict)
+    turns: dict[TurnKey, TurnHead] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+    nodes: dict[UUID, PlacedNode] = field(default_factory=dict)
+    leaves: dict[UUID, list[PlacedNode]] = field(default_factory=lambda: defaultdict(list))
+    """The leaves that hold a payload, by its id."""
+
+    def gather(
+        self, rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID]
+    ) -> None:
+        """Add candidates: the cells, the cells of the facts, and all facts of those cells."""
+        said = rows.links_of_facts(_new(facts, self.facts), OCCURRENCES_PER_FACT)
+        wanted = _new([*cells, *(link.cell_id for link in said)], self.cells)
+        found = {cell.id: cell for cell in rows.cells(forest, wanted)}
+        links = rows.links_of_cells(list(found))
+        texts = {fact.id: fact for fact in rows.facts(forest, _new(_facts(links), self.facts))}
+        # Vectors outlive their rows for a moment: what is gone from the store is no candidate.
+        links = [link for link in links if link.fact_id in texts or link.fact_id in self.facts]
+        spoken = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
+        self.turns |= {
+            (turn.session_id, turn.ordinal): turn
+            for turn in rows.turns([key for key in spoken if key not in self.turns])
+        }
+        for node in rows.paths([*found, *texts]):
+            if node.id not in self.nodes and node.payload_id is not None:
+                self.leaves[node.payload_id].append(node)
+            self.nodes.setdefault(node.id, node)
+        self.cells |= found
+        self.facts |= texts
+        self.links += links
+
+    def facts_by_turn(self) -> dict[TurnKey, list[FactId]]:
+        """Which facts each turn says."""
+        said: dict[TurnKey, list[FactId]] = defaultdict(list)
+        for link in self.links:
+            for ordinal in link.turn_ordinals:
+                said[link.session_id, ordinal].append(link.fact_id)
+        return said
+
+    def path(self, leaf: PlacedNode) -> list[PlacedNode]:
+        """The ancestors of a leaf, lowest first."""
+        path: list[PlacedNode] = []
+        above = self.nodes.get(leaf.parent_id) if leaf.parent_id else None
+        while above is not None and len(path) < leaf.level + 64:
+            path.append(above)
+            above = self.nodes.get(above.parent_id) if above.parent_id else None
+        return path
+
+    def session_path(self, cell: UUID) -> list[PlacedNode]:
+        """The nodes above a cell in its session's tree, lowest first; empty until it is placed."""
+        for leaf in self.leaves.get(cell, ()):
+            if leaf.kind is TreeKind.SESSION:
+                return self.path(leaf)
+        return []
+
+    def topics(self, facts: Sequence[UUID]) -> tuple[NodeId, ...]:
+        """The lowest nodes above these facts in entity and scene trees."""
+        found = (
+            leaf.parent_id
+            for fact in facts
+            for leaf in self.leaves.get(fact, ())
+            if leaf.kind is not TreeKind.SESSION
+        )
+        return tuple(dict.fromkeys(node for node in found if node is not None))
+
+    def voters(self) -> set[UUID]:
+        """Every point whose score counts for some candidate."""
+        voters: set[UUID] = {*self.cells, *self.facts}
+        for cell in self.cells:
+            path = self.session_path(cell)
+            voters.update(node.id for node in (path[:1] + path[-1:]))
+        voters.update(self.topics(list(self.facts)))
+        return voters
+
+    def tops(self, payload: UUID) -> Iterator[NodeId]:
+        """The roots of the trees that hold a payload."""
+        for leaf in self.leaves.get(payload, ()):
+            path = self.path(leaf)
+            if path:
+                yield path[-1].id
+
+
+def cell_turns(cell: CellRef) -> list[TurnKey]:
+    """The turns of a cell."""
+    return [
+        (cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)
+    ]
+
+
+def _facts(links: Sequence[Link]) -> list[UUID]:
+    return [link.fact_id for link in links]
+
+
+def _new(ids: Collection[UUID], known: Collection[UUID]) -> list[UUID]:
+    return list(dict.fromkeys(id_ for id_ in ids if id_ not in known))

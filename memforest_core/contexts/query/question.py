@@ -1,0 +1,77 @@
+"""A question as recall sees it: checked text, its terms, and who might be named in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memforest_core.domain.lexical import term_index
+from memforest_core.domain.text import clean, normalize_name, terms
+from memforest_core.errors import InvalidInput
+from memforest_core.ports.index import SparseVector
+
+MAX_QUESTION_CHARS = 8_192
+MAX_NAME_WORDS = 4
+"""Entity names of up to this many words are looked up."""
+MAX_NAME_KEYS = 256
+"""Names that one question is searched for; the words of a very long one past that are not looked at."""
+
+FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
+"""Words that mean the owner who asks (English)."""
+
+_WORD = re.compile(r"[^\W_]+")
+_POSSESSIVE = re.compile(r"['\u2019]s\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A checked question."""
+
+    text: str
+    words: tuple[str, ...]
+    """In order, casefolded, without possessive endings."""
+    terms: frozenset[str]
+    """As texts are indexed: stemmed, without stop words."""
+
+    @property
+    def first_person(self) -> bool:
+        """Whether the asker speaks of themselves."""
+        return not FIRST_PERSON.isdisjoint(self.words)
+
+    def names(self, name: str) -> bool:
+        """Whether a word of a display name stands in the question."""
+        return any(word in self.words for word in _words(name) if len(word) > 1)
+
+    def name_keys(self) -> tuple[str, ...]:
+        """Scope keys that its word groups could name, shorter groups first."""
+        keys: dict[str, None] = {}
+        for length in range(1, MAX_NAME_WORDS + 1):
+            for start in range(len(self.words) - length + 1):
+                key = normalize_name(" ".join(self.words[start : start + length]))
+                if key:
+                    keys.setdefault(key)
+                if len(keys) >= MAX_NAME_KEYS:
+                    return tuple(keys)
+        return tuple(keys)
+
+    def sparse(self) -> SparseVector:
+        """One for each distinct term; rarity comes from the index."""
+        indices = sorted({term_index(term) for term in self.terms})
+        return SparseVector(tuple(indices), (1.0,) * len(indices))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(_POSSESSIVE.sub("", text).casefold()))
+
+
+def parse_question(raw: object) -> Question:
+    """The question in what a caller sent. Raises InvalidInput."""
+    text = clean(raw).strip() if isinstance(raw, str) else ""
+    if not text:
+        raise InvalidInput("Ask a question: give a non-empty string.", code="empty_question")
+    if len(text) > MAX_QUESTION_CHARS:
+        raise InvalidInput(
+            f"Shorten the question to {MAX_QUESTION_CHARS} characters (it has {len(text)}).",
+            code="question_too_long",
+        )
+    return Question(text, _words(text), frozenset(terms(text)))

@@ -1,0 +1,71 @@
+"""Forest recall: which cells and facts are candidates, with the vector index or without it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from memforest_core.contexts.query.pool import Pool
+from memforest_core.contexts.query.probe import FlatHits, Probe
+from memforest_core.contexts.query.question import Question
+from memforest_core.domain.ids import ForestId
+from memforest_core.domain.scoring import Scores, Weights, coverage, fused
+from memforest_core.domain.text import terms
+from memforest_core.ports.recall import FoundText, RecallRows
+
+RAW_LIMIT = 64
+"""Cells that the index has not seen yet and that one recall reads: the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawHits:
+    """Cells that are not in the index yet, and how much of the question each holds, in (0, 1]."""
+
+    coverage: Mapping[UUID, float]
+
+    def join(self, scores: Scores) -> None:
+        """Give them scores on the scale of the indexed cells: full coverage equals the best hit."""
+        for signal in (scores.lexical, scores.dense):
+            best = max(signal.values(), default=1.0)
+            for id_, share in self.coverage.items():
+                signal[id_] = share * best
+
+
+def raw_hits(rows: RecallRows, forest: ForestId, question: Question) -> RawHits:
+    """Search what has been accepted but not indexed yet, so that a turn is found at once."""
+    return RawHits(_covering(question, rows.not_indexed(forest, RAW_LIMIT)))
+
+
+def full_text_hits(
+    rows: RecallRows, forest: ForestId, question: Question, probe: Probe, limit: int
+) -> FlatHits:
+    """What Postgres full text finds when the index is away; scores go where the index's would."""
+    cells, facts = rows.full_text(forest, question.words, limit)
+    probe.cells.lexical |= _covering(question, cells)
+    probe.facts.lexical |= _covering(question, facts)
+    return FlatHits(frozenset(probe.cells.lexical), frozenset(probe.facts.lexical))
+
+
+def _covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float]:
+    shares = coverage(question.terms, [frozenset(terms(text.text)) for text in found])
+    return {text.id: share for text, share in zip(found, shares, strict=True) if share > 0.0}
+
+
+def best_roots(probe: Probe, roots: Collection[UUID], limit: int, weights: Weights) -> list[UUID]:
+    """The best of the roots that the flat search found."""
+    scores = fused(probe.nodes.only(roots), weights)
+    return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
+
+
+def trees_of_hits(pool: Pool, probe: Probe, hits: FlatHits, weights: Weights) -> list[UUID]:
+    """Roots of the trees where the hits live, those with the best hits first."""
+    scores = fused(probe.cells.only(hits.cells), weights) | fused(
+        probe.facts.only(hits.facts), weights
+    )
+    votes: dict[UUID, float] = defaultdict(float)
+    for payload, score in scores.items():
+        for top in pool.tops(payload):
+            votes[top] += score
+    return sorted(votes, key=lambda root: (-votes[root], root))

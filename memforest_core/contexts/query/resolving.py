@@ -1,0 +1,272 @@
+"""Resolve: the best items become evidence, with their text, provenance, path, freshness and neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from uuid import UUID
+
+from memforest_core.contexts.query.candidates import is_part
+from memforest_core.contexts.query.pool import Pool
+from memforest_core.domain.cells import speech
+from memforest_core.domain.evidence import (
+    Evidence,
+    EvidenceKind,
+    Freshness,
+    PathNode,
+    day_label,
+)
+from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.scoring import Voted, same_words
+from memforest_core.domain.text import terms
+from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
+from memforest_core.ports.recall import (
+    FactText,
+    Link,
+    PlacedNode,
+    RecallRows,
+    TurnHead,
+    TurnKey,
+)
+
+SNIPPET_CHARS = 160
+SPARE = 2
+"""Candidates read per piece wanted: repetitions are left out."""
+SAME_WORDS = 0.9
+"""Share of terms in common from which two texts of one speaker and day are one statement."""
+
+
+class Resolver:
+    """Makes evidence out of scored items of one pool."""
+
+    def __init__(self, rows: RecallRows, forest: ForestId, pool: Pool, zone: tzinfo) -> None:
+        self._rows = rows
+        self._forest = forest
+        self._pool = pool
+        self._zone = zone
+        self._links = {(link.fact_id, link.cell_id): link for link in pool.links}
+
+    def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
+        """The first ``k`` different pieces, best first."""
+        chosen = voted[: SPARE * k]
+        texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
+        kept: list[tuple[Voted, Evidence]] = []
+        seen: list[tuple[Evidence, frozenset[str]]] = []
+        for one in chosen:
+            content = texts.get(_turn(one))
+            if content is None:
+                continue
+            piece = self._evidence(one, content)
+            if _repeated(piece, seen):
+                continue
+            kept.append((one, piece))
+            if len(kept) == k:
+                break
+        kept = self._with_paths(kept)
+        if neighbours:
+            kept = self._with_neighbours(kept, neighbours)
+        return tuple(piece for _, piece in kept)
+
+    def _evidence(self, one: Voted, content: str) -> Evidence:
+        item = one.item
+        cell = self._pool.cells[item.cell]
+        head = self._pool.turns[_turn(one)]
+        best = self._best_fact(one)
+        if item.fact is not None:
+            fact = self._pool.facts[FactId(item.fact)]
+            span = fact.time if fact.time.known else _instant(fact.mentioned_at, head.dated)
+            text, kind, turns = fact.text, EvidenceKind.FACT, self._sources(item.fact, item.cell)
+        else:
+            start, end = cell.char_start, cell.char_end
+            text = speech(head.name, content[start:end] if is_part(cell) else content)
+            kind = EvidenceKind.CELL if is_part(cell) else EvidenceKind.TURN
+            span, turns = _instant(head.occurred_at, head.dated), [head]
+        return Evidence(
+            text=text,
+            time=span,
+            time_label=day_label(span, self._zone),
+            score=one.score,
+            kind=kind,
+            fact_ids=tuple(FactId(fact) for fact in item.facts),
+            session_id=head.session_external_id,
+            turn_ids=tuple(turn.external_id for turn in turns) or (head.external_id,),
+            ordinal=head.ordinal,
+            speaker=head.name,
+            signals=one.signals,
+            freshness=self._freshness(one),
+            event=best.time if best else UNKNOWN_TIME,
+        )
+
+    def _sources(self, fact: UUID, cell: UUID) -> list[TurnHead]:
+        """The turns of a fact in one cell."""
+        link = self._links.get((FactId(fact), self._pool.cells[cell].id))
+        if link is None:
+            return []
+        keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
+        return [self._pool.turns[key] for key in keys if key in self._pool.turns]
+
+    def _best_fact(self, one: Voted) -> FactText | None:
+        """The first of an item's facts that has a date of its own, else its first."""
+        facts = [self._pool.facts[FactId(fact)] for fact in one.item.facts]
+        return next((fact for fact in facts if fact.time.known), facts[0] if facts else None)
+
+    def _freshness(self, one: Voted) -> Freshness:
+        if not self._pool.cells[one.item.cell].placed:
+            return Freshness.RAW
+        path = self._pool.session_path(one.item.cell)
+        return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
+
+    def _paths(self, one: Voted) -> list[list[PlacedNode]]:
+        """Each tree's nodes above an item, from the root down; its session's tree first."""
+        paths = [self._pool.session_path(one.item.cell)]
+        for fact in one.item.facts[:1]:
+            leaves = self._pool.leaves.get(fact, [])
+            paths += [self._pool.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
+        return [path[::-1] for path in paths if path]
+
+    def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
+        paths = [[node for path in self._paths(one) for node in path] for one, _ in kept]
+        wanted = list(dict.fromkeys(node.id for path in paths for node in path))
+        summaries = self._rows.summaries(wanted, SNIPPET_CHARS)
+        found = []
+        for (one, piece), path in zip(kept, paths, strict=True):
+            freshness = piece.freshness
+            if freshness is not Freshness.RAW and not any(node.id in summaries for node in path):
+                freshness = Freshness.FACT
+            shown = tuple(_path_node(node, summaries.get(node.id, "")) for node in path)
+            found.append((one, replace(piece, path=shown, freshness=freshness)))
+        return found
+
+    def _with_neighbours(
+        self, kept: Sequence[tuple[Voted, Evidence]], n: int
+    ) -> list[tuple[Voted, Evidence]]:
+        """Before and after each piece: in its entity's tree, else in the dialogue."""
+        leaves = {id(piece): self._entity_leaf(one) for one, piece in kept}
+        around = self._rows.around([leaf for leaf in leaves.values() if leaf], n)
+        told = self._told([id_ for near in around.values() for id_ in near.before + near.after])
+        dialogue = self._dialogue([one for one, piece in kept if leaves[id(piece)] is None], n)
+        found = []
+        for one, piece in kept:
+            leaf = leaves[id(piece)]
+            if leaf is not None and leaf in around:
+                near = around[leaf]
+                before = [told[fact] for fact in reversed(near.before) if fact in told]
+                after = [told[fact] for fact in near.after if fact in told]
+            else:
+                session, ordinal = _turn(one)
+                before = list(_at(dialogue, session, range(ordinal - n, ordinal)))
+                after = list(_at(dialogue, session, range(ordinal + 1, ordinal + n + 1)))
+            piece = replace(piece, predecessors=tuple(before), successors=tuple(after))
+            found.append((one, piece))
+        return found
+
+    def _entity_leaf(self, one: Voted) -> NodeId | None:
+        for fact in one.item.facts:
+            for leaf in self._pool.leaves.get(fact, ()):
+                if leaf.kind is TreeKind.ENTITY:
+                    return leaf.id
+        return None
+
+    def _told(self, ids: Sequence[UUID]) -> dict[UUID, Evidence]:
+        """Facts as evidence, with the turns that said them last."""
+        facts = self._rows.facts(self._forest, list(dict.fromkeys(ids)))
+        links: dict[UUID, Link] = {}
+        for link in self._rows.links_of_facts([fact.id for fact in facts], 1):
+            links[link.fact_id] = link
+        keys = [(link.session_id, turn) for link in links.values() for turn in link.turn_ordinals]
+        heads = {(head.session_id, head.ordinal): head for head in self._rows.turns(keys)}
+        told: dict[UUID, Evidence] = {}
+        for fact in facts:
+            known = links.get(fact.id)
+            turns = [
+                heads[known.session_id, ordinal]
+                for ordinal in (known.turn_ordinals if known else ())
+                if known and (known.session_id, ordinal) in heads
+            ]
+            if not turns:
+                continue
+            span = fact.time if fact.time.known else _instant(fact.mentioned_at, turns[0].dated)
+            told[fact.id] = Evidence(
+                text=fact.text,
+                time=span,
+                time_label=day_label(span, self._zone),
+                score=0.0,
+                kind=EvidenceKind.FACT,
+                fact_ids=(fact.id,),
+                session_id=turns[0].session_external_id,
+                turn_ids=tuple(turn.external_id for turn in turns),
+                ordinal=turns[0].ordinal,
+                speaker=fact.speaker,
+                event=fact.time,
+            )
+        return told
+
+    def _dialogue(self, ones: Sequence[Voted], n: int) -> dict[TurnKey, Evidence]:
+        """The turns around items, as evidence."""
+        keys: dict[TurnKey, None] = {}
+        for one in ones:
+            session, ordinal = _turn(one)
+            for near in range(max(0, ordinal - n), ordinal + n + 1):
+                keys.setdefault((session, near))
+        wanted = list(keys)
+        texts = self._rows.turn_texts(wanted)
+        found: dict[TurnKey, Evidence] = {}
+        for head in self._rows.turns(wanted):
+            key = (head.session_id, head.ordinal)
+            if key not in texts:
+                continue
+            span = _instant(head.occurred_at, head.dated)
+            found[key] = Evidence(
+                text=speech(head.name, texts[key]),
+                time=span,
+                time_label=day_label(span, self._zone),
+                score=0.0,
+                kind=EvidenceKind.TURN,
+                fact_ids=(),
+                session_id=head.session_external_id,
+                turn_ids=(head.external_id,),
+                ordinal=head.ordinal,
+                speaker=head.name,
+            )
+        return found
+
+
+def _turn(one: Voted) -> TurnKey:
+    session, ordinal, _ = one.item.place
+    return SessionId(session), ordinal
+
+
+def _at(
+    found: dict[TurnKey, Evidence], session: SessionId, ordinals: range
+) -> Iterator[Evidence]:
+    for ordinal in ordinals:
+        if (session, ordinal) in found:
+            yield found[session, ordinal]
+
+
+def _instant(moment: datetime, dated: bool) -> TimeSpan:
+    """When something was said; a turn without a time of its own has its session's day."""
+    return TimeSpan(moment, moment, Precision.MINUTE if dated else Precision.DAY)
+
+
+def _repeated(piece: Evidence, seen: list[tuple[Evidence, frozenset[str]]]) -> bool:
+    """Whether something already chosen says the same on the same day; remembers the piece if not."""
+    words = frozenset(terms(piece.text))
+    for other, others in seen:
+        same = (piece.speaker, piece.time_label) == (other.speaker, other.time_label)
+        if same and (piece.text == other.text or same_words(words, others, SAME_WORDS)):
+            return True
+    seen.append((piece, words))
+    return False
+
+
+def _path_node(node: PlacedNode, summary: str) -> PathNode:
+    if node.time_start is None or node.time_end is None:
+        span = UNKNOWN_TIME
+    else:
+        span = TimeSpan(
+            from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE
+        )
+    return PathNode(node.kind, node.label, node.level, span, summary, node.id)
