@@ -43,9 +43,7 @@ class MemForest:
         return cls(services)
 
     @classmethod
-    def embedded(
-        cls, path: str | Path, settings: Settings | None = None, *, concurrency: int = 8
-    ) -> Self:
+    def embedded(cls, path: str | Path, settings: Settings | None = None, *, concurrency: int = 8) -> Self:
         """Everything in this process and one directory: Postgres, broker, vector engine, worker.
 
         Needs ``pip install memforest[embedded]``. Raises DataDirectoryInUse when another process owns the directory.
@@ -90,9 +88,7 @@ class MemForest:
 
     enqueue = ingest
 
-    def append(
-        self, owner: str, session_id: str, turn: object, *, wait: str = "none"
-    ) -> SessionHandle:
+    def append(self, owner: str, session_id: str, turn: object, *, wait: str = "none") -> SessionHandle:
         """Add one turn to a running session."""
         self._check()
         stage = stage_named(wait)
@@ -122,9 +118,7 @@ class MemForest:
     ) -> RecallResult:
         """The evidence for a question, best first. Raises InvalidInput, NotFound, StoreUnavailable."""
         self._check()
-        return self._services.recall.recall(
-            self._client.tenant, owner, question, k=k, mode=mode, **options
-        )
+        return self._services.recall.recall(self._client.tenant, owner, question, k=k, mode=mode, **options)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

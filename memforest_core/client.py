@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -38,8 +38,8 @@ class SessionHandle:
 
     owner: str
     session_id: str
-    accepted: Accepted
-    _client: MemForestClient
+    accepted: Accepted = field(compare=False)
+    _client: MemForestClient = field(compare=False, repr=False)
 
     def status(self) -> SessionProgress:
         """How far the session has come."""

@@ -33,6 +33,9 @@ class MemForestError(Exception):
 
     code = "memforest_error"
 
+    call: object | None = None
+    """What the failed model call cost (a CallRecord), for accounting; None when no call was made."""
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message

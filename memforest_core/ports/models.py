@@ -10,6 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.errors import MemForestError
+
 Vectors = NDArray[np.float32]
 """Row-wise unit vectors, shape (n, dimension)."""
 
@@ -65,6 +67,11 @@ class ChatReply:
 
     text: str
     record: CallRecord
+
+
+def failed_call(error: MemForestError) -> list[CallRecord]:
+    """The record of the call that an error ended, if it reached a provider."""
+    return [error.call] if isinstance(error.call, CallRecord) else []
 
 
 class ChatModel(Protocol):

@@ -46,7 +46,7 @@ class ReadyNode:
     """A claimed node: what was read, and the version it was read at.
 
     ``stale`` is True when children were not clean and the node was taken all the same, past the maximum staleness.
-    ``stored_hash`` and ``stored_text`` are those of the summary it has.
+    The ``stored_`` fields are those of the summary it has.
     """
 
     id: NodeId
@@ -61,6 +61,7 @@ class ReadyNode:
     children: tuple[ChildText, ...]
     stored_hash: bytes | None
     stored_text: str | None
+    stored_source: SummarySource | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,9 +123,7 @@ def test_a_wiped_broker_loses_nothing(
         assert candidates(running) == calm
 
 
-def test_a_session_whose_wakeup_was_never_sent_is_found(
-    servers: SessionServers, tmp_path: Path
-) -> None:
+def test_a_session_whose_wakeup_was_never_sent_is_found(servers: SessionServers, tmp_path: Path) -> None:
     """Given a session stored while no message was sent, when a worker runs, then it becomes ready by itself."""
     with deployment(servers, tmp_path, offline=True) as running:
         client = running.client()

@@ -132,10 +132,10 @@ class LitellmEmbedder:
         return Embedded(vectors, record)
 
     def _failed(self, error: MemForestError, latency_ms: float) -> MemForestError:
+        record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, latency_ms, outcome=error.code)
+        error.call = record
         if self._observe is not None:
-            self._observe(
-                CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, latency_ms, outcome=error.code)
-            )
+            self._observe(record)
         return error
 
     def _start(self, texts: list[str]) -> Coroutine[Any, Any, Any]:

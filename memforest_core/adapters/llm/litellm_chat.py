@@ -82,6 +82,7 @@ class LitellmChat:
         if self._observe is not None:
             self._observe(record)
         if isinstance(ended, MemForestError):
+            ended.call = record
             raise ended
         return ChatReply(text=_text(ended), record=record)
 

@@ -149,7 +149,10 @@ class PostgresRefreshRows(PostgresVectors):
             row.node_id: row
             for row in self._db.execute(
                 sa.select(
-                    m.NodeSummary.node_id, m.NodeSummary.input_hash, m.NodeSummary.text_
+                    m.NodeSummary.node_id,
+                    m.NodeSummary.input_hash,
+                    m.NodeSummary.text_,
+                    m.NodeSummary.source,
                 ).where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
             )
         }
@@ -167,6 +170,9 @@ class PostgresRefreshRows(PostgresVectors):
                 children=tuple(children[row.node_id]),
                 stored_hash=bytes(stored[row.node_id].input_hash) if row.node_id in stored else None,
                 stored_text=stored[row.node_id].text if row.node_id in stored else None,
+                stored_source=SummarySource(stored[row.node_id].source)
+                if row.node_id in stored
+                else None,
             )
             for row in rows
         ]

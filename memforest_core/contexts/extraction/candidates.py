@@ -22,6 +22,7 @@ from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
 
 MAX_VERBATIM_CHARS = 2_000
+SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
 
 
 def _squeezed(text: str) -> str:
@@ -51,6 +52,12 @@ def _sources(item: Item, by_number: Mapping[int, WindowTurn]) -> tuple[list[Wind
         return named, ""
     holders = [turn for turn in named if _squeezed(quote) in _squeezed(turn.text)]
     return (holders, quote) if holders else (named, "")
+
+
+def _subject(item: Item, first: WindowTurn) -> str:
+    """Whom the item is about; models that write "user" or "I" mean the speaker."""
+    subject = clean(item.subject).strip()
+    return first.speaker if subject.casefold() in SPEAKER_WORDS else subject
 
 
 def to_candidates(
@@ -84,7 +91,7 @@ def to_candidates(
                     time=span,
                     mentioned_at=first.occurred_at,
                     speaker=clean(item.speaker).strip() or first.speaker,
-                    subject=clean(item.subject).strip(),
+                    subject=_subject(item, first),
                     attribute=clean(item.attribute).strip().casefold(),
                     value=clean(item.value).strip(),
                     previous_value=clean(item.previous_value).strip(),

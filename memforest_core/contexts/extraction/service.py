@@ -12,12 +12,12 @@ from memforest_core.contexts.extraction.answer import ExtractionAnswer
 from memforest_core.contexts.extraction.candidates import to_candidates, verbatim
 from memforest_core.contexts.extraction.prompt import input_hash
 from memforest_core.contexts.extraction.proposer import OfflineProposer, Proposer
-from memforest_core.contexts.jobs.decision import Verdict, decide
+from memforest_core.contexts.jobs.decision import Verdict, backoff, decide
 from memforest_core.domain.facts import Candidate, Outcome
 from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
 from memforest_core.domain.turns import Turn
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.errors import ContentFault, MemForestError
+from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
 from memforest_core.ports.extract import (
     CellResult,
     ClaimedWindow,
@@ -25,8 +25,11 @@ from memforest_core.ports.extract import (
     NewCandidate,
     WindowResult,
 )
-from memforest_core.ports.models import CallRecord, Embedder, Vectors
+from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.settings import ExtractSettings
+
+
+CRASHED = "crashed"
 
 
 class Extracted(StrEnum):
@@ -106,15 +109,40 @@ class ExtractionService:
             claim = rows.claim_window(worker, self._settings.lease_s)
         if claim is None:
             return Extraction(Extracted.NOTHING)
+        settled = False
+        try:
+            end = self._extract(tenant, claim)
+            settled = True
+        except StoreUnavailable:
+            settled = True  # the lease ends by itself
+            raise
+        finally:
+            if not settled:
+                self._crashed(tenant, claim)
+        return end
+
+    def _extract(self, tenant: TenantId, claim: ClaimedWindow) -> Extraction:
         calls: list[CallRecord] = []
         try:
             result = self._read(tenant, claim, calls)
+        except StoreUnavailable:
+            raise
         except MemForestError as error:
-            return self._failed(tenant, claim, calls, error)
+            return self._failed(tenant, claim, [*calls, *failed_call(error)], error)
         with self._store.extracting(tenant) as rows:
             kept = rows.finish_window(claim, self._embedder.model, result)
             rows.record_calls(calls, claim.forest_id, claim.session_id)
         return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
+
+    def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
+        """A bug ended the try: count it, so that a window that breaks the code is put aside in the end."""
+        with self._store.extracting(tenant) as rows:
+            if claim.attempts >= self._settings.max_attempts:
+                rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
+            else:
+                rows.retry_window(
+                    claim, backoff(claim.attempts, self._rng.random()), True, CRASHED, "See the log."
+                )
 
     def _read(self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord]) -> WindowResult:
         window, cells = window_of(claim)

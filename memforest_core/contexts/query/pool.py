@@ -41,9 +41,10 @@ class Pool:
         """Add candidates: the cells, the cells of the facts, and all facts of those cells."""
         said = rows.links_of_facts(_new(facts, self.facts), OCCURRENCES_PER_FACT)
         wanted = _new([*cells, *(link.cell_id for link in said)], self.cells)
-        found = {cell.id: cell for cell in rows.cells(forest, wanted)}
+        found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, wanted)}
         links = rows.links_of_cells(list(found))
-        texts = {fact.id: fact for fact in rows.facts(forest, _new(_facts(links), self.facts))}
+        unread = _new([link.fact_id for link in links], self.facts)
+        texts: dict[UUID, FactText] = {fact.id: fact for fact in rows.facts(forest, unread)}
         # Vectors outlive their rows for a moment: what is gone from the store is no candidate.
         links = [link for link in links if link.fact_id in texts or link.fact_id in self.facts]
         spoken = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
@@ -115,10 +116,6 @@ def cell_turns(cell: CellRef) -> list[TurnKey]:
     return [
         (cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)
     ]
-
-
-def _facts(links: Sequence[Link]) -> list[UUID]:
-    return [link.fact_id for link in links]
 
 
 def _new(ids: Collection[UUID], known: Collection[UUID]) -> list[UUID]:

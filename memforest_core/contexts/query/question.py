@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memforest_core.domain.lexical import term_index
+from memforest_core.domain.lexical import query_weights
 from memforest_core.domain.text import clean, normalize_name, terms
 from memforest_core.errors import InvalidInput
 from memforest_core.ports.index import SparseVector
@@ -56,8 +56,7 @@ class Question:
 
     def sparse(self) -> SparseVector:
         """One for each distinct term; rarity comes from the index."""
-        indices = sorted({term_index(term) for term in self.terms})
-        return SparseVector(tuple(indices), (1.0,) * len(indices))
+        return SparseVector(*query_weights(self.terms))
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.contexts.query.browsing import browse
 from memforest_core.contexts.query.candidates import Range, items
 from memforest_core.contexts.query.pool import Pool
-from memforest_core.contexts.query.probe import FlatHits, Limits, Probe
+from memforest_core.contexts.query.probe import Limits, Probe
 from memforest_core.contexts.query.question import Question, parse_question
 from memforest_core.contexts.query.recalling import (
     best_roots,
@@ -216,7 +216,8 @@ class RecallService:
         """The entity trees of the owner and of whom the question names."""
         owner = normalize_name(forest.owner) or forest.owner
         keys = list(dict.fromkeys([owner, *question.name_keys()]))
-        return list(rows.entity_roots(forest.id, keys))[: self._settings.tree_limit // 2]
+        found: list[UUID] = [*rows.entity_roots(forest.id, keys)]
+        return found[: self._settings.tree_limit // 2]
 
     def _embed(self, question: Question, degraded: list[str]) -> DenseVector | None:
         try:
@@ -232,7 +233,7 @@ class RecallService:
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_K:
             raise InvalidInput(f"Set k to a whole number from 1 to {MAX_K}.", code="invalid_k")
         try:
-            chosen = Mode(settings.mode if mode is None else mode)
+            chosen = Mode(str(settings.mode if mode is None else mode))
         except ValueError:
             known = ", ".join(mode.value for mode in Mode)
             raise InvalidInput(f"Set mode to one of {known}.", code="invalid_mode") from None

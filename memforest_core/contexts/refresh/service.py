@@ -18,7 +18,7 @@ from memforest_core.contexts.refresh.summarizer import (
 from memforest_core.domain.ids import NodeId, TenantId, WorkerId
 from memforest_core.domain.indexed import add_counts
 from memforest_core.errors import ContentFault, MemForestError, RetryableError, StoreUnavailable
-from memforest_core.ports.models import CallRecord, Embedder, Vectors
+from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.ports.refresh import (
     NodeArtifact,
     ReadyNode,
@@ -135,8 +135,8 @@ class RefreshService:
         joined = "\n".join(texts)
         if len(joined) <= self._settings.budget_chars:
             return Written(joined, SummarySource.JOINED, key)
-        if node.stored_hash == key and node.stored_text is not None:
-            return Written(node.stored_text, SummarySource.MODEL, key)
+        if node.stored_hash == key and node.stored_text is not None and node.stored_source:
+            return Written(node.stored_text, node.stored_source, key)
         if key in paid:
             return Written(paid[key], SummarySource.MODEL, key)
         return None
@@ -145,7 +145,8 @@ class RefreshService:
         budget = self._settings.budget_chars
         try:
             text = self._summarizer.summarize(node, budget, calls)
-        except (RetryableError, ContentFault):
+        except (RetryableError, ContentFault) as error:
+            calls.extend(failed_call(error))
             text = self._offline.summarize(node, budget, calls)
             # Another key, so that the model's own summary is not taken for made.
             return Written(text, SummarySource.DEGRADED, b"degraded:" + key)

@@ -1,0 +1,171 @@
+"""The library as its users write it: the README's example, the artifact's quick start, the async facade."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from memforest_core import AsyncMemForest, MemForest
+from memforest_core.artifact import MemForest as ArtifactMemForest
+from memforest_core.artifact import load_default_config
+from memforest_core.demo import load_conversation, load_questions
+from memforest_core.embedded.directory import DataDirectoryInUse, UsedAfterFork
+
+MOVES = [
+    {
+        "role": "user",
+        "content": "Bob moved from Boston to Davis in May 2023.",
+        "timestamp": "2023-05-01T00:00:00Z",
+    },
+    {
+        "role": "user",
+        "content": "Bob moved from Davis to Miami in July 2024.",
+        "timestamp": "2024-07-01T00:00:00Z",
+    },
+]
+
+
+def test_the_artifacts_quick_start_runs_with_other_imports(tmp_path: Path) -> None:
+    config = load_default_config()
+    forest = ArtifactMemForest(tmp_path, config=config)
+    try:
+        forest.register_user("alice")
+        forest.ingest_session("alice", "sess_001", MOVES)
+        result = forest.query("alice", "Where did Bob live before moving to Miami?")
+        assert any("Davis" in fact.text for fact in result.top_facts)
+        forest.save("alice")
+        forest.ingest_parallel(
+            [
+                {"user_id": "alice", "session_id": "s1", "turns": MOVES[:1]},
+                {"user_id": "bob", "session_id": "s1", "turns": MOVES[1:]},
+            ]
+        )
+        answers = forest.query_parallel(
+            [
+                {"user_id": "alice", "question": "Where did Bob move in May?"},
+                {"user_id": "bob", "question": "Where did Bob move in July?"},
+            ]
+        )
+        assert "Davis" in answers[0].top_facts[0].text
+        assert "Miami" in answers[1].top_facts[0].text
+    finally:
+        forest.close()
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    with MemForest.embedded(tmp_path) as memory:
+        handle = memory.ingest("alice", "sess_001", MOVES, wait="summaries")
+        assert handle.status().stage == "summaries"
+        assert memory.ingest("alice", "sess_001", MOVES) == handle
+        memory.append(
+            "alice",
+            "sess_002",
+            {"role": "user", "content": "I adopted a parrot called Kiwi.", "timestamp": "2024-08-01T10:00:00Z"},
+        )
+        memory.ingest_many([("alice", "s2", MOVES[:1]), ("bob", "s1", MOVES[1:])])
+        memory.flush("alice")
+        result = memory.recall("alice", "Where did Bob live before moving to Miami?", k=10)
+        first = result.evidence[0]
+        assert first.text
+        assert first.time is not None
+        assert first.turn_ids
+        assert any("Davis" in evidence.text for evidence in result.evidence)
+        assert any(
+            "Kiwi" in evidence.text for evidence in memory.recall("alice", "What is the parrot called?").evidence
+        )
+
+
+def test_the_async_facade_runs_the_same_core(tmp_path: Path) -> None:
+    async def use() -> list[str]:
+        async with await AsyncMemForest.embedded(tmp_path) as memory:
+            await memory.ingest("alice", "s1", MOVES, wait="facts")
+            await memory.flush("alice")
+            result = await memory.recall("alice", "Where did Bob move in July?")
+            return [evidence.text for evidence in result.evidence]
+
+    assert any("Miami" in text for text in asyncio.run(use()))
+
+
+@pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+def test_the_demo_conversation_answers_its_residence_questions(tmp_path: Path, mode: str) -> None:
+    """Given the demo's conversation, then each residence statement is among the first three pieces of evidence."""
+    with MemForest.embedded(tmp_path) as memory:
+        for session in load_conversation():
+            memory.ingest(session.owner, session.session_id, list(session.turns))
+        memory.flush("bob")
+        if mode == "root":
+            result = memory.recall("bob", load_questions()[0].question, k=3, mode=mode)
+            assert len(result.evidence) == 3
+            return
+        for question in load_questions()[:3]:
+            result = memory.recall("bob", question.question, k=3, mode=mode)
+            assert question.answered_by([evidence.text for evidence in result.evidence]), (
+                question.question,
+                [evidence.text for evidence in result.evidence],
+            )
+
+
+def test_a_second_owner_of_a_directory_is_refused(tmp_path: Path) -> None:
+    with MemForest.embedded(tmp_path):
+        with pytest.raises(DataDirectoryInUse, match=str(os.getpid())):
+            MemForest.embedded(tmp_path)
+        other = subprocess.run(
+            [sys.executable, "-c", f"from memforest_core import MemForest; MemForest.embedded({str(tmp_path)!r})"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert other.returncode != 0
+        assert "DataDirectoryInUse" in other.stderr
+
+
+def test_a_forked_child_may_not_use_the_parents_memory(tmp_path: Path) -> None:
+    with MemForest.embedded(tmp_path) as memory:
+        memory.ingest("alice", "s1", MOVES, wait="raw")
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                memory.recall("alice", "Where?")
+                os.write(writer, b"used")
+            except UsedAfterFork:
+                os.write(writer, b"refused")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(reader, 100) == b"refused"
+
+
+OWNER = """
+import sys, time
+from memforest_core import MemForest
+memory = MemForest.embedded(sys.argv[1])
+memory.ingest("alice", "s1", [{"role": "user", "content": f"Box {n} holds {n} books.",
+    "timestamp": 1700000000 + n} for n in range(60)])
+print("accepted", flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_was_accepted_before_kill_9_is_there_after_the_next_start(tmp_path: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert owner.stdout is not None
+    while owner.stdout.readline().strip() != "accepted":
+        assert owner.poll() is None
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.wait()
+    started = time.monotonic()
+    with MemForest.embedded(tmp_path) as memory:
+        memory.flush("alice", timeout_s=60)
+        progress = memory.status("alice", "s1")
+        assert progress.placed == progress.cells == 30
+        assert time.monotonic() - started < 60

@@ -1,0 +1,156 @@
+"""How signals become one score."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from memforest_core.domain.scoring import (
+    Item,
+    Scores,
+    Weights,
+    coverage,
+    fused,
+    lifted,
+    same_words,
+    scaled,
+    vote,
+)
+
+SESSION = UUID(int=1000)
+ONLY_OWN = Weights(interval=0, root=0, topic=0, neighbour=0, speaker=0)
+
+
+def ident(number: int) -> UUID:
+    return UUID(int=number)
+
+
+def item(ordinal: int, cell: int = 1, **changes: object) -> Item:
+    values: dict[str, object] = {
+        "place": (SESSION, ordinal, 0),
+        "cell": ident(cell),
+        "facts": (),
+    }
+    return Item(**(values | changes))  # type: ignore[arg-type]
+
+
+class TestScaled:
+    def test_the_best_of_a_list_is_one(self) -> None:
+        assert scaled({"a": 8.0, "b": 2.0}) == {"a": 1.0, "b": 0.25}
+
+    def test_equal_scores_stay_equal_and_are_the_best(self) -> None:
+        assert scaled({"a": 3.0, "b": 3.0}) == {"a": 1.0, "b": 1.0}
+
+    def test_what_is_not_above_zero_counts_nothing(self) -> None:
+        assert scaled({"a": 0.5, "b": 0.0, "c": -0.4}) == {"a": 1.0, "b": 0.0, "c": 0.0}
+        assert scaled({"a": -0.1, "b": -0.2}) == {"a": 0.0, "b": 0.0}
+
+    def test_an_empty_list_stays_empty(self) -> None:
+        assert scaled({}) == {}
+
+    def test_the_length_of_the_list_does_not_move_its_head(self) -> None:
+        head = {"a": 8.0, "b": 4.0}
+        assert scaled(head | {"c": 0.1})["b"] == scaled(head)["b"]
+
+
+class TestFused:
+    def test_lists_on_different_scales_count_alike(self) -> None:
+        scores = Scores({ident(1): 20.0, ident(2): 10.0}, {ident(1): 0.2, ident(2): 0.4})
+        assert fused(scores, Weights()) == {ident(1): 1.5, ident(2): 1.5}
+
+    def test_a_point_in_one_list_only_gets_nothing_from_the_other(self) -> None:
+        scores = Scores({ident(1): 20.0}, {ident(2): 0.4})
+        assert fused(scores, Weights(dense=0.5)) == {ident(1): 1.0, ident(2): 0.5}
+
+    def test_a_weight_of_zero_switches_a_signal_off(self) -> None:
+        scores = Scores({ident(1): 20.0}, {ident(1): 0.1, ident(2): 0.4})
+        assert fused(scores, Weights(dense=0))[ident(2)] == 0.0
+
+
+class TestVote:
+    def test_own_score_is_the_cell_and_the_best_fact(self) -> None:
+        one = item(0, cell=1, facts=(ident(11), ident(12)))
+        facts = Scores(dense={ident(11): 0.2, ident(12): 0.8})
+        voted = vote([one], Scores(dense={ident(1): 0.5}), facts, Scores(), ONLY_OWN)
+        assert voted[0].signals == {"cell": 0.5, "fact": 1.0}
+        assert voted[0].score == 1.5
+
+    def test_a_turn_without_facts_still_has_its_cells_score(self) -> None:
+        voted = vote([item(0)], Scores(lexical={ident(1): 3.0}), Scores(), Scores(), ONLY_OWN)
+        assert voted[0].signals == {"cell": 0.5}
+
+    def test_ancestors_add_and_say_so(self) -> None:
+        one = item(0, cell=1, interval=ident(21), root=ident(22), topics=(ident(23),))
+        nodes = Scores(dense={ident(21): 0.3, ident(22): 0.2, ident(23): 0.9})
+        weights = Weights(topic=0.25)
+        voted = vote([one], Scores(dense={ident(1): 0.5}), Scores(), nodes, weights)
+        assert voted[0].signals == {"cell": 0.5, "interval": 0.5, "session": 0.5, "topic": 0.25}
+
+    def test_ancestors_never_gate(self) -> None:
+        """An item whose trees say nothing stays above a weaker one."""
+        strong, weak = item(0, cell=1, interval=ident(21)), item(4, cell=2)
+        cells = Scores(dense={ident(1): 0.9, ident(2): 0.2})
+        voted = vote([weak, strong], cells, Scores(), Scores(), Weights())
+        assert [one.item for one in voted] == [strong, weak]
+
+    def test_a_good_session_lifts_one_of_two_equal_turns(self) -> None:
+        here, there = item(0, cell=1, root=ident(21)), item(4, cell=2, root=ident(22))
+        cells = Scores(dense={ident(1): 0.5, ident(2): 0.5})
+        nodes = Scores(dense={ident(21): 0.1, ident(22): 0.4})
+        voted = vote([here, there], cells, Scores(), nodes, Weights())
+        assert voted[0].item == there
+
+    def test_a_named_speaker_counts(self) -> None:
+        quiet, named = item(0, cell=1), item(4, cell=2, named_speaker=True)
+        cells = Scores(dense={ident(1): 0.5, ident(2): 0.5})
+        voted = vote([quiet, named], cells, Scores(), Scores(), Weights())
+        assert voted[0].item == named
+        assert voted[0].signals["speaker"] == pytest.approx(0.3)
+
+    def test_points_of_no_item_do_not_set_the_scale(self) -> None:
+        one = item(0, cell=1)
+        cells = Scores(dense={ident(1): 0.5, ident(99): 5.0})
+        assert vote([one], cells, Scores(), Scores(), ONLY_OWN)[0].signals == {"cell": 0.5}
+
+    def test_equal_scores_come_in_order_of_place(self) -> None:
+        later, earlier = item(6), item(2)
+        voted = vote([later, earlier], Scores(), Scores(), Scores(), Weights())
+        assert [one.item for one in voted] == [earlier, later]
+
+    def test_nothing_in_nothing_out(self) -> None:
+        assert vote([], Scores(), Scores(), Scores(), Weights()) == []
+
+
+class TestNeighbours:
+    def test_a_turn_beside_a_better_one_is_lifted_towards_it(self) -> None:
+        assert lifted([item(0), item(1)], [1.0, 0.5], 0.2) == [0.0, pytest.approx(0.1)]
+
+    def test_turns_further_away_lift_nothing(self) -> None:
+        assert lifted([item(0), item(2)], [1.0, 0.5], 0.2) == [0.0, 0.0]
+
+    def test_another_session_is_no_neighbour(self) -> None:
+        stranger = item(1, place=(UUID(int=2000), 1, 0))
+        assert lifted([item(0), stranger], [1.0, 0.5], 0.2) == [0.0, 0.0]
+
+
+class TestCoverage:
+    def test_all_terms_are_full_coverage_and_none_is_none(self) -> None:
+        assert coverage({"dog", "park"}, [{"dog", "park"}, {"tea"}]) == [1.0, 0.0]
+
+    def test_a_rare_term_counts_more_than_a_common_one(self) -> None:
+        texts = [{"dog"}, {"dog"}, {"dog"}, {"violin"}]
+        shares = coverage({"dog", "violin"}, texts)
+        assert shares[3] > shares[0]
+
+    def test_a_question_without_terms_covers_nothing(self) -> None:
+        assert coverage(set(), [{"dog"}]) == [0.0]
+
+
+class TestSameWords:
+    def test_paraphrases_share_nearly_all_terms(self) -> None:
+        words = frozenset(str(number) for number in range(10))
+        assert same_words(words, words - {"0"}, 0.9)
+        assert not same_words(words, words - {"0", "1"}, 0.9)
+
+    def test_texts_without_terms_are_never_the_same(self) -> None:
+        assert not same_words(frozenset(), frozenset(), 0.9)
