@@ -13,14 +13,13 @@ from memforest_core.domain.ids import (
     CellId,
     FactId,
     ForestId,
-    NodeId,
     PayloadId,
     SessionId,
     TenantId,
     TreeId,
 )
 from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead
+from memforest_core.memtree import Diff, Key, Node, TreeHead
 from memforest_core.ports.models import Vectors
 
 
@@ -46,6 +45,15 @@ class WaitingCell:
     time_start: datetime
     time_end: datetime
     candidates: tuple[WaitingCandidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingForest:
+    """A forest with extracted cells, and which."""
+
+    forest_id: ForestId
+    owner: str
+    cells: tuple[CellId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +145,12 @@ class TreeChange:
 class ReduceRows(Protocol):
     """Rows of one reducing transaction."""
 
-    def waiting(self, limit: int, model: str) -> ReduceBatch | None:
+    def waiting(self, limit: int) -> WaitingForest | None:
         """Extracted cells of one forest that nobody holds, at most ``limit``, in (session, ordinal) order."""
+        ...
+
+    def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
+        """The waiting cells with their candidates and vectors. Raises InvariantViolated on a damaged one."""
         ...
 
     def lock_forest(self, forest: ForestId) -> bool:
@@ -240,20 +252,3 @@ class ReduceStore(Protocol):
         """One transaction of a tenant."""
         ...
 
-
-__all__ = [
-    "Attachment",
-    "KnownFact",
-    "Leaf",
-    "Member",
-    "NodeId",
-    "ReduceBatch",
-    "ReduceRows",
-    "ReduceStore",
-    "SceneState",
-    "ScopeDraft",
-    "ScopeHead",
-    "TreeChange",
-    "WaitingCandidate",
-    "WaitingCell",
-]

@@ -46,6 +46,7 @@ from memforest_core.ports.reduce import (
     ScopeHead,
     WaitingCandidate,
     WaitingCell,
+    WaitingForest,
 )
 
 # A forest whose row is locked is being written: its writer looks again after its commit.
@@ -91,18 +92,12 @@ class PostgresReduceRows(PostgresTrees):
         super().__init__(connection, tenant)
         self._vectors = PostgresVectors(connection, tenant)
 
-    def waiting(self, limit: int, model: str) -> ReduceBatch | None:
+    def waiting(self, limit: int) -> WaitingForest | None:
         forest = self._db.execute(_PICK, {"t": self._tenant}).first()
         if forest is None:
             return None
-        cells = self._db.execute(
-            sa.select(m.Cell.__table__, m.Session.external_id)
-            .join(
-                m.Session,
-                sa.and_(
-                    m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id
-                ),
-            )
+        cells = self._db.scalars(
+            sa.select(m.Cell.cell_id)
             .where(
                 m.Cell.tenant_id == self._tenant,
                 m.Cell.forest_id == forest.forest_id,
@@ -111,11 +106,23 @@ class PostgresReduceRows(PostgresTrees):
             )
             .order_by(m.Cell.session_id, m.Cell.ordinal)
             .limit(limit)
+        )
+        return WaitingForest(ForestId(forest.forest_id), forest.owner, tuple(CellId(cell) for cell in cells))
+
+    def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
+        cells = self._db.execute(
+            sa.select(m.Cell.__table__, m.Session.external_id)
+            .join(
+                m.Session,
+                sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id),
+            )
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(waiting.cells))
+            .order_by(m.Cell.session_id, m.Cell.ordinal)
         ).all()
-        candidates = self._candidates([cell.cell_id for cell in cells], model)
+        candidates = self._candidates(waiting.cells, model)
         return ReduceBatch(
-            forest_id=ForestId(forest.forest_id),
-            owner=forest.owner,
+            forest_id=waiting.forest_id,
+            owner=waiting.owner,
             cells=tuple(
                 WaitingCell(
                     id=CellId(cell.cell_id),

@@ -7,6 +7,7 @@ from typing import Any
 
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.times import Precision, TimeSpan
+from memforest_core.errors import InvariantViolated
 
 
 def to_document(statement: Statement) -> dict[str, Any]:
@@ -38,15 +39,20 @@ def _moment(value: str | None) -> datetime | None:
 
 
 def from_document(document: dict[str, Any]) -> Statement:
-    """The statement of ``to_document``."""
-    mentioned = _moment(document["mentioned_at"])
-    assert mentioned is not None
+    """The statement of ``to_document``. Raises InvariantViolated on anything else."""
+    try:
+        return _parsed(document)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvariantViolated(f"A stored statement is damaged ({type(error).__name__}).") from None
+
+
+def _parsed(document: dict[str, Any]) -> Statement:
     return Statement(
         text=document["text"],
         time=TimeSpan(
             _moment(document["start"]), _moment(document["end"]), Precision(document["precision"])
         ),
-        mentioned_at=mentioned,
+        mentioned_at=datetime.fromisoformat(document["mentioned_at"]).astimezone(UTC),
         speaker=document["speaker"],
         subject=document["subject"],
         attribute=document["attribute"],

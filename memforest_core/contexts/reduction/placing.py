@@ -23,7 +23,7 @@ from memforest_core.domain.ids import (
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import micros
-from memforest_core.memtree import Key, Leaf, TreeHead, build, insert
+from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.ports.models import Vectors
 from memforest_core.ports.reduce import (
     Attachment,

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import structlog
+
 from memforest_core.contexts.canonical.merge import Known
 from memforest_core.contexts.reduction.placing import Placing
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, PermanentError, RetryableError
 from memforest_core.ports.index import IndexFilter, IndexQuery, PointKind, VectorIndex
-from memforest_core.ports.reduce import ReduceBatch, ReduceRows, ReduceStore
+from memforest_core.ports.reduce import ReduceBatch, ReduceRows, ReduceStore, WaitingForest
 from memforest_core.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 NEAR_LIMIT = 5
 """Near duplicates looked at per candidate."""
@@ -61,40 +65,43 @@ class ReductionService:
     def run_one(self, tenant: TenantId) -> Reduction:
         """Drain one batch of one forest. Raises StoreUnavailable."""
         with self._store.reducing(tenant) as rows:
-            batch = rows.waiting(self._settings.reduce.batch_cells, self._model)
-        if batch is None:
-            return Reduction(Reduced.NOTHING)
-        return self._drain(tenant, batch)
+            waiting = rows.waiting(self._settings.reduce.batch_cells)
+        return Reduction(Reduced.NOTHING) if waiting is None else self._drain(tenant, waiting)
 
-    def _drain(self, tenant: TenantId, batch: ReduceBatch) -> Reduction:
-        """Place a batch; on a permanent fault bisect it, so that only the culprit is buried."""
-        near, complete = self._near(tenant, batch)
+    def _drain(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
+        """Place cells; on a permanent fault bisect them, so that only the culprit is buried."""
         try:
-            with self._store.reducing(tenant) as rows:
-                if not rows.lock_forest(batch.forest_id):
-                    return Reduction(Reduced.BUSY, batch.forest_id)
-                return replace(self._place(rows, batch, near), near_merging=complete)
+            return self._drain_whole(tenant, waiting)
         except PermanentError as error:
-            if len(batch.cells) == 1:
+            log.warning("batch_refused", forest=str(waiting.forest_id), cells=len(waiting.cells), code=error.code)
+            if len(waiting.cells) == 1:
                 with self._store.reducing(tenant) as rows:
-                    rows.bury_cell(batch.cells[0].id, error.code, error.message)
-                return Reduction(Reduced.LATER, batch.forest_id)
+                    rows.bury_cell(waiting.cells[0], error.code, error.message)
+                return Reduction(Reduced.DONE, waiting.forest_id)
         except RetryableError:
             with self._store.reducing(tenant) as rows:
-                rows.delay_forest(batch.forest_id, FAILED_DELAY_S)
+                rows.delay_forest(waiting.forest_id, FAILED_DELAY_S)
             raise
-        half = len(batch.cells) // 2
-        ends = [
-            self._drain(tenant, replace(batch, cells=part))
-            for part in (batch.cells[:half], batch.cells[half:])
-        ]
+        half = len(waiting.cells) // 2
+        first, second = (
+            self._drain(tenant, replace(waiting, cells=part)) for part in (waiting.cells[:half], waiting.cells[half:])
+        )
         return Reduction(
             Reduced.DONE,
-            batch.forest_id,
-            sum(end.cells for end in ends),
-            sum(end.new_facts for end in ends),
-            complete,
+            waiting.forest_id,
+            first.cells + second.cells,
+            first.new_facts + second.new_facts,
+            first.near_merging and second.near_merging,
         )
+
+    def _drain_whole(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
+        with self._store.reducing(tenant) as rows:
+            batch = rows.load(waiting, self._model)
+        near, complete = self._near(tenant, batch)
+        with self._store.reducing(tenant) as rows:
+            if not rows.lock_forest(batch.forest_id):
+                return Reduction(Reduced.BUSY, batch.forest_id)
+            return replace(self._place(rows, batch, near), near_merging=complete)
 
     def _near(self, tenant: TenantId, batch: ReduceBatch) -> tuple[list[FactId], bool]:
         """Facts close to the batch's candidates, looked up before the lock; False when the index is away."""
