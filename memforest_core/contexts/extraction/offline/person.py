@@ -1,0 +1,145 @@
+"""From the first person to the third, so that a fact can stand outside its conversation."""
+
+from __future__ import annotations
+
+import re
+
+ADVERBS = (
+    "just|really|also|still|always|usually|actually|finally|currently|recently|only|even|often"
+    "|probably|definitely|honestly|already|now|sometimes|never|ever|absolutely|totally|mostly"
+    "|officially|basically|truly|rarely|mainly|normally|both|all|simply|kind of|sort of"
+)
+_QUOTED = re.compile(r'("[^"]{1,400}"|“[^”]{1,400}”)')
+_PERSON = re.compile(
+    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s"
+    r"|[Oo]urselves)(?![\w-])"
+    r"(?:(?P<short>['’](?:m|ve|ll|d|re|s))(?!\w))?"
+)
+_NEXT = re.compile(
+    rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)"
+)
+_OTHERS = re.compile(
+    r"(?:^|[,;:.!?—-]\s*|\b(?:when|that|because|since|so|if|but|while|where)\s+)"
+    r"(?:(?:my|our|the)\s+(?:\w+\s+){0,2}\w+|[A-Z]\w+|he|she|they)\s+and\s+$",
+    re.IGNORECASE,
+)
+_HAD = re.compile(rf"(?:\s+(?:{ADVERBS}))*\s+(?:been|better|had|gone|done|\w+ed|seen|met)\b")
+_VERB_OPENS_ALSO = re.compile(
+    r"(?P<and>(?:,\s*|\s+)and\s+(?:also\s+)?)"
+    r"(?P<verb>work|live|have|love|like|hate|own|teach|want|need|enjoy|prefer|am|study|speak)\b"
+    r"(?!\s+of\b|-)"
+)
+_KEEP = frozenset(
+    """can could will would shall should might may must cannot can't couldn't won't wouldn't
+    shouldn't mustn't didn't hadn't wasn't weren't had was were did used ought got went came saw made
+    took ran began bought brought built broke caught chose drew drank drove ate fell felt found flew
+    forgot gave grew heard held kept knew laid led left lent lost meant met paid rode rang rose said
+    sold sent shot sang sat slept spoke spent stood stole swam taught told thought threw understood
+    woke wore won wrote became beat bit bent blew fought froze hid hung lit shook slid stuck struck
+    swore swung tore withdrew read put set cut hit let quit cost hurt shut split spread bet cast
+    and or but to of in on at for with from by as who whom which that than too is are has does
+    gonna gotta better rather if when because so then not myself alone overcame undertook dreamt
+    learnt burnt misspoke mistook foresaw oversaw outgrew rebuilt redid sought bred fed fled sped
+    bled wept crept swept dealt knelt leapt spun clung dug""".split()
+)
+_PRESENT_IN_ED = frozenset(
+    "need feed bleed speed breed proceed succeed exceed heed seed weed shed embed wed".split()
+)
+_IRREGULAR = {
+    "am": "is",
+    "have": "has",
+    "haven't": "hasn't",
+    "do": "does",
+    "don't": "doesn't",
+    "ain't": "isn't",
+    "go": "goes",
+}
+
+
+def verb_for_one(verb: str) -> str:
+    """The form of an English verb after a name: ``live`` gives ``lives``, ``moved`` stays."""
+    folded = verb.replace("’", "'")
+    if folded in _IRREGULAR:
+        return _IRREGULAR[folded]
+    if folded in _KEEP or "'" in folded or len(folded) < 2:
+        return verb
+    if folded.endswith("ed") and folded not in _PRESENT_IN_ED:
+        return verb
+    if folded.endswith(("ing", "ly")) and folded not in {"bring", "sing", "ring", "rely", "fly"}:
+        return verb
+    if folded.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{verb}es"
+    if folded.endswith("y") and folded[-2] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}s"
+
+
+def possessive(name: str) -> str:
+    """``Bob's``, whatever the name ends in."""
+    return f"{name}'s"
+
+
+def _auxiliary(short: str, rest: str, plural: bool) -> str:
+    match short[1:]:
+        case "m":
+            return " is"
+        case "re":
+            return " are"
+        case "ve":
+            return " have" if plural else " has"
+        case "ll":
+            return " will"
+        case "d":
+            return " had" if _HAD.match(rest) else " would"
+        case _:
+            return short
+
+
+def _rewritten(text: str, name: str) -> tuple[str, bool]:
+    """The text in the third person, and whether a present-tense verb was made to agree."""
+    parts: list[str] = []
+    at = 0
+    agreed = False
+    for found in _PERSON.finditer(text):
+        if found.start() < at:
+            continue
+        pronoun, short = found["pronoun"].lower(), found["short"] or ""
+        before, rest = text[: found.start()], text[found.end() :]
+        if pronoun == "i" and before.endswith(("War ", "Part ", "Type ")):
+            continue
+        parts.append(text[at : found.start()])
+        at = found.end()
+        if pronoun in {"i", "we"}:
+            plural = pronoun == "we" or _OTHERS.search(before[-80:]) is not None
+            parts.append(f"{name} and others" if pronoun == "we" else name)
+            if short:
+                parts.append(_auxiliary(short, rest, plural))
+            elif not plural and (following := _NEXT.match(rest)):
+                verb = verb_for_one(following["verb"])
+                agreed = agreed or verb != following["verb"]
+                parts.append(f"{following['adverbs']}{following['space']}{verb}")
+                at += following.end()
+            continue
+        if pronoun in {"my", "our", "mine", "ours"}:
+            parts.append(possessive(name))
+        else:
+            parts.append("themselves" if pronoun in {"myself", "ourselves"} else name)
+        parts.append(short)
+    parts.append(text[at:])
+    return "".join(parts), agreed
+
+
+def to_third_person(sentence: str, name: str) -> str:
+    """The sentence with the speaker's name for I, me, my, mine, we, us and our; verbs agree.
+
+    Double-quoted speech stays as it is. ``we`` becomes "NAME and others": whom it holds is unknown.
+    """
+    pieces = _QUOTED.split(sentence)
+    for position in range(0, len(pieces), 2):
+        text, agreed = _rewritten(pieces[position], name)
+        if agreed and " to " not in text:
+            text = _VERB_OPENS_ALSO.sub(
+                lambda found: found["and"] + verb_for_one(found["verb"]), text
+            )
+        pieces[position] = text
+    return "".join(pieces)

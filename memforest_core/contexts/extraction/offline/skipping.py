@@ -1,0 +1,121 @@
+"""What carries nothing worth remembering: greetings, thanks, questions, agreement, requests."""
+
+from __future__ import annotations
+
+import re
+
+_NAME = r"(?:\s+(?:[A-Z]\w+|there|all|everyone|everybody|guys|again|buddy|friend))?"
+_HELLO = rf"(?:hi|hey|hello|hiya|yo|good (?:morning|afternoon|evening|night)|dear){_NAME}"
+LEAD_IN = re.compile(
+    rf"^(?:(?:{_HELLO}|oh|well|wow|haha+|lol|hmm+|um+|uh|yes|yeah|yep|yup|no|nope|ok|okay|sure|so"
+    r"|anyway|by the way|btw|thanks|thank you|absolutely|definitely|totally|exactly|great|nice"
+    r"|cool|awesome|guess what|you know|fyi|also|and|but|right|please remember(?: that)?"
+    r"|remember(?: that)?|please note(?: that)?|note(?: that)?|just so you know"
+    rf"|(?:thanks|thank you){_NAME})(?:\s*[,!.;:—-]+\s*|\s+(?=I\b|I['’]|[Mm]y\b|[Ww]e\b)))+",
+    re.IGNORECASE,
+)
+_CHAT = re.compile(
+    rf"(?:{_HELLO}|bye.*|goodbye.*|see (?:you|ya).*|take care.*|talk (?:to you )?(?:soon|later).*"
+    r"|(?:many |ok(?:ay)?,? )?(?:thanks|thank you|thx|ty|cheers)\b.*"
+    r"|(?:that |it |this )?(?:all )?(?:sounds?|looks?|seems?) (?:\w+ ){0,2}\w+"
+    r"|you(?:['’]re| are) (?:so |very |most )?(?:welcome|right|kind|sweet|the best).*"
+    r"|(?:wow|cool|nice|great|awesome|amazing|perfect|sure|ok|okay|yes|yeah|yep|yup|no|nope|right"
+    r"|exactly|absolutely|definitely|totally|indeed|agreed|lol|haha\w*|hmm+|congrats|excellent"
+    r"|congratulations|fantastic|wonderful|interesting|got it|i see|of course|no problem|no worries"
+    r"|my pleasure|will do|good idea|good point|good luck|have (?:a|fun)|same here|me too|please"
+    r"|not much|not bad|fair enough|makes sense|anytime|welcome|glad to (?:hear|help)|never mind)"
+    r"(?:[ ,]+(?:so|very|much|please|thanks|then|that|to hear|it|great|cool|day|one|good|nice"
+    r"|[a-z]+ing|too|on|weekend|a|the|your|for|you|and))*"
+    r"|i(?:['’]m| am) (?:so |very |really |doing )*(?:glad|happy|sorry|excited|proud|good|fine|great"
+    r"|well|ok|okay)(?: to (?:hear|help).*| for you.*| about (?:that|it).*|,? thanks.*)?"
+    r"|i (?:totally |completely |really )?(?:agree|understand|see|know|get it|hope so|think so"
+    r"|guess|appreciate (?:it|that|you.*)|hear you|love (?:it|that|this)|like (?:it|that))"
+    r"|(?:how|what) are you.*|let me know.*|i hope (?:you|that helps|this helps).*)",
+    re.IGNORECASE,
+)
+_REACTION = re.compile(
+    r"(?:that|it|this|which)(?:['’]s| is| was| sounds?| must be| looks?| would be)"
+    r"(?: [a-z'’]+){1,5}",
+    re.IGNORECASE,
+)
+_QUESTION_WORD = re.compile(
+    r"(?:what|who|whom|whose|where|when|why|how|which|do|does|did|is|are|was|were|can|could|would"
+    r"|should|will|have|has|any)\b(?:['’]s)?(?:\s+(?:you|i|we|it|he|she|they|there|the|my|your|that"
+    r"|this|about|are|is|do|does|did|can|should|would|many|much|long|often))\b",
+    re.IGNORECASE,
+)
+_SAID_THEN_ASKED = re.compile(
+    r"(?P<said>[^?]{12,}?)(?:\s*[,;—]+|\s+-+)\s*(?:so |and |but |or )?"
+    r"(?:do|does|did|can|could|what|any|how|where|which|is|are|would|should|have|has|who|when|why"
+    r"|right|isn['’]t|don['’]t|will|you know)\b[^?]*\?+\W*$",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(
+    r"(?:(?:please|pls|kindly)\b|(?:can|could|would|will) you\b|help me\b|tell me\b|give me\b"
+    r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b|let['’]s see"
+    r"|rewrite\b|describe\b|make me\b|find me\b|let me\b|go ahead\b)",
+    re.IGNORECASE,
+)
+_SELF = re.compile(r"\b(?:I|i|my|My|our|Our|we|We)\b")
+_ACCEPTS = re.compile(
+    r"^(?:(?:yes|yeah|yep|yup|ok|okay|sure|perfect|great|awesome|excellent|deal|done)\b"
+    r"(?!\s*,?\s*but\b)|(?:that |it |this )?(?:all )?(?:sounds|looks) (?:\w+ )?(?:good|great|perfect"
+    r"|nice|fine|wonderful|lovely|right|amazing)|that works|good idea|great idea)"
+    r"|\bI(?:['’]ll| will| am going to|['’]m going to) (?:do|try|go with|take|use|pick|book|buy|stick"
+    r" with|follow|give) (?:that|it|this|those|the|your)\b|\blet['’]s (?:do|go with|try|use)\b"
+    r"|\b(?:remember|save|keep|note|write down|store) (?:that|this|it|these|those|them)\b"
+    r"|\bI(?:['’]d)? (?:like|love|prefer|choose|accept) (?:that|this|your|the (?:first|second|third))",
+    re.IGNORECASE,
+)
+_STRIPPED = " \t\n.!,;:~*-—…\"'”“()[]😀😂😊🙂👍❤️🎉🙏"
+
+
+def without_lead_in(sentence: str) -> str:
+    """The sentence after greetings and fillers, or as it was if nothing else is in it."""
+    rest = sentence[LEAD_IN.match(sentence).end() :] if LEAD_IN.match(sentence) else sentence
+    return rest if len(rest.split()) >= 2 else sentence
+
+
+def is_question(sentence: str) -> bool:
+    """Whether a sentence asks, with or without its mark."""
+    return sentence.rstrip(" \"'”)!").endswith(("?", "？")) or bool(_QUESTION_WORD.match(sentence))
+
+
+def said_before_asking(sentence: str) -> str:
+    """The statement about the speaker in front of a question, or nothing."""
+    found = _SAID_THEN_ASKED.match(sentence)
+    if found is None:
+        return ""
+    said = found["said"].strip()
+    told = _SELF.search(said) and len(said.split()) >= 4 and not _QUESTION_WORD.match(said)
+    return said if told else ""
+
+
+def is_chat(sentence: str) -> bool:
+    """Whether a sentence only keeps the conversation going."""
+    bare = sentence.strip(_STRIPPED)
+    if not bare or not any(char.isalnum() for char in bare):
+        return True
+    if len(bare) > 120:
+        return False
+    if _CHAT.fullmatch(bare):
+        return True
+    concrete = any(char.isdigit() for char in bare) or any(char.isupper() for char in bare[1:])
+    if _REACTION.fullmatch(bare) and not concrete:
+        return True
+    return len(bare.split()) == 1 and not concrete and bare.isascii()
+
+
+def is_request(sentence: str) -> bool:
+    """Whether a sentence asks for something to be done."""
+    return bool(_REQUEST.match(sentence))
+
+
+def tells_of_speaker(sentence: str) -> bool:
+    """Whether a sentence says I, my, we or our."""
+    return bool(_SELF.search(sentence))
+
+
+def accepts(text: str) -> bool:
+    """Whether a user's turn takes up, or asks to keep, what was said just before."""
+    return bool(_ACCEPTS.search(text[:2_000].strip()))
