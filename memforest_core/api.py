@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -35,11 +36,9 @@ class MemForest:
     def connect(cls, settings: Settings | None = None) -> Self:
         """Connect to Postgres, the broker and the vector index that the settings name."""
         services = open_services(settings or load_settings())
-        try:
+        # An index that is away is prepared by the workers; recall answers from full text until then, and says so.
+        with suppress(IndexUnavailable):
             services.index.prepare()
-        except IndexUnavailable:
-            # Recall answers from full text and says so; the index is prepared by the workers.
-            pass
         return cls(services)
 
     @classmethod
@@ -114,11 +113,25 @@ class MemForest:
         return handles
 
     def recall(
-        self, owner: str, question: str, k: int | None = None, mode: str | None = None, **options: object
+        self,
+        owner: str,
+        question: str,
+        k: int | None = None,
+        mode: str | None = None,
+        *,
+        neighbours: int = 0,
+        since: object | None = None,
+        until: object | None = None,
     ) -> RecallResult:
-        """The evidence for a question, best first. Raises InvalidInput, NotFound, StoreUnavailable."""
+        """The ``k`` best pieces of evidence for a question, best first.
+
+        ``mode`` is "flat", "root" or "embedding"; ``neighbours`` adds that many pieces before and after each; ``since``
+        and ``until`` bound the time. Raises InvalidInput, NotFound, StoreUnavailable.
+        """
         self._check()
-        return self._services.recall.recall(self._client.tenant, owner, question, k=k, mode=mode, **options)
+        return self._services.recall.recall(
+            self._client.tenant, owner, question, k, mode, neighbours=neighbours, since=since, until=until
+        )
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

@@ -18,11 +18,13 @@ from memforest_core.adapters.postgres.recall import PostgresRecallStore
 from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
 from memforest_core.adapters.postgres.schema import check_ready
+from memforest_core.bootstrap.inspection import open_inspection
 from memforest_core.bootstrap.models import open_chat, open_embedder
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.contexts.extraction.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.contexts.extraction.service import ExtractionService
 from memforest_core.contexts.indexing.service import Indexer
+from memforest_core.contexts.inspection.service import InspectionService
 from memforest_core.contexts.jobs.reconciler import Reconciler
 from memforest_core.contexts.query.service import RecallService
 from memforest_core.contexts.reduction.service import ReductionService
@@ -139,6 +141,11 @@ class Services:
         return RecallService(
             PostgresRecallStore(self.engine), self.index, self.embedder, self.settings.recall
         )
+
+    @cached_property
+    def inspection(self) -> InspectionService:
+        """Looking inside."""
+        return open_inspection(self.engine, self.settings)
 
     def close(self) -> None:
         """Release the index and the connections."""

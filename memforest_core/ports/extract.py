@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from memforest_core.domain.facts import Candidate, Outcome
@@ -61,16 +61,15 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """What extraction made of a window: results per cell, vectors by text, calls made.
+    """What extraction made of a window: results per cell, vectors by text.
 
     ``answer`` is the validated answer to keep under ``input_hash``, or None when it came from there.
     """
 
     cells: tuple[CellResult, ...]
     vectors: Mapping[str, Vectors]
-    calls: tuple[CallRecord, ...] = ()
     input_hash: bytes | None = None
-    answer: Mapping[str, object] | None = field(default=None)
+    answer: Mapping[str, object] | None = None
 
 
 class VectorRows(Protocol):

@@ -53,15 +53,27 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class FactHead:
+    """A fact without its text. ``pointer`` marks one that only repeats its turn.
+
+    Times are when it happened or held, None when nobody said.
+    """
+
+    id: FactId
+    pointer: bool
+    time_start: datetime | None
+    time_end: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class FactText:
-    """A fact's sentence. ``pointer`` marks one that only repeats its turn."""
+    """A fact's sentence, when what it tells happened or held, and when it was said."""
 
     id: FactId
     text: str
     speaker: str
     time: TimeSpan
     mentioned_at: datetime
-    pointer: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +153,16 @@ class RecallRows(Protocol):
         """All occurrences in these cells."""
         ...
 
+    def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
+        """Those of the facts that exist, without their texts."""
+        ...
+
     def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
         """Those of the facts that exist."""
+        ...
+
+    def roots_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
+        """Each payload with the root of each tree that holds it."""
         ...
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:

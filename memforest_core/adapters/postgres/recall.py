@@ -28,6 +28,7 @@ from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.recall import (
     Around,
     CellRef,
+    FactHead,
     FactText,
     FoundText,
     Link,
@@ -54,7 +55,23 @@ CELLS = sa.text(
 )
 
 # A fact that was said a thousand times is met where it was said last.
-LINKS_OF_FACTS = sa.text(
+LINKS_OF_FACT_HEADS = sa.text(
+    """
+    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
+     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+ROOTS_ABOVE = sa.text(
+    """
+    SELECT p.payload_id, r.root_id FROM memforest.placement p
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
+     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
+       AND r.root_id IS NOT NULL
+    """
+)
+
+FACTS = sa.text(
     """
     SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
@@ -71,6 +88,22 @@ LINKS_OF_CELLS = sa.text(
     """
     SELECT fact_id, cell_id, session_id, turn_ordinals FROM memforest.occurrence
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+FACT_HEADS = sa.text(
+    """
+    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
+     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+ROOTS_ABOVE = sa.text(
+    """
+    SELECT p.payload_id, r.root_id FROM memforest.placement p
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
+     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
+       AND r.root_id IS NOT NULL
     """
 )
 
@@ -161,7 +194,23 @@ TEXT_OF_CELLS = sa.text(
     """
 )
 
-TEXT_OF_FACTS = sa.text(
+TEXT_OF_FACT_HEADS = sa.text(
+    """
+    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
+     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+ROOTS_ABOVE = sa.text(
+    """
+    SELECT p.payload_id, r.root_id FROM memforest.placement p
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
+     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
+       AND r.root_id IS NOT NULL
+    """
+)
+
+FACTS = sa.text(
     """
     SELECT fact_id AS id, text FROM memforest.fact
      WHERE tenant_id = :t AND forest_id = :f
@@ -229,6 +278,23 @@ class PostgresRecallRows:
     def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
         return [_link(row) for row in self._by_ids(LINKS_OF_CELLS, cells)]
 
+    def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
+        return [
+            FactHead(
+                id=FactId(row.fact_id),
+                pointer=row.pointer,
+                time_start=row.time_start.astimezone(UTC) if row.time_start else None,
+                time_end=row.time_end.astimezone(UTC) if row.time_end else None,
+            )
+            for row in self._by_ids(FACT_HEADS, ids)
+        ]
+
+    def roots_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
+        return [
+            (PayloadId(row.payload_id), NodeId(row.root_id))
+            for row in self._by_ids(ROOTS_ABOVE, payloads)
+        ]
+
     def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
         found = []
         for row in self._by_ids(FACTS, ids, f=forest):
@@ -240,7 +306,6 @@ class PostgresRecallRows:
                     speaker=statement.speaker,
                     time=statement.time,
                     mentioned_at=statement.mentioned_at,
-                    pointer=statement.verbatim,
                 )
             )
         return found

@@ -84,11 +84,12 @@ def _twin(
     if not pool:
         return None
     scores = matrix @ item.vector
-    for row in np.argsort(-scores, kind="stable"):
+    for row in np.argsort(-scores, kind="stable").tolist():
         if scores[row] < threshold:
             return None
-        if mergeable(pool[row].statement, item.candidate.statement):
-            return pool[row].id
+        known = pool[row]
+        if mergeable(known.statement, item.candidate.statement):
+            return known.id
     return None
 
 

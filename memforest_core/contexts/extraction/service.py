@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
@@ -21,6 +21,7 @@ from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
 from memforest_core.ports.extract import (
     CellResult,
     ClaimedWindow,
+    ExtractRows,
     ExtractStore,
     NewCandidate,
     WindowResult,
@@ -69,9 +70,7 @@ def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
 
 
 def _shown(turn: Turn, number: int, cell: int, text: str, zone: ZoneInfo) -> WindowTurn:
-    return WindowTurn(
-        number, cell, turn.ordinal, turn.role, turn.name, text, turn.occurred_at.astimezone(zone)
-    )
+    return WindowTurn(number, cell, turn.ordinal, turn.role, turn.name, text, turn.occurred_at.astimezone(zone))
 
 
 def routing_text(candidate: Candidate) -> str:
@@ -107,11 +106,12 @@ class ExtractionService:
         """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
         with self._store.extracting(tenant) as rows:
             claim = rows.claim_window(worker, self._settings.lease_s)
+            cached = self._paid(rows, claim) if claim is not None else None
         if claim is None:
             return Extraction(Extracted.NOTHING)
         settled = False
         try:
-            end = self._extract(tenant, claim)
+            end = self._extract(tenant, claim, cached)
             settled = True
         except StoreUnavailable:
             settled = True  # the lease ends by itself
@@ -121,10 +121,16 @@ class ExtractionService:
                 self._crashed(tenant, claim)
         return end
 
-    def _extract(self, tenant: TenantId, claim: ClaimedWindow) -> Extraction:
+    def _paid(self, rows: ExtractRows, claim: ClaimedWindow) -> Mapping[str, object] | None:
+        """The answer to this window, if it was paid for before."""
+        if not self._cached:
+            return None
+        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model))
+
+    def _extract(self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None) -> Extraction:
         calls: list[CallRecord] = []
         try:
-            result = self._read(tenant, claim, calls)
+            result = self._read(tenant, claim, cached, calls)
         except StoreUnavailable:
             raise
         except MemForestError as error:
@@ -140,17 +146,16 @@ class ExtractionService:
             if claim.attempts >= self._settings.max_attempts:
                 rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
             else:
-                rows.retry_window(
-                    claim, backoff(claim.attempts, self._rng.random()), True, CRASHED, "See the log."
-                )
+                rows.retry_window(claim, backoff(claim.attempts, self._rng.random()), True, CRASHED, "See the log.")
 
-    def _read(self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord]) -> WindowResult:
+    def _read(
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        calls: list[CallRecord],
+    ) -> WindowResult:
         window, cells = window_of(claim)
-        key = input_hash(window, self._proposer.model)
-        cached = None
-        if self._cached:
-            with self._store.extracting(tenant) as rows:
-                cached = rows.cached_answer(key)
         if cached is not None:
             answer, outcome = ExtractionAnswer.model_validate(cached), Outcome.OK
         else:
@@ -159,25 +164,40 @@ class ExtractionService:
             outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
         candidates = to_candidates(answer, window, cells)
         summaries = {summary.cell: summary.text for summary in answer.summaries}
-        to_keep = answer.model_dump(mode="json") if self._cached and cached is None else None
-        return self._result(tenant, cells, candidates, summaries, outcome, calls, key, to_keep)
+        known = self._known(tenant, candidates) if cached is not None else frozenset()
+        result = self._result(cells, candidates, summaries, outcome, calls, known)
+        if cached is not None or not self._cached:
+            return result
+        key = input_hash(window, self._proposer.model)
+        return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
+
+    def _known(self, tenant: TenantId, candidates: Sequence[Candidate]) -> frozenset[str]:
+        """Texts that have vectors: asked only for an answer read before, for a new one hardly any does."""
+        texts = [text for c in candidates for text in (c.statement.text, routing_text(c))]
+        with self._store.extracting(tenant) as rows:
+            return frozenset(rows.known_vectors(self._embedder.model, texts))
 
     def _result(
         self,
-        tenant: TenantId,
         cells: Mapping[int, CellId],
-        candidates: list[Candidate],
+        candidates: Sequence[Candidate],
         summaries: Mapping[int, str],
         outcome: Outcome,
         calls: list[CallRecord],
-        key: bytes | None = None,
-        answer: Mapping[str, object] | None = None,
+        known: frozenset[str] = frozenset(),
     ) -> WindowResult:
+        """Results by cell, with the vectors of all texts that have none yet."""
         by_cell: dict[CellId, list[NewCandidate]] = {cell: [] for cell in cells.values()}
         for candidate in candidates:
             by_cell[candidate.cell_id].append(NewCandidate(candidate, routing_text(candidate)))
         texts = {new.candidate.statement.text for group in by_cell.values() for new in group}
         texts |= {new.routing_text for group in by_cell.values() for new in group}
+        missing = sorted(texts - known)
+        vectors: dict[str, Vectors] = {}
+        if missing:
+            embedded = self._embedder.embed(missing)
+            calls.append(embedded.record)
+            vectors = dict(zip(missing, embedded.vectors, strict=True))
         return WindowResult(
             cells=tuple(
                 CellResult(
@@ -188,24 +208,8 @@ class ExtractionService:
                 )
                 for number, cell in cells.items()
             ),
-            vectors=self._embed(tenant, sorted(texts), calls),
-            calls=tuple(calls),
-            input_hash=key,
-            answer=answer,
+            vectors=vectors,
         )
-
-    def _embed(self, tenant: TenantId, texts: list[str], calls: list[CallRecord]) -> dict[str, Vectors]:
-        """Vectors of texts that have none yet."""
-        if not texts:
-            return {}
-        with self._store.extracting(tenant) as rows:
-            known = rows.known_vectors(self._embedder.model, texts)
-        missing = [text for text in texts if text not in known]
-        if not missing:
-            return {}
-        embedded = self._embedder.embed(missing)
-        calls.append(embedded.record)
-        return dict(zip(missing, embedded.vectors, strict=True))
 
     def _failed(
         self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord], error: MemForestError
@@ -221,9 +225,7 @@ class ExtractionService:
         if decision.verdict is Verdict.DEGRADE:
             window, cells = window_of(claim)
             try:
-                result = self._result(
-                    tenant, cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls
-                )
+                result = self._result(cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls)
             except MemForestError as again:
                 # The fallback needs vectors; without an embedder the window waits for it.
                 if isinstance(again, ContentFault):
@@ -235,9 +237,7 @@ class ExtractionService:
                 kept = rows.finish_window(claim, self._embedder.model, result)
                 return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
             if decision.verdict is Verdict.RETRY:
-                rows.retry_window(
-                    claim, decision.delay_s, decision.counts, error.code, error.message
-                )
+                rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)
             elif decision.verdict is Verdict.SPLIT:
                 rows.split_window(claim, error.code, error.message)
             else:

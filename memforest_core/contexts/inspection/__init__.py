@@ -1,0 +1,1 @@
+"""Looking inside: what a forest holds, what is under way, and why something waits."""

@@ -1,0 +1,152 @@
+"""Calendar arithmetic on local days: the periods that date phrases name."""
+
+from __future__ import annotations
+
+import calendar
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+
+from memforest_core.domain.times import Precision
+
+MONTHS = {name.casefold(): number for number, name in enumerate(calendar.month_name) if name}
+WEEKDAYS = {name.casefold(): number for number, name in enumerate(calendar.day_name)}
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""First month of each meteorological season of the northern hemisphere; each lasts three months."""
+
+FIXED_HOLIDAYS = {
+    "new year's day": (1, 1),
+    "new year's": (1, 1),
+    "new years": (1, 1),
+    "new year": (1, 1),
+    "valentine's day": (2, 14),
+    "valentine's": (2, 14),
+    "valentines day": (2, 14),
+    "st patrick's day": (3, 17),
+    "st. patrick's day": (3, 17),
+    "fourth of july": (7, 4),
+    "independence day": (7, 4),
+    "halloween": (10, 31),
+    "christmas eve": (12, 24),
+    "christmas day": (12, 25),
+    "christmas": (12, 25),
+    "xmas": (12, 25),
+    "boxing day": (12, 26),
+    "new year's eve": (12, 31),
+    "new years eve": (12, 31),
+}
+MOVABLE_HOLIDAYS = frozenset({"easter", "easter sunday", "thanksgiving", "labor day", "memorial day"})
+HOLIDAYS = (*FIXED_HOLIDAYS, *sorted(MOVABLE_HOLIDAYS))
+
+DAY = timedelta(days=1)
+WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Local days [start, end) and the precision they were said with; ``at`` is a time of day on a single day."""
+
+    start: date
+    end: date
+    precision: Precision
+    at: time | None = None
+
+
+def day(start: date) -> Period:
+    """One day."""
+    return Period(start, start + DAY, Precision.DAY)
+
+
+def days(start: date, end: date, precision: Precision = Precision.WEEK) -> Period:
+    """The days [start, end), said loosely."""
+    return Period(start, end, precision)
+
+
+def week_of(moment: date) -> Period:
+    """The week, from Monday, that holds a day."""
+    monday = moment - timedelta(days=moment.weekday())
+    return Period(monday, monday + WEEK, Precision.WEEK)
+
+
+def weekend_of(moment: date) -> Period:
+    """Saturday and Sunday of the week that holds a day."""
+    saturday = moment + timedelta(days=5 - moment.weekday())
+    return Period(saturday, saturday + 2 * DAY, Precision.WEEK)
+
+
+def add_months(moment: date, months: int) -> date:
+    """The first day of the month that lies ``months`` away."""
+    index = moment.year * 12 + moment.month - 1 + months
+    return date(index // 12, index % 12 + 1, 1)
+
+
+def month(year: int, number: int) -> Period:
+    """A calendar month."""
+    first = date(year, number, 1)
+    return Period(first, add_months(first, 1), Precision.MONTH)
+
+
+def year(number: int) -> Period:
+    """A calendar year."""
+    return Period(date(number, 1, 1), date(number + 1, 1, 1), Precision.YEAR)
+
+
+def decade(first_year: int) -> Period:
+    """Ten years; the year is the finest part that was said."""
+    return Period(date(first_year, 1, 1), date(first_year + 10, 1, 1), Precision.YEAR)
+
+
+def season(name: str, in_year: int) -> Period:
+    """Three months; winter begins in December of its year. Coarser than a month, so its precision is the year."""
+    first = date(in_year, SEASONS[name], 1)
+    return Period(first, add_months(first, 3), Precision.YEAR)
+
+
+def _nth_weekday(in_year: int, in_month: int, weekday: int, nth: int) -> date:
+    """The nth (from 1; -1 is the last) weekday of a month. Raises ValueError when there is none."""
+    found = [
+        date(in_year, in_month, number)
+        for number in range(1, calendar.monthrange(in_year, in_month)[1] + 1)
+        if date(in_year, in_month, number).weekday() == weekday
+    ]
+    index = nth - 1 if nth > 0 else nth
+    if index >= len(found):
+        raise ValueError("the month has no such weekday")
+    return found[index]
+
+
+def nth_part(unit: str, nth: int, whole: Period) -> Period:
+    """The nth (from 1; -1 is the last) week, weekend or weekday of a month. Raises ValueError."""
+    first = whole.start
+    if unit == "weekend":
+        saturday = _nth_weekday(first.year, first.month, 5, nth)
+        return Period(saturday, saturday + 2 * DAY, Precision.WEEK)
+    if unit == "week":
+        start = whole.end - WEEK if nth < 0 else first + (nth - 1) * WEEK
+        return Period(start, start + WEEK, Precision.WEEK)
+    return day(_nth_weekday(first.year, first.month, WEEKDAYS[unit], nth))
+
+
+def _easter(in_year: int) -> date:
+    """Western Easter Sunday by the anonymous Gregorian computus (Meeus, Astronomical Algorithms, 1991)."""
+    golden = in_year % 19
+    century, rest = divmod(in_year, 100)
+    leap, skipped = divmod(century, 4)
+    moon = (19 * golden + century - leap - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    shift = (32 + 2 * skipped + 2 * (rest // 4) - moon - rest % 4) % 7
+    late = (golden + 11 * moon + 22 * shift) // 451
+    number, day_index = divmod(moon + shift - 7 * late + 114, 31)
+    return date(in_year, number, day_index + 1)
+
+
+def holiday(name: str, in_year: int) -> Period:
+    """The day of a holiday in a year."""
+    if name in FIXED_HOLIDAYS:
+        number, of_month = FIXED_HOLIDAYS[name]
+        return day(date(in_year, number, of_month))
+    if name.startswith("easter"):
+        return day(_easter(in_year))
+    if name == "thanksgiving":
+        return day(_nth_weekday(in_year, 11, 3, 4))
+    if name == "labor day":
+        return day(_nth_weekday(in_year, 9, 0, 1))
+    return day(_nth_weekday(in_year, 5, 0, -1))
