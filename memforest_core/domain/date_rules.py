@@ -7,32 +7,26 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from memforest_core.domain import calendar as cal
-from memforest_core.domain.calendar import DAY, WEEK, Period
+from memforest_core.domain import periods as cal
+from memforest_core.domain.date_words import (
+    COUNT,
+    DAY_NUMBER,
+    HOLIDAY,
+    MONTH,
+    SEASON,
+    UNIT,
+    VAGUE,
+    WEEKDAY,
+    YEAR,
+    count,
+    day_number,
+    month_number,
+    weekday_number,
+    year_number,
+)
+from memforest_core.domain.periods import DAY, WEEK, Period
 from memforest_core.domain.times import Precision
 
-MONTH = (
-    r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
-    r"|(?:jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec)\.?)"
-)
-WEEKDAY = (
-    r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-    r"|(?:mon|tues|tue|wed|thurs|thur|thu|fri|sat|sun)\.?)"
-)
-SEASON = r"(?:spring|summer|autumn|fall|winter)"
-HOLIDAY = "(?:" + "|".join(re.escape(name) for name in sorted(cal.HOLIDAYS, key=len, reverse=True)) + ")"
-UNIT = r"(?:hour|day|night|week|fortnight|month|year|decade)"
-COUNTS = {
-    word: value
-    for value, word in enumerate(
-        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-        seventeen eighteen nineteen twenty""".split()
-    )
-} | {"a": 1, "an": 1}
-COUNT = r"(?:\d{1,4}|" + "|".join(sorted(COUNTS, key=len, reverse=True)) + ")"
-VAGUE = r"(?:(?:a )?couple(?: of)?|(?:a |the )?few|several|some|many)"
-DAY_NUMBER = r"(?:[0-3]?\d)(?:st|nd|rd|th)?"
-YEAR = r"(?:(?:1[5-9]|2[01])\d\d)"
 _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": -1}
 _VAGUE_DAYS = {"day": (1, 7), "night": (1, 7), "week": (14, 42), "month": (60, 210), "year": (730, 2190)}
 """How many days ago "a few" units ago lies, at least and at most."""
@@ -43,37 +37,6 @@ class Anchor(NamedTuple):
 
     today: date
     future: bool
-
-
-def month_number(name: str) -> int:
-    """1 to 12 of a month's name or abbreviation. Raises ValueError."""
-    for full, number in cal.MONTHS.items():
-        if full.startswith(name.rstrip(".")[:3]):
-            return number
-    raise ValueError(f"no month {name!r}")
-
-
-def weekday_number(name: str) -> int:
-    """0 (Monday) to 6 of a weekday's name or abbreviation. Raises ValueError."""
-    for full, number in cal.WEEKDAYS.items():
-        if full.startswith(name.rstrip(".")[:3]):
-            return number
-    raise ValueError(f"no weekday {name!r}")
-
-
-def _count(word: str) -> int:
-    return COUNTS[word] if word in COUNTS else int(word)
-
-
-def _day_number(text: str) -> int:
-    return int(re.sub(r"\D", "", text))
-
-
-def _year_number(text: str) -> int:
-    digits = text.lstrip("'")
-    if len(digits) == 4:
-        return int(digits)
-    return 2000 + int(digits) if int(digits) < 70 else 1900 + int(digits)
 
 
 def _yearly(anchor: Anchor, make: Callable[[int], Period], which: str = "") -> Period:
@@ -119,19 +82,19 @@ def _numeric(found: re.Match[str], anchor: Anchor) -> Period:
     month, of_month = (second, first) if found["sep"] == "." or first > 12 else (first, second)
     if found["y"] is None:
         return _nearest(anchor, lambda year: cal.day(date(year, month, of_month)))
-    return cal.day(date(_year_number(found["y"]), month, of_month))
+    return cal.day(date(year_number(found["y"]), month, of_month))
 
 
 def _month_day(found: re.Match[str], anchor: Anchor) -> Period:
-    number, first = month_number(found["m"]), _day_number(found["d"])
-    last = _day_number(found["to"]) if found["to"] else first
+    number, first = month_number(found["m"]), day_number(found["d"])
+    last = day_number(found["to"]) if found["to"] else first
 
     def make(year: int) -> Period:
         start, end = date(year, number, first), date(year, number, last) + DAY
         return Period(start, end, Precision.DAY)
 
     if found["y"]:
-        return make(_year_number(found["y"]))
+        return make(year_number(found["y"]))
     if found["which"]:
         return _yearly(anchor, make, found["which"])
     return _nearest(anchor, make)
@@ -140,7 +103,7 @@ def _month_day(found: re.Match[str], anchor: Anchor) -> Period:
 def _month(found: re.Match[str], anchor: Anchor) -> Period:
     number = month_number(found["m"])
     if found["y"]:
-        return cal.month(_year_number(found["y"]), number)
+        return cal.month(year_number(found["y"]), number)
     which = found["which"] or ""
     if which in {"last", "past", "this past"}:
         # In June, "last May" is the one just over.
@@ -150,7 +113,7 @@ def _month(found: re.Match[str], anchor: Anchor) -> Period:
 
 def _season(found: re.Match[str], anchor: Anchor) -> Period:
     if found["y"]:
-        return cal.season(found["s"], _year_number(found["y"]))
+        return cal.season(found["s"], year_number(found["y"]))
     if found["which"] == "this":
         return _this_season(found["s"], anchor.today)
     return _yearly(anchor, lambda year: cal.season(found["s"], year), found["which"] or "")
@@ -165,7 +128,7 @@ def _this_season(name: str, today: date) -> Period:
 def _holiday(found: re.Match[str], anchor: Anchor) -> Period:
     name = found["h"]
     if found["y"]:
-        named = cal.holiday(name, _year_number(found["y"]))
+        named = cal.holiday(name, year_number(found["y"]))
     else:
         named = _yearly(anchor, lambda year: cal.holiday(name, year), found["which"] or "")
     if found["over"]:
@@ -205,7 +168,7 @@ def _span(found: re.Match[str], anchor: Anchor) -> Period:
     elif which in {"next", "coming", "following"}:
         step = 1
     if found["twice"]:
-        step *= 2
+        step = -2 if "last" in found["twice"] else 2
     if unit == "weekend":
         return _weekend(which, step, today)
     if unit == "week":
@@ -227,25 +190,25 @@ def _weekend(which: str, step: int, today: date) -> Period:
 
 def _ago(found: re.Match[str], anchor: Anchor) -> Period:
     back = -1 if found["ago"] else 1
-    return shifted(anchor.today, back * _count(found["n"]), found["u"])
+    return shifted(anchor.today, back * count(found["n"]), found["u"])
 
 
-def shifted(today: date, count: int, unit: str) -> Period:
-    """``count`` units from a day, as coarse as the unit. Raises ValueError and OverflowError out of the calendar."""
+def shifted(today: date, step: int, unit: str) -> Period:
+    """``step`` units from a day, as coarse as the unit. Raises ValueError and OverflowError out of the calendar."""
     if unit == "hour":
-        return cal.day(today + timedelta(hours=count) if abs(count) >= 24 else today)
+        return cal.day(today + timedelta(hours=step) if abs(step) >= 24 else today)
     if unit in {"day", "night"}:
-        return cal.day(today + count * DAY)
+        return cal.day(today + step * DAY)
     if unit in {"week", "fortnight"}:
-        middle = today + count * (2 if unit == "fortnight" else 1) * WEEK
+        middle = today + step * (2 if unit == "fortnight" else 1) * WEEK
         return cal.days(middle - 3 * DAY, middle + 4 * DAY)
     if unit == "month":
-        first = cal.add_months(today, count)
+        first = cal.add_months(today, step)
         return cal.month(first.year, first.month)
     if unit == "decade":
-        middle_year = today.year + 10 * count
+        middle_year = today.year + 10 * step
         return cal.days(date(middle_year - 2, 1, 1), date(middle_year + 3, 1, 1), Precision.YEAR)
-    return cal.year(today.year + count)
+    return cal.year(today.year + step)
 
 
 def _vague_ago(found: re.Match[str], anchor: Anchor) -> Period:
@@ -263,14 +226,14 @@ def _vague_ago(found: re.Match[str], anchor: Anchor) -> Period:
 def _lately(found: re.Match[str], anchor: Anchor) -> Period:
     """The last few days, the past two weeks: up to and with today."""
     unit_days = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}[found["u"]]
-    count = 4 if found["vague"] else _count(found["n"] or "a")
+    units = 4 if found["vague"] else count(found["n"] or "a")
     coarse = {"day": Precision.WEEK, "night": Precision.WEEK, "week": Precision.MONTH}.get(found["u"], Precision.YEAR)
-    return cal.days(anchor.today - count * unit_days * DAY, anchor.today + DAY, coarse)
+    return cal.days(anchor.today - units * unit_days * DAY, anchor.today + DAY, coarse)
 
 
 def _of_month(found: re.Match[str], anchor: Anchor) -> Period:
     """The 8th: the last one begun, or the next."""
-    wanted = _day_number(found["d"])
+    wanted = day_number(found["d"])
     step = 1 if anchor.future else -1
     for months in range(3):
         first = cal.add_months(anchor.today, step * months)
@@ -300,14 +263,24 @@ def _week_with(found: re.Match[str], anchor: Anchor) -> Period:
 
 def _range(found: re.Match[str], anchor: Anchor) -> Period:
     to = read(found["to"], anchor)
-    start = read(found["from"], anchor)
-    if start is None or to is None or start.start >= to.end:
+    if to is None:
         raise ValueError("not a range")
+    start = _range_start(found["from"], to, anchor)
     coarse = start.precision if start.end - start.start >= to.end - to.start else to.precision
     return Period(start.start, to.end, coarse)
 
 
+def _range_start(phrase: str, to: Period, anchor: Anchor) -> Period:
+    """The first end: as it stands, else with the year of the other end, or the year before that."""
+    for form in (f"{phrase} {to.start.year}", f"{phrase} {to.start.year - 1}", phrase):
+        start = read(form, anchor)
+        if start is not None and start.start < to.end:
+            return start
+    raise ValueError("not a range")
+
+
 _WHICH = r"(?P<which>last|next|this past|this coming|this|past|previous|coming|upcoming)?\s*"
+_DAYS = rf"(?P<d>{DAY_NUMBER})(?:\s?(?:-|–|to)\s?(?P<to>{DAY_NUMBER}))?"
 _IN_YEAR = rf"(?:,? (?:of |in )?(?P<y>{YEAR}|'\d\d))?"
 _PART = r"(?: (?:morning|afternoon|evening|night|noon|lunchtime))?"
 
@@ -318,16 +291,16 @@ RULES: tuple[Rule, ...] = tuple(
         (r"(?P<y>\d{4})[-/](?P<m>\d\d?)(?:[-/](?P<d>\d\d?))?", _iso),
         (r"(?P<a>\d\d?)(?P<sep>[/.-])(?P<b>\d\d?)(?:(?P=sep)(?P<y>\d{4}|\d\d))?", _numeric),
         (
-            rf"{_WHICH}(?P<m>{MONTH}) (?:the )?(?P<d>{DAY_NUMBER})(?:\s?(?:-|–|to)\s?(?P<to>{DAY_NUMBER}))?{_IN_YEAR}{_PART}",
+            rf"{_WHICH}(?P<m>{MONTH}) (?:the )?{_DAYS}{_IN_YEAR}{_PART}",
             _month_day,
         ),
         (
-            rf"{_WHICH}(?P<d>{DAY_NUMBER})(?:\s?(?:-|–|to)\s?(?P<to>{DAY_NUMBER}))? (?:of )?(?P<m>{MONTH}){_IN_YEAR}{_PART}",
+            rf"{_WHICH}{_DAYS} (?:of )?(?P<m>{MONTH}){_IN_YEAR}{_PART}",
             _month_day,
         ),
         (rf"{_WHICH}(?P<m>{MONTH}){_IN_YEAR}", _month),
         (rf"(?P<y>{YEAR})", lambda found, _: cal.year(int(found["y"]))),
-        (rf"(?P<y>(?:{YEAR[:-5]}\d)0)'?s", lambda found, _: cal.decade(int(found["y"]))),
+        (r"(?P<y>(?:1[5-9]|2[01])\d0)'?s", lambda found, _: cal.decade(int(found["y"]))),
         (r"'?(?P<y>[4-9]0)'?s", lambda found, _: cal.decade(1900 + int(found["y"]))),
         (rf"{_WHICH}(?P<s>{SEASON}){_IN_YEAR}", _season),
         (rf"(?P<over>over )?(?:the )?{_WHICH}(?P<h>{HOLIDAY})(?P<week> week)?{_IN_YEAR}{_PART}", _holiday),
@@ -337,11 +310,13 @@ RULES: tuple[Rule, ...] = tuple(
             _relative_day,
         ),
         (
-            rf"(?P<which>last|next|this past|this coming|this|past|coming|upcoming|the following)?\s*(?P<wd>{WEEKDAY}){_PART}",
+            r"(?P<which>last|next|this past|this coming|this|past|coming|upcoming|the following)?\s*"
+            rf"(?P<wd>{WEEKDAY}){_PART}",
             _weekday,
         ),
         (
-            r"(?P<which>last|next|this past|this|the|past|previous|coming|following) (?P<u>weekend|week|month|year|decade)"
+            r"(?P<which>last|next|this past|this|the|past|previous|coming|following) "
+            r"(?P<u>weekend|week|month|year|decade)"
             r"(?P<twice> before last| after next)?",
             _span,
         ),
@@ -351,10 +326,11 @@ RULES: tuple[Rule, ...] = tuple(
         (rf"(?P<ago>)?in (?P<n>{VAGUE}) (?P<u>{UNIT})s?(?:'?)(?: time)?", _vague_ago),
         (r"the other (?:day|night)", lambda _, anchor: cal.days(anchor.today - WEEK, anchor.today)),
         (
-            rf"(?:the )?(?:last|past) (?:(?P<vague>few|couple(?: of)?|several)|(?P<n>{COUNT})) (?P<u>day|night|week|month|year)s?",
+            rf"(?:the )?(?:last|past) (?:(?P<vague>few|couple(?: of)?|several)|(?P<n>{COUNT}))"
+            r" (?P<u>day|night|week|month|year)s?",
             _lately,
         ),
-        (rf"(?:the )?(?P<d>{DAY_NUMBER[:-1]})", _of_month),
+        (r"(?:the )?(?P<d>[0-3]?\d(?:st|nd|rd|th))", _of_month),
         (
             rf"(?:the )?(?P<nth>{'|'.join(_ORDINALS)}) (?P<u>weekend|week|{WEEKDAY}) (?:of|in) (?P<of>.+)",
             _nth,

@@ -1,55 +1,89 @@
-"""Summaries picked from the texts themselves: what a node says while no model writes for it."""
+"""Extractive summaries: the lines that stand for the rest, when no model writes a text."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
 
-from memforest_core.domain.text import sentences, terms
+from memforest_core.domain.text import clipped, numbers, sentences, terms
+
+_MAX_LINES = 400
+"""Lines that are weighed; of longer inputs every text keeps its first ones."""
+_LINE_SHARE = 2
+"""A single line takes at most this part (one half) of the budget, so that one text does not crowd out the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    position: int
+    text: str
+    terms: frozenset[str]
+    weight: float
+    """For its place and its numbers; its terms are weighed apart."""
 
 
 def summarize(texts: Sequence[str], budget_chars: int) -> str:
-    """At most ``budget_chars`` characters of the texts' most telling distinct sentences, in their order.
+    """The most informative distinct lines of ``texts``, in their order, in at most ``budget_chars`` characters.
 
-    A sentence is worth the shares of texts that its terms occur in, of which each counts once over the whole summary;
-    the first and the last text are preferred, because they say where an interval begins and ends.
+    A line is worth what its terms are shared with other lines and have not been covered yet (centrality and
+    coverage); lines with numbers and the first and last text gain, so that a state and its latest change both stay.
+    The same input gives the same summary.
     """
-    lines = _lines(texts)
-    if not lines:
+    if budget_chars <= 0:
         return ""
-    spread = Counter(term for _, term in {(origin, term) for origin, _, words in lines for term in words})
-    chosen: set[int] = set()
-    covered: set[str] = set()
-    left = budget_chars
-    while True:
-        best, best_worth = -1, 0.0
-        for position, (origin, line, words) in enumerate(lines):
-            if position in chosen or len(line) + 1 > left:
-                continue
-            fresh = words - covered
-            worth = sum(spread[term] for term in fresh) / (8 + len(words))
-            if origin in (0, len(texts) - 1):
-                worth *= 1.25
-            if worth > best_worth:
-                best, best_worth = position, worth
-        if best < 0:
-            break
-        chosen.add(best)
-        covered |= lines[best][2]
-        left -= len(lines[best][1]) + 1
+    whole = "\n".join(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if len(whole) <= budget_chars:
+        return whole
+    lines = _lines(texts, max(20, budget_chars // _LINE_SHARE))
+    chosen = _chosen(lines, budget_chars)
     if not chosen:
-        return lines[0][1][:budget_chars].rstrip()
-    return "\n".join(lines[position][1] for position in sorted(chosen))
+        return clipped(whole.replace("\n", " "), budget_chars)
+    return "\n".join(line.text for line in sorted(chosen, key=lambda line: line.position))
 
 
-def _lines(texts: Sequence[str]) -> list[tuple[int, str, frozenset[str]]]:
-    """Distinct sentences with the position of their text and their terms."""
-    seen: set[frozenset[str]] = set()
-    found = []
-    for origin, text in enumerate(texts):
-        for line in sentences(text):
-            words = frozenset(terms(line))
-            if words and words not in seen:
-                seen.add(words)
-                found.append((origin, line, words))
-    return found
+def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
+    """Distinct sentences with what speaks for them."""
+    per_text = max(1, _MAX_LINES // max(1, len(texts)))
+    seen: set[str] = set()
+    lines: list[_Line] = []
+    for index, text in enumerate(texts):
+        edge = index in {0, len(texts) - 1}
+        for sentence in sentences(text)[:per_text]:
+            line = clipped(" ".join(sentence.split()), longest)
+            key = line.casefold()
+            if not line or key in seen:
+                continue
+            seen.add(key)
+            weight = 1.0 + (0.3 if edge else 0.0) + (0.2 if numbers(line) else 0.0)
+            lines.append(_Line(len(lines), line, frozenset(terms(line)), weight))
+    return lines
+
+
+def _chosen(lines: Sequence[_Line], budget: int) -> list[_Line]:
+    """Greedy cover: the line with most uncovered weight per square root of its length, while the budget lasts."""
+    shared = Counter(term for line in lines for term in line.terms)
+    worth = {term: log(1 + count) + 0.5 for term, count in shared.items()}
+    covered: set[str] = set()
+    chosen: list[_Line] = []
+    left = budget
+    open_lines = list(lines)
+    while open_lines:
+        open_lines = [line for line in open_lines if len(line.text) + bool(chosen) <= left]
+        if not open_lines:
+            break
+        best = max(open_lines, key=lambda line: (_gain(line, covered, worth), -line.position))
+        left -= len(best.text) + bool(chosen)
+        chosen.append(best)
+        covered |= best.terms
+        open_lines.remove(best)
+        if _gain(best, set(), worth) > 0:
+            open_lines = [line for line in open_lines if not line.terms <= covered]
+    return chosen
+
+
+def _gain(line: _Line, covered: set[str], worth: dict[str, float]) -> float:
+    # Summed in a fixed order: the order of a set changes between processes, and so would the last bit.
+    fresh = sum(sorted(worth[term] for term in line.terms if term not in covered))
+    return line.weight * fresh / sqrt(len(line.text))

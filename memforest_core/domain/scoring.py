@@ -22,7 +22,7 @@ class Weights:
     fact: float = 1.0
     interval: float = 0.5
     root: float = 0.5
-    topic: float = 0.0
+    topic: float = 0.2
     neighbour: float = 0.2
     speaker: float = 0.3
 

@@ -165,6 +165,10 @@ class RecallRows(Protocol):
         """Each payload with the root of each tree that holds it."""
         ...
 
+    def lowest_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
+        """Each payload with the parent of each leaf that holds it."""
+        ...
+
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""
         ...

@@ -102,8 +102,8 @@ _TREES = sa.text(
 
 _NODES = sa.text(
     """
-    SELECT n.node_id, n.parent_id, n.level, n.time_start, n.time_end, n.leaf_count, n.version > n.clean_version AS dirty,
-           coalesce(s.text, f.text, c.text, '') AS text,
+    SELECT n.node_id, n.parent_id, n.level, n.time_start, n.time_end, n.leaf_count,
+           n.version > n.clean_version AS dirty, coalesce(s.text, f.text, c.text, '') AS text,
            CASE WHEN f.fact_id IS NOT NULL THEN 'fact' WHEN c.cell_id IS NOT NULL THEN 'cell'
                 ELSE coalesce(s.source, '') END AS source,
            coalesce(e.external_id, '') AS session_id

@@ -55,23 +55,7 @@ CELLS = sa.text(
 )
 
 # A fact that was said a thousand times is met where it was said last.
-LINKS_OF_FACT_HEADS = sa.text(
-    """
-    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
-     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
-ROOTS_ABOVE = sa.text(
-    """
-    SELECT p.payload_id, r.root_id FROM memforest.placement p
-      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
-     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
-       AND r.root_id IS NOT NULL
-    """
-)
-
-FACTS = sa.text(
+LINKS_OF_FACTS = sa.text(
     """
     SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
@@ -100,8 +84,8 @@ FACT_HEADS = sa.text(
 
 ROOTS_ABOVE = sa.text(
     """
-    SELECT p.payload_id, r.root_id FROM memforest.placement p
-      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
+    SELECT p.payload_id, r.root_id FROM memforest.placement p CROSS JOIN LATERAL (
+        SELECT root_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = p.tree_id LIMIT 1) r
      WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
        AND r.root_id IS NOT NULL
     """
@@ -114,6 +98,15 @@ FACTS = sa.text(
     """
 )
 
+LOWEST_ABOVE = sa.text(
+    """
+    SELECT payload_id, parent_id FROM memforest.node
+     WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[])) AND parent_id IS NOT NULL
+    """
+)
+
+# LIMIT 1 keeps each step an index probe: the planner takes a recursion for a hundred times larger than a path is, and
+# would read whole tables to join it.
 PATHS = sa.text(
     """
     WITH RECURSIVE path AS (
@@ -121,11 +114,11 @@ PATHS = sa.text(
           FROM memforest.node
          WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
         UNION
-        SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
-               n.version > n.clean_version
-          FROM path JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = path.parent_id)
-    SELECT path.*, r.kind, r.label FROM path
-      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = path.tree_id
+        SELECT n.* FROM path CROSS JOIN LATERAL (
+            SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version
+              FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
+    SELECT path.*, r.kind, r.label FROM path CROSS JOIN LATERAL (
+        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = path.tree_id LIMIT 1) r
     """
 )
 
@@ -133,7 +126,8 @@ CHILDREN = sa.text(
     """
     SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
            n.version > n.clean_version AS stale, r.kind, r.label
-      FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
+      FROM memforest.node n CROSS JOIN LATERAL (
+        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
      ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """
@@ -151,8 +145,11 @@ TURNS = sa.text(
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
            t.occurred_at, t.dated
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = w.session_id AND t.ordinal = w.ordinal
-      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = w.session_id
+     CROSS JOIN LATERAL (
+        SELECT * FROM memforest.turn
+         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
+     CROSS JOIN LATERAL (
+        SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """
 )
 
@@ -160,7 +157,9 @@ TURN_TEXTS = sa.text(
     """
     SELECT t.session_id, t.ordinal, t.content
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = w.session_id AND t.ordinal = w.ordinal
+     CROSS JOIN LATERAL (
+        SELECT * FROM memforest.turn
+         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
     """
 )
 
@@ -194,23 +193,7 @@ TEXT_OF_CELLS = sa.text(
     """
 )
 
-TEXT_OF_FACT_HEADS = sa.text(
-    """
-    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
-     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
-ROOTS_ABOVE = sa.text(
-    """
-    SELECT p.payload_id, r.root_id FROM memforest.placement p
-      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
-     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
-       AND r.root_id IS NOT NULL
-    """
-)
-
-FACTS = sa.text(
+TEXT_OF_FACTS = sa.text(
     """
     SELECT fact_id AS id, text FROM memforest.fact
      WHERE tenant_id = :t AND forest_id = :f
@@ -309,6 +292,12 @@ class PostgresRecallRows:
                 )
             )
         return found
+
+    def lowest_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
+        return [
+            (PayloadId(row.payload_id), NodeId(row.parent_id))
+            for row in self._by_ids(LOWEST_ABOVE, payloads)
+        ]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
         return [_placed(row) for row in self._by_ids(PATHS, payloads)]

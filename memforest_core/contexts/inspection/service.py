@@ -88,9 +88,7 @@ class InspectionService:
         with self._store.inspecting(tenant) as rows:
             return rows.trees(_forest(rows, owner))
 
-    def tree(
-        self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None
-    ) -> GrownTree:
+    def tree(self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None) -> GrownTree:
         """One tree's upper ``depth`` levels (the root is the first), or all of them.
 
         ``wanted`` is as ``chosen`` takes it. Raises NotFound, InvalidInput, StoreUnavailable.
@@ -118,9 +116,7 @@ def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:
     if not name:
         raise InvalidInput("Name a tree by its id or label.", code="invalid_tree")
     exact = [tree for tree in trees if name in _names(tree)]
-    found = exact or [
-        tree for tree in trees if any(known.startswith(name) for known in _names(tree))
-    ]
+    found = exact or [tree for tree in trees if any(known.startswith(name) for known in _names(tree))]
     if not found:
         raise NotFound(f"No tree is called {wanted!r:.80}: list them with memforest tree OWNER.")
     if len(found) > 1:

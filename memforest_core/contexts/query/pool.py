@@ -1,14 +1,13 @@
-"""What a recall has gathered from the store: candidate cells, their facts and turns, and the trees above them."""
+"""What a recall gathers from the store: candidate cells, their facts and turns, and the trees above them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from memforest_core.domain.ids import FactId
-from memforest_core.domain.ids import ForestId, NodeId
+from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.ports.recall import (
     CellRef,
@@ -24,78 +23,14 @@ OCCURRENCES_PER_FACT = 4
 """A fact that was said often brings the cells where it was said last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What a recall needs to know of its candidates beyond their cells and turns."""
-
-    fact_heads: bool
-    """Whether facts are delivered or filtered, and not only scored."""
-    session_paths: bool
-    """Whether session trees vote."""
-    topics: bool
-    """Whether entity and scene trees vote."""
-
-
 @dataclass(slots=True)
-class Pool:
-    """Candidates of one recall; grows as the search goes on, and reads each row once."""
-
-    reads: Reads
-    cells: dict[UUID, CellRef] = field(default_factory=dict)
-    facts: set[UUID] = field(default_factory=set)
-    heads: dict[UUID, FactHead] = field(default_factory=dict)
-    turns: dict[TurnKey, TurnHead] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
-    trees: TreeIndex = field(default_factory=lambda: TreeIndex())
-
-    def gather(
-        self, rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID]
-    ) -> None:
-        """Add candidates: the cells, the cells of the facts, and all facts of those cells."""
-        said = rows.links_of_facts(_new(facts, self.facts), OCCURRENCES_PER_FACT)
-        wanted = _new([*cells, *(link.cell_id for link in said)], self.cells)
-        found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, wanted)}
-        links = rows.links_of_cells(list(found))
-        told = _new([link.fact_id for link in links], self.facts)
-        spoken = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
-        for turn in rows.turns([key for key in spoken if key not in self.turns]):
-            self.turns[turn.session_id, turn.ordinal] = turn
-        if self.reads.fact_heads:
-            for head in rows.fact_heads(told):
-                self.heads[head.id] = head
-        above = [*(found if self.reads.session_paths else ()), *(told if self.reads.topics else ())]
-        self.trees.add(rows.paths(above))
-        self.cells |= found
-        self.facts.update(told)
-        self.links += links
-
-    def facts_by_turn(self) -> dict[TurnKey, list[FactId]]:
-        """Which facts each turn says."""
-        said: dict[TurnKey, list[FactId]] = defaultdict(list)
-        for link in self.links:
-            for ordinal in link.turn_ordinals:
-                said[link.session_id, ordinal].append(link.fact_id)
-        return said
-
-    def voters(self) -> set[UUID]:
-        """Every point whose score counts for some candidate."""
-        voters: set[UUID] = self.cells.keys() | self.facts
-        for cell in self.cells:
-            path = self.trees.session_path(cell)
-            voters.update(node.id for node in (path[:1] + path[-1:]))
-        if self.reads.topics:
-            voters.update(self.trees.topics(self.facts))
-        return voters
-
-
-@dataclass(slots=True)
-class TreeIndex:
-    """Known nodes: leaves by what they hold, and the way up from them."""
+class KnownTrees:
+    """Nodes that were read: leaves by what they hold, and the way up from them."""
 
     nodes: dict[UUID, PlacedNode] = field(default_factory=dict)
     leaves: dict[UUID, list[PlacedNode]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, nodes: Collection[PlacedNode]) -> None:
+    def add(self, nodes: Iterable[PlacedNode]) -> None:
         """Remember leaves and ancestors; what is known already stays."""
         for node in nodes:
             if node.id not in self.nodes:
@@ -107,8 +42,7 @@ class TreeIndex:
         """The ancestors of a leaf, lowest first."""
         path: list[PlacedNode] = []
         above = self.nodes.get(leaf.parent_id) if leaf.parent_id else None
-        # Read in one statement, a path can't turn in circles; a bound costs nothing.
-        while above is not None and len(path) < MAX_HEIGHT:
+        while above is not None:
             path.append(above)
             above = self.nodes.get(above.parent_id) if above.parent_id else None
         return path
@@ -120,27 +54,91 @@ class TreeIndex:
                 return self.path(leaf)
         return []
 
-    def topics(self, facts: Collection[UUID]) -> tuple[NodeId, ...]:
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a recall needs to know of its candidates beyond their cells, turns and links."""
+
+    sentences: bool
+    """Whether facts are delivered by themselves; else each points to its turn."""
+    fact_times: bool
+    """Whether it matters when what they tell happened."""
+    session_paths: bool
+    """Whether session trees vote."""
+    topics: bool
+    """Whether entity and scene trees vote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The candidates of one recall."""
+
+    cells: Mapping[UUID, CellRef]
+    turns: Mapping[TurnKey, TurnHead]
+    links: Collection[Link]
+    heads: Mapping[FactId, FactHead]
+    topics: Mapping[PayloadId, tuple[NodeId, ...]]
+    """The lowest nodes above the facts that were found, in entity and scene trees."""
+    sentences: bool
+    trees: KnownTrees
+
+    def facts_by_turn(self) -> dict[TurnKey, list[FactId]]:
+        """Which facts each turn says."""
+        said: dict[TurnKey, list[FactId]] = defaultdict(list)
+        for link in self.links:
+            for ordinal in link.turn_ordinals:
+                said[link.session_id, ordinal].append(link.fact_id)
+        return said
+
+    def writes(self, fact: FactId) -> bool:
+        """Whether a model wrote the fact's sentence, so that it is worth delivering for itself."""
+        head = self.heads.get(fact)
+        return self.sentences and head is not None and not head.pointer
+
+    def topics_of(self, facts: Iterable[FactId]) -> tuple[NodeId, ...]:
         """The lowest nodes above these facts in entity and scene trees."""
-        found = (
-            leaf.parent_id
-            for fact in facts
-            for leaf in self.leaves.get(fact, ())
-            if leaf.kind is not TreeKind.SESSION
-        )
-        return tuple(dict.fromkeys(node for node in found if node is not None))
+        return tuple({node: None for fact in facts for node in self.topics.get(PayloadId(fact), ())})
+
+    def voters(self) -> set[UUID]:
+        """Every point whose score counts for some candidate."""
+        voters: set[UUID] = set(self.cells)
+        voters.update(link.fact_id for link in self.links)
+        for nodes in self.topics.values():
+            voters.update(nodes)
+        for cell in self.cells:
+            path = self.trees.session_path(cell)
+            voters.update(node.id for node in (path[:1] + path[-1:]))
+        return voters
 
 
-MAX_HEIGHT = 64
-"""No tree is higher: at three children a node that would be 3^64 leaves."""
+def gather(
+    rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID], reads: Reads
+) -> Pool:
+    """Read the cells, the cells of the facts, all facts of those cells, and what is above them."""
+    said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT)
+    wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
+    found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, list(wanted))}
+    links = rows.links_of_cells(list(found))
+    told = list(dict.fromkeys(link.fact_id for link in links))
+    keys = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
+    trees = KnownTrees()
+    if reads.session_paths:
+        trees.add(rows.paths(list(found)))
+    topics: dict[PayloadId, tuple[NodeId, ...]] = defaultdict(tuple)
+    for fact, node in rows.lowest_above(list(facts)) if reads.topics else ():
+        topics[fact] += (node,)
+    heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
+    return Pool(
+        cells=found,
+        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(list(keys))},
+        links=links,
+        heads={head.id: head for head in heads},
+        topics=dict(topics),
+        sentences=reads.sentences,
+        trees=trees,
+    )
 
 
 def cell_turns(cell: CellRef) -> list[TurnKey]:
     """The turns of a cell."""
-    return [
-        (cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)
-    ]
-
-
-def _new(ids: Collection[UUID], known: Collection[UUID]) -> list[UUID]:
-    return list(dict.fromkeys(id_ for id_ in ids if id_ not in known))
+    return [(cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)]

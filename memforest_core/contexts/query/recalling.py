@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memforest_core.contexts.query.pool import Pool
 from memforest_core.contexts.query.probe import FlatHits, Probe
 from memforest_core.contexts.query.question import Question
 from memforest_core.domain.ids import ForestId
@@ -59,13 +58,14 @@ def best_roots(probe: Probe, roots: Collection[UUID], limit: int, weights: Weigh
     return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
 
 
-def trees_of_hits(pool: Pool, probe: Probe, hits: FlatHits, weights: Weights) -> list[UUID]:
+def trees_of_hits(
+    rows: RecallRows, probe: Probe, hits: FlatHits, weights: Weights
+) -> list[UUID]:
     """Roots of the trees where the hits live, those with the best hits first."""
     scores = fused(probe.cells.only(hits.cells), weights) | fused(
         probe.facts.only(hits.facts), weights
     )
     votes: dict[UUID, float] = defaultdict(float)
-    for payload, score in scores.items():
-        for top in pool.tops(payload):
-            votes[top] += score
+    for payload, root in rows.roots_above(list(scores)):
+        votes[root] += scores[payload]
     return sorted(votes, key=lambda root: (-votes[root], root))

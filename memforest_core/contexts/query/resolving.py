@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from uuid import UUID
 
-from memforest_core.contexts.query.candidates import is_part
 from memforest_core.contexts.query.pool import Pool
 from memforest_core.domain.cells import speech
 from memforest_core.domain.evidence import (
@@ -17,7 +16,7 @@ from memforest_core.domain.evidence import (
     PathNode,
     day_label,
 )
-from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Voted, same_words
 from memforest_core.domain.text import terms
@@ -52,14 +51,16 @@ class Resolver:
         """The first ``k`` different pieces, best first."""
         chosen = voted[: SPARE * k]
         texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
+        told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
+        facts: dict[UUID, FactText] = {
+            fact.id: fact for fact in self._rows.facts(self._forest, told)
+        }
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
         for one in chosen:
             content = texts.get(_turn(one))
-            if content is None:
-                continue
-            piece = self._evidence(one, content)
-            if _repeated(piece, seen):
+            piece = None if content is None else self._evidence(one, content, facts)
+            if piece is None or _repeated(piece, seen):
                 continue
             kept.append((one, piece))
             if len(kept) == k:
@@ -69,75 +70,81 @@ class Resolver:
             kept = self._with_neighbours(kept, neighbours)
         return tuple(piece for _, piece in kept)
 
-    def _evidence(self, one: Voted, content: str) -> Evidence:
+    def _evidence(
+        self, one: Voted, content: str, facts: Mapping[UUID, FactText]
+    ) -> Evidence | None:
+        """One piece without its path; None when its fact is gone."""
         item = one.item
         cell = self._pool.cells[item.cell]
         head = self._pool.turns[_turn(one)]
-        best = self._best_fact(one)
+        told = [facts[fact] for fact in item.facts if fact in facts]
+        turns = [head]
         if item.fact is not None:
-            fact = self._pool.facts[FactId(item.fact)]
+            if not told:
+                return None
+            fact = told[0]
             span = fact.time if fact.time.known else _instant(fact.mentioned_at, head.dated)
-            text, kind, turns = fact.text, EvidenceKind.FACT, self._sources(item.fact, item.cell)
+            text, kind, turns = fact.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
+        elif cell.char_start is not None:
+            text = speech(head.name, content[cell.char_start : cell.char_end])
+            span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.CELL
         else:
-            start, end = cell.char_start, cell.char_end
-            text = speech(head.name, content[start:end] if is_part(cell) else content)
-            kind = EvidenceKind.CELL if is_part(cell) else EvidenceKind.TURN
-            span, turns = _instant(head.occurred_at, head.dated), [head]
+            text = speech(head.name, content)
+            span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.TURN
+        dated = [fact for fact in told if fact.time.known]
         return Evidence(
             text=text,
             time=span,
             time_label=day_label(span, self._zone),
             score=one.score,
             kind=kind,
-            fact_ids=tuple(FactId(fact) for fact in item.facts),
+            fact_ids=tuple(fact.id for fact in told),
             session_id=head.session_external_id,
-            turn_ids=tuple(turn.external_id for turn in turns) or (head.external_id,),
+            turn_ids=tuple(turn.external_id for turn in turns),
             ordinal=head.ordinal,
             speaker=head.name,
             signals=one.signals,
-            freshness=self._freshness(one),
-            event=best.time if best else UNKNOWN_TIME,
+            event=dated[0].time if dated else UNKNOWN_TIME,
         )
 
-    def _sources(self, fact: UUID, cell: UUID) -> list[TurnHead]:
-        """The turns of a fact in one cell."""
-        link = self._links.get((FactId(fact), self._pool.cells[cell].id))
-        if link is None:
-            return []
+    def _sources(self, fact: FactId, cell: CellId, head: TurnHead) -> list[TurnHead]:
+        """The turns of a fact in one cell; those read already, and at least its own."""
+        link = self._links[fact, cell]
         keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
-        return [self._pool.turns[key] for key in keys if key in self._pool.turns]
-
-    def _best_fact(self, one: Voted) -> FactText | None:
-        """The first of an item's facts that has a date of its own, else its first."""
-        facts = [self._pool.facts[FactId(fact)] for fact in one.item.facts]
-        return next((fact for fact in facts if fact.time.known), facts[0] if facts else None)
-
-    def _freshness(self, one: Voted) -> Freshness:
-        if not self._pool.cells[one.item.cell].placed:
-            return Freshness.RAW
-        path = self._pool.session_path(one.item.cell)
-        return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
+        return [self._pool.turns[key] for key in keys if key in self._pool.turns] or [head]
 
     def _paths(self, one: Voted) -> list[list[PlacedNode]]:
         """Each tree's nodes above an item, from the root down; its session's tree first."""
-        paths = [self._pool.session_path(one.item.cell)]
+        trees = self._pool.trees
+        paths = [trees.session_path(one.item.cell)]
         for fact in one.item.facts[:1]:
-            leaves = self._pool.leaves.get(fact, [])
-            paths += [self._pool.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
+            leaves = trees.leaves.get(fact, [])
+            paths += [trees.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
         return [path[::-1] for path in paths if path]
 
     def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
-        paths = [[node for path in self._paths(one) for node in path] for one, _ in kept]
-        wanted = list(dict.fromkeys(node.id for path in paths for node in path))
-        summaries = self._rows.summaries(wanted, SNIPPET_CHARS)
+        """The pieces with the way down to them and how fresh it is."""
+        payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
+        self._pool.trees.add(self._rows.paths(sorted(payloads)))
+        paths = [self._paths(one) for one, _ in kept]
+        wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
+        summaries = self._rows.summaries(list(wanted), SNIPPET_CHARS)
         found = []
-        for (one, piece), path in zip(kept, paths, strict=True):
-            freshness = piece.freshness
-            if freshness is not Freshness.RAW and not any(node.id in summaries for node in path):
-                freshness = Freshness.FACT
-            shown = tuple(_path_node(node, summaries.get(node.id, "")) for node in path)
+        for (one, piece), trees in zip(kept, paths, strict=True):
+            shown = tuple(
+                _path_node(node, summaries.get(node.id, "")) for path in trees for node in path
+            )
+            freshness = self._freshness(one.item.cell, summaries)
             found.append((one, replace(piece, path=shown, freshness=freshness)))
         return found
+
+    def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
+        if not self._pool.cells[cell].placed:
+            return Freshness.RAW
+        path = self._pool.trees.session_path(cell)
+        if not any(node.id in summaries for node in path):
+            return Freshness.FACT
+        return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
 
     def _with_neighbours(
         self, kept: Sequence[tuple[Voted, Evidence]], n: int
@@ -164,7 +171,7 @@ class Resolver:
 
     def _entity_leaf(self, one: Voted) -> NodeId | None:
         for fact in one.item.facts:
-            for leaf in self._pool.leaves.get(fact, ()):
+            for leaf in self._pool.trees.leaves.get(fact, ()):
                 if leaf.kind is TreeKind.ENTITY:
                     return leaf.id
         return None

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.contexts.query.browsing import browse
 from memforest_core.contexts.query.candidates import Range, items
-from memforest_core.contexts.query.pool import Pool
-from memforest_core.contexts.query.probe import Limits, Probe
+from memforest_core.contexts.query.pool import Pool, Reads, gather
+from memforest_core.contexts.query.probe import FlatHits, Limits, Probe
 from memforest_core.contexts.query.question import Question, parse_question
 from memforest_core.contexts.query.recalling import (
     best_roots,
@@ -24,7 +24,7 @@ from memforest_core.contexts.query.recalling import (
 from memforest_core.contexts.query.resolving import Resolver
 from memforest_core.domain.evidence import Mode, RecallResult
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.scoring import Scores, Weights, vote
+from memforest_core.domain.scoring import Weights, vote
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, ModelRejected, ModelUnavailable, NotFound
@@ -138,14 +138,14 @@ class RecallService:
             dense = self._embed(asked.question, degraded)
         scope = IndexFilter(tenant, forest.id, overlaps=_seconds(between))
         probe = Probe(self._index, scope, dense, asked.question.sparse())
-        pool = self._recalled(tenant, forest, asked, probe, clock, degraded)
+        pool = self._gathered(tenant, forest, asked, probe, self._reads(asked, between), clock)
+        if probe.failure is not None:
+            degraded.append(
+                "The vector index is away: answered from full text and what it had found before."
+            )
         with clock.stage("score"):
-            weights = self._weights
-            found = items(pool, asked.question, owner, between, self._pointers)
-            if asked.mode is Mode.FLAT:
-                voted = vote(found, probe.cells, probe.facts, Scores(), weights)
-            else:
-                voted = vote(found, probe.cells, probe.facts, probe.nodes, weights)
+            found = items(pool, asked.question, owner, between)
+            voted = vote(found, probe.cells, probe.facts, probe.nodes, self._weights)
         with clock.stage("resolve"), self._store.recalling(tenant) as rows:
             resolver = Resolver(rows, forest.id, pool, ZoneInfo(forest.time_zone))
             evidence = resolver.resolve(voted, asked.k, asked.neighbours)
@@ -158,48 +158,60 @@ class RecallService:
             round_trips=probe.round_trips,
         )
 
-    def _recalled(
+    def _gathered(
         self,
         tenant: TenantId,
         forest: ForestRef,
         asked: Asked,
         probe: Probe,
+        reads: Reads,
         clock: Clock,
-        degraded: list[str],
     ) -> Pool:
-        """Candidates with their scores: flat hits united with what the trees add."""
+        """Candidates, with their scores in the probe: flat hits united with what the trees add."""
 
         def reading() -> AbstractContextManager[RecallRows]:
             return self._store.recalling(tenant)
 
-        settings, question = self._settings, asked.question
         with clock.stage("search"):
             hits = probe.flat(self._limits(asked))
         with clock.stage("load"), reading() as rows:
             if probe.failure is not None:
-                hits = full_text_hits(rows, forest.id, question, probe, settings.flat_limit)
-            raw = raw_hits(rows, forest.id, question)
-            named = self._named_roots(rows, forest, question) if asked.mode is Mode.EMBEDDING else []
-            pool = Pool()
-            pool.gather(rows, forest.id, hits.cells, hits.facts)
-        roots: list[UUID] = []
-        if asked.mode is not Mode.FLAT:
-            roots = best_roots(probe, hits.roots, settings.root_limit, self._weights)
-        if asked.mode is Mode.EMBEDDING:
-            roots = [*named, *roots, *trees_of_hits(pool, probe, hits, self._weights)]
-            roots = list(dict.fromkeys(roots))[: settings.tree_limit]
+                limit = self._settings.flat_limit
+                hits = full_text_hits(rows, forest.id, asked.question, probe, limit)
+            raw = raw_hits(rows, forest.id, asked.question)
+            roots = self._roots(rows, forest, asked, probe, hits)
         with clock.stage("browse"):
-            leaves = browse(reading, probe, roots, settings.beam, self._weights)
+            leaves = browse(reading, probe, roots, self._settings.beam, self._weights)
         with clock.stage("load"), reading() as rows:
-            pool.gather(rows, forest.id, leaves.cells | raw.coverage.keys(), leaves.facts)
+            cells = hits.cells | leaves.cells | raw.coverage.keys()
+            pool = gather(rows, forest.id, cells, hits.facts | leaves.facts, reads)
         with clock.stage("search"):
-            probe.score(pool.voters() if asked.mode is not Mode.FLAT else [*pool.cells, *pool.facts])
+            probe.score(pool.voters())
         raw.join(probe.cells)
-        if probe.failure is not None:
-            degraded.append(
-                "The vector index is away: answered from full text and what it had found before."
-            )
         return pool
+
+    def _reads(self, asked: Asked, between: Range) -> Reads:
+        """What this recall has to know of its candidates."""
+        trees = asked.mode is not Mode.FLAT
+        return Reads(
+            sentences=not self._pointers,
+            fact_times=between != (None, None),
+            session_paths=trees,
+            topics=trees and self._weights.topic > 0,
+        )
+
+    def _roots(
+        self, rows: RecallRows, forest: ForestRef, asked: Asked, probe: Probe, hits: FlatHits
+    ) -> list[UUID]:
+        """The trees to browse: of named people, the best roots, and where the hits live."""
+        if asked.mode is Mode.FLAT:
+            return []
+        best = best_roots(probe, hits.roots, self._settings.root_limit, self._weights)
+        if asked.mode is Mode.ROOT:
+            return best
+        named = self._named_roots(rows, forest, asked.question)
+        lived = trees_of_hits(rows, probe, hits, self._weights)
+        return list(dict.fromkeys([*named, *best, *lived]))[: self._settings.tree_limit]
 
     def _limits(self, asked: Asked) -> Limits:
         """Flat hits per signal: at least as many as pieces wanted; root mode asks for roots only."""

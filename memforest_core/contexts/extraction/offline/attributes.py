@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memforest_core.contexts.extraction.offline.subjects import RELATIVES, subject_before
+from memforest_core.contexts.extraction.offline.rules import (
+    FAVOURITE,
+    MEASURED,
+    PROJECT,
+    RELATIVE_NAMED,
+    RULES,
+    SWITCHED,
+    Rule,
+)
+from memforest_core.contexts.extraction.offline.subjects import subject_before
 from memforest_core.domain.facts import Change, Modality, Polarity
 
 
@@ -26,196 +35,10 @@ class State:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    attribute: str
-    pattern: re.Pattern[str]
-    change: Change = Change.NONE
-    polarity: Polarity | None = None
-    modality: Modality | None = None
-
-
-_STOPS = (
-    r"and|but|because|since|for|with|when|where|while|which|that|who|so|after|before|until|as|last"
-    r"|next|this|these|about|around|now|then|today|tomorrow|yesterday|right|if|or|two|three|four"
-    r"|five|six|a\s+(?:few|couple|year|month|week|day)|\d|by|though|although|during|again|anymore"
-    r"|recently|too|even|already|soon|later|ago|back|from|to|in|on|at|is|was|are|just|together"
-    r"|every|full|once|lately|since|all|i|he|she|they|we|have|has|will"
-)
-_HEAD = rf"(?:(?!(?:{_STOPS})\b)[\w&$€£%’'+-]+)"
-PLACE = (
-    r"(?:(?:the|a|an|my|our|his|her|their)\s+)?"
-    rf"(?P<value>{_HEAD}(?:(?:\s+of|\s+the)?\s+{_HEAD}){{0,4}}(?:,\s+[A-Z][\w]+(?:\s+[A-Z]\w+)?)?)"
-)
-THING = (
-    r"(?:(?:the|a|an|my|our|some)\s+)?"
-    rf"(?P<value>{_HEAD}(?:\s+(?:of\s+|the\s+)?{_HEAD}){{0,5}})"
-)
-ROLE = (
-    r"(?:(?:the|a|an|their)\s+)?"
-    rf"(?P<value>{_HEAD}(?:\s+(?:of\s+|at\s+|for\s+)?{_HEAD}){{0,6}})"
-)
-_FROM = PLACE.replace("(?P<value>", "(?P<prev>")
-_LATER = PLACE.replace("(?P<value>", "(?P<prev2>")
-_OCCUPATIONS = (
-    "nurse|teacher|engineer|developer|programmer|doctor|lawyer|designer|accountant|chef|cook|writer"
-    "|artist|musician|scientist|researcher|student|manager|consultant|architect|dentist|pharmacist"
-    "|electrician|plumber|carpenter|mechanic|pilot|driver|journalist|editor|photographer|librarian"
-    "|professor|therapist|psychologist|veterinarian|vet|barista|waiter|waitress|cashier|analyst"
-    "|freelancer|firefighter|paramedic|physician|surgeon|realtor|translator|actor|actress|biologist"
-    "|chemist|physicist|economist|entrepreneur|counselor|technician|administrator|salesperson"
-)
-_PETS = (
-    "dog|puppy|cat|kitten|hamster|parrot|rabbit|bunny|turtle|tortoise|goldfish|fish|snake|lizard"
-    "|horse|pony|guinea pig|bird|ferret|golden retriever|labrador|beagle|poodle|corgi|husky"
-)
-_SOLID = "car|house|apartment|condo|bike|motorcycle|boat|truck|van|laptop|phone|guitar|piano|camera"
-_NUMBER = r"(?:\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[- ][a-z]+)?)"
-_AMOUNT = r"(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|m|km|miles|bpm|%|k)?)"
-
-
-def _rule(
-    attribute: str,
-    pattern: str,
-    change: Change = Change.NONE,
-    polarity: Polarity | None = None,
-    modality: Modality | None = None,
-    case: bool = False,
-) -> _Rule:
-    flags = re.NOFLAG if case else re.IGNORECASE
-    return _Rule(attribute, re.compile(rf"\b{pattern}", flags), change, polarity, modality)
-
-
-_RULES = (
-    _rule(
-        "residence",
-        rf"(?:moved|relocated)(?:\s+back)?\s+from\s+{_FROM}\s+(?:back\s+)?to\s+{PLACE}",
-        Change.SWITCH,
-    ),
-    _rule(
-        "residence",
-        rf"(?:moved|relocated)(?:\s+\w+)?\s+(?:in)?to\s+{PLACE}(?:\s+from\s+{_LATER})?",
-        Change.SWITCH,
-    ),
-    _rule(
-        "residence",
-        rf"(?:moving|relocating|move|relocate)(?:\s+back)?\s+to\s+{PLACE}(?:\s+from\s+{_LATER})?",
-        Change.SWITCH,
-        modality=Modality.PLANNED,
-    ),
-    _rule("residence", rf"used to (?:live|reside)\s+in\s+{PLACE}", Change.STOP),
-    _rule("residence", rf"(?:no longer|don['’]t|doesn['’]t) lives?\s+in\s+{PLACE}", Change.STOP),
-    _rule(
-        "residence",
-        rf"(?:lives?|living|reside[sd]?|residing|settled(?: down)?|based)\s+(?:in|near)\s+{PLACE}",
-    ),
-    _rule("residence", rf"(?:have|has|['’]ve|['’]s|been)\s+lived\s+in\s+{PLACE}"),
-    _rule("former residence", rf"lived\s+in\s+{PLACE}"),
-    _rule("hometown", rf"(?:grew up|(?:was |were )?(?:born|raised)(?: and raised)?)\s+in\s+{PLACE}"),
-    _rule("hometown", rf"(?:am|['’]m|is|comes?)\s+(?:originally\s+)?from\s+{PLACE}"),
-    _rule("hometown", rf"(?:hometown|home town) is\s+{PLACE}"),
-    _rule(
-        "job",
-        r"(?:quit|left|leaving|quitting|lost|resigned from|retired from|laid off from|fired from)\s+"
-        rf"(?:(?:my|his|her|the|their)\s+)?(?:\w+\s+)?(?:job|position|role|work)(?:\s+(?:at|as|with)"
-        rf"\s+{ROLE})?",
-        Change.STOP,
-    ),
-    _rule(
-        "job", rf"(?:used to|no longer|don['’]t|doesn['’]t)\s+works?\s+(?:at|for|as)\s+{ROLE}", Change.STOP
-    ),
-    _rule("job", rf"(?:stopped|quit)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.STOP),
-    _rule(
-        "job",
-        r"(?:started|got|landed|accepted|took|found|starting|start|begin|began|taking)\s+"
-        r"(?:(?:a|an|my|the|his|her)\s+)?(?:\w+\s+)?(?:job|position|role|internship)\s+"
-        rf"(?:offer\s+)?(?:at|as|with|for)\s+{ROLE}",
-        Change.START,
-    ),
-    _rule("job", rf"(?:started|began|starting|start)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.START),
-    _rule("job", rf"(?:started|starting)\s+(?:at|as)\s+{ROLE}", Change.START),
-    _rule("job", rf"(?:got\s+|was\s+|been\s+)?promoted\s+to\s+{ROLE}", Change.SWITCH),
-    _rule("job", rf"(?:got|was|been)\s+hired\s+(?:by|at|as)\s+{ROLE}", Change.START),
-    _rule("job", rf"(?:works?|working|worked)\s+(?:at|for|as)\s+{ROLE}"),
-    _rule(
-        "job",
-        rf"(?:am|['’]m|is|became|['’]s)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}(?:{_OCCUPATIONS}))\b",
-    ),
-    _rule("age", rf"(?:turned|turning|turns|turn)\s+(?P<value>{_NUMBER})\b(?!\s*(?:%|into|minutes))"),
-    _rule("age", rf"(?:am|['’]m|is|was)\s+(?P<value>{_NUMBER})(?=\s+years?[ -]old|\s+now\b|[.!]?$)"),
-    _rule("age", rf"(?P<value>{_NUMBER})[- ]years?[- ]old"),
-    _rule(
-        "pet",
-        r"(?:adopted|got|have|has|had|['’]ve got|bought|rescued|owns?|getting|adopting|adopt|get)\s+"
-        rf"(?:an?|our|another|two|three|the|my)\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_PETS})s?\b"
-        r"(?:,?\s+(?:named|called)\s+\w+)?)",
-        Change.START,
-    ),
-    _rule(
-        "pet",
-        rf"my\s+(?P<value>(?:{_PETS})(?:\s+\w+|,\s+\w+,)?)\s+(?:died|passed away)\b",
-        Change.STOP,
-    ),
-    _rule(
-        "pet name",
-        rf"(?:(?:{_PETS})(?:['’]s name is| is (?:named|called)| (?:named|called))|named (?:him|her|it))"
-        r"\s+(?P<value>[A-Z]\w+)",
-    ),
-    _rule("possession", r"(?:sold|gave away|lost)\s+" + THING, Change.STOP),
-    _rule("possession", r"(?:bought|purchased)\s+" + THING, Change.START),
-    _rule("possession", rf"(?:own|owns|have|has|got)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_SOLID})\b)"),
-    _rule("relationship", r"(?:got|am|['’]m|is|are|getting)\s+(?P<value>divorced|separated)\b", Change.STOP),
-    _rule(
-        "relationship",
-        r"(?:got|am|['’]m|is|are|['’]re|getting|been)\s+(?P<value>(?:married|engaged)(?:\s+to\s+\w+)?"
-        r"|single|widowed|dating\s+(?:a\s+)?\w+)\b",
-    ),
-    _rule("relationship", r"(?P<value>broke up with\s+(?:my\s+)?\w+|married\s+[A-Z]\w+)", Change.NONE),
-    _rule("name", r"my\s+(?:full\s+|first\s+|last\s+)?name(?:\s+is|['’]s)\s+(?P<value>[\w’'-]+(?:\s+[A-Z][\w’'-]+)?)"),
-    _rule("name", r"(?:call me|go by|goes by)\s+(?P<value>[A-Z]\w+)", case=True),
-    _rule("weight", rf"(?:weigh|weighs|weighed)\s+(?:about\s+|around\s+)?{_AMOUNT}"),
-    _rule("height", r"(?:am|['’]m|is)\s+(?P<value>\d[\d.'’,]*\s?(?:cm|m|feet|ft|foot)?(?:\s?\d+)?)\s+tall\b"),
-    _rule("diet", r"(?:am|['’]m|is|became|went|been|turned)\s+(?:\w+\s+)?(?P<value>vegetarian|vegan|pescatarian"
-          r"|gluten[- ]free|lactose intolerant)\b"),
-    _rule("allergy", r"allergic\s+to\s+" + THING),
-    _rule("preference", r"(?:hates?|dislikes?|can['’]t stand|despises?|detests?)\s+" + THING,
-          polarity=Polarity.NEGATIVE),
-    _rule("preference", r"(?:don['’]t|doesn['’]t|do not|does not)\s+(?:really\s+)?(?:like|enjoy|love)\s+"
-          r"(?:to\s+)?" + THING, polarity=Polarity.NEGATIVE),
-    _rule("preference", r"(?<!would )(?<!['’]d )(?<!feel )(?<!look )(?<!sound )(?<!seem )"
-          r"(?:loves?|likes?|enjoys?|adores?|prefers?)\s+(?:to\s+)?(?!to\b|it\b|that\b|this\b|you\b|how\b|them\b)"
-          + THING),
-    _rule("activity", r"(?:stopped|quit|gave up|given up|quitting)\s+(?P<value>\w+ing(?:\s+" + _HEAD + r"){0,3})",
-          Change.STOP),
-    _rule("activity", r"(?:started|began|took up|taken up)\s+(?P<value>\w+ing(?:\s+" + _HEAD + r"){0,3})",
-          Change.START),
-)
-_MEASURED = re.compile(
-    r"\b(?:my|our)\s+(?P<what>weight|height|blood pressure|resting heart rate|heart rate|cholesterol"
-    r"|salary|rent|budget|\w+ (?:record|time|score|budget|goal)|score|mortgage|phone number|age)"
-    r"\s+(?:is|was|went down to|went up to|dropped to|rose to|increased to|is now|is about|=)"
-    rf"\s+(?:now\s+|about\s+|around\s+)?{_AMOUNT}",
-    re.IGNORECASE,
-)
-_FAVOURITE = re.compile(
-    rf"\b(?P<what>favou?rite\s+(?:\w+\s+)?\w+)\s+(?:is|are|was)\s+(?:now\s+|probably\s+)?{THING}",
-    re.IGNORECASE,
-)
-_RELATIVE_NAMED = re.compile(
-    rf"\b[Mm]y\s+(?:\w+\s+)?(?P<what>{RELATIVES})(?:['’]s name is| is named| is called|,| named"
-    r"| called)?\s+(?P<value>[A-Z]\w+)\b(?!\s*['’]s)"
-)
-_PROJECT = re.compile(
-    r"\b(?:the\s+|my\s+|our\s+)?(?P<what>(?:[A-Z][\w-]*\s+)+project|project\s+[A-Z][\w-]*)\s+(?:is|was|got"
-    r"|has been|will be)\s+(?:now\s+|still\s+)?(?P<value>[\w%’'-]+(?:\s+[\w%’'-]+){0,6})"
-)
-_SWITCHED = re.compile(
-    rf"\b(?:switch|switched|switching|changed|changing|went)(?:\s+\w+)?\s+from\s+{_FROM}\s+to\s+{PLACE}",
-    re.IGNORECASE,
-)
-_IDLE = frozenset(
-    "it that this them him her you me us one more most tears fear peace someone something things".split()
-)
+_IDLE_WORDS = """
+    it that this them him her you me us one more most tears fear peace someone something things
+"""
+_IDLE = frozenset(_IDLE_WORDS.split())
 _MIN_VALUE = 2
 
 
@@ -225,7 +48,7 @@ def _value(raw: str) -> str:
         kept = [words[0]]
         for position, word in enumerate(words[1:], start=1):
             following = words[position + 1][:1].isupper() if position + 1 < len(words) else False
-            if word in {"of", "de", "la", "the", "at"} and following or not word[:1].islower():
+            if (word in {"of", "de", "la", "the", "at"} and following) or not word[:1].islower():
                 kept.append(word)
             else:
                 break
@@ -236,27 +59,33 @@ def _value(raw: str) -> str:
 def _special(sentence: str, speaker: str) -> Iterator[State]:
     """Rules whose attribute or subject is itself in the sentence."""
     for pattern, subject_of in (
-        (_MEASURED, None),
-        (_FAVOURITE, None),
-        (_RELATIVE_NAMED, None),
-        (_PROJECT, "what"),
-        (_SWITCHED, None),
+        (MEASURED, None),
+        (FAVOURITE, None),
+        (RELATIVE_NAMED, None),
+        (PROJECT, "what"),
+        (SWITCHED, None),
     ):
         found = pattern.search(sentence)
         if found is None:
             continue
         groups = found.groupdict()
-        value = found["value"].strip(" .,") if pattern in (_PROJECT, _MEASURED) else _value(found["value"])
+        value = (
+            found["value"].strip(" .,")
+            if pattern in (PROJECT, MEASURED)
+            else _value(found["value"])
+        )
         if not value or value.casefold() in _IDLE:
             continue
         what = groups.get("what") or ""
         named_project = subject_of == "what"
         yield State(
             subject=what if named_project else _special_subject(pattern, sentence, found, speaker),
-            attribute="status" if named_project else what.casefold().replace("favourite", "favorite"),
+            attribute="status"
+            if named_project
+            else what.casefold().replace("favourite", "favorite"),
             value=value,
             previous_value=_value(groups.get("prev") or ""),
-            change=Change.SWITCH if pattern is _SWITCHED else Change.NONE,
+            change=Change.SWITCH if pattern is SWITCHED else Change.NONE,
             polarity=None,
             modality=None,
             start=found.start(),
@@ -267,19 +96,21 @@ def _special(sentence: str, speaker: str) -> Iterator[State]:
 def _special_subject(
     pattern: re.Pattern[str], sentence: str, found: re.Match[str], speaker: str
 ) -> str:
-    if pattern is _SWITCHED:
+    if pattern is SWITCHED:
         return subject_before(sentence, found.start(), speaker)
-    if pattern is _FAVOURITE:
+    if pattern is FAVOURITE:
         owner = re.search(r"([A-Z]\w+)['’]s\s+$", sentence[: found.start()])
         return owner[1] if owner else speaker
     return speaker
 
 
-def _matched(rule: _Rule, sentence: str, speaker: str) -> Iterator[State]:
+def _matched(rule: Rule, sentence: str, speaker: str) -> Iterator[State]:
     for found in rule.pattern.finditer(sentence):
         groups = found.groupdict()
         value = _value(groups["value"] or "")
-        if value.casefold() in _IDLE or (len(value) < _MIN_VALUE and rule.change is not Change.STOP):
+        if value.casefold() in _IDLE or (
+            len(value) < _MIN_VALUE and rule.change is not Change.STOP
+        ):
             continue
         yield State(
             subject=subject_before(sentence, found.start(), speaker),
@@ -298,7 +129,7 @@ def states_in(sentence: str, speaker: str) -> list[State]:
     """The states a sentence sets, first the one it opens with; overlapping matches count once."""
     found: list[State] = []
     candidates = list(_special(sentence, speaker))
-    for rule in _RULES:
+    for rule in RULES:
         candidates.extend(_matched(rule, sentence, speaker))
     for state in candidates:
         if not any(state.start < kept.end and kept.start < state.end for kept in found):

@@ -7,7 +7,7 @@ import re
 ADVERBS = (
     "just|really|also|still|always|usually|actually|finally|currently|recently|only|even|often"
     "|probably|definitely|honestly|already|now|sometimes|never|ever|absolutely|totally|mostly"
-    "|officially|basically|truly|rarely|mainly|normally|both|all|simply|kind of|sort of"
+    "|officially|basically|truly|rarely|mainly|normally|both|all|simply|kind of|sort of|no longer"
 )
 _QUOTED = re.compile(r'("[^"]{1,400}"|“[^”]{1,400}”)')
 _PERSON = re.compile(
@@ -29,22 +29,25 @@ _VERB_OPENS_ALSO = re.compile(
     r"(?P<verb>work|live|have|love|like|hate|own|teach|want|need|enjoy|prefer|am|study|speak)\b"
     r"(?!\s+of\b|-)"
 )
-_KEEP = frozenset(
-    """can could will would shall should might may must cannot can't couldn't won't wouldn't
-    shouldn't mustn't didn't hadn't wasn't weren't had was were did used ought got went came saw made
-    took ran began bought brought built broke caught chose drew drank drove ate fell felt found flew
-    forgot gave grew heard held kept knew laid led left lent lost meant met paid rode rang rose said
-    sold sent shot sang sat slept spoke spent stood stole swam taught told thought threw understood
-    woke wore won wrote became beat bit bent blew fought froze hid hung lit shook slid stuck struck
-    swore swung tore withdrew read put set cut hit let quit cost hurt shut split spread bet cast
-    and or but to of in on at for with from by as who whom which that than too is are has does
-    gonna gotta better rather if when because so then not myself alone overcame undertook dreamt
-    learnt burnt misspoke mistook foresaw oversaw outgrew rebuilt redid sought bred fed fled sped
-    bled wept crept swept dealt knelt leapt spun clung dug""".split()
-)
-_PRESENT_IN_ED = frozenset(
-    "need feed bleed speed breed proceed succeed exceed heed seed weed shed embed wed".split()
-)
+_KEEP_WORDS = """
+    can could will would shall should might may must cannot can't couldn't won't wouldn't
+    shouldn't mustn't didn't hadn't wasn't weren't had was were did used ought got went came saw
+    made took ran began bought brought built broke caught chose drew drank drove ate fell felt
+    found flew forgot gave grew heard held kept knew laid led left lent lost meant met paid rode
+    rang rose said sold sent shot sang sat slept spoke spent stood stole swam taught told
+    thought threw understood woke wore won wrote became beat bit bent blew fought froze hid hung
+    lit shook slid stuck struck swore swung tore withdrew read put set cut hit let quit cost
+    hurt shut split spread bet cast and or but to of in on at for with from by as who whom which
+    that than too is are has does gonna gotta better rather if when because so then not myself
+    alone overcame undertook dreamt learnt burnt misspoke mistook foresaw oversaw outgrew
+    rebuilt redid sought bred fed fled sped bled wept crept swept dealt knelt leapt spun clung
+    dug
+"""
+_KEEP = frozenset(_KEEP_WORDS.split())
+_PRESENT_IN_ED_WORDS = """
+    need feed bleed speed breed proceed succeed exceed heed seed weed shed embed wed
+"""
+_PRESENT_IN_ED = frozenset(_PRESENT_IN_ED_WORDS.split())
 _IRREGULAR = {
     "am": "is",
     "have": "has",
@@ -143,3 +146,8 @@ def to_third_person(sentence: str, name: str) -> str:
             )
         pieces[position] = text
     return "".join(pieces)
+
+
+def without_quotes(sentence: str) -> str:
+    """The sentence with double-quoted speech blanked, every other character in its place."""
+    return _QUOTED.sub(lambda found: "·" * len(found.group()), sentence)

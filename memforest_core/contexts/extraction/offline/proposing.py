@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from memforest_core.contexts.extraction.answer import CellSummary, ExtractionAnswer, Item
 from memforest_core.contexts.extraction.offline import skipping
 from memforest_core.contexts.extraction.offline.attributes import State, states_in
-from memforest_core.contexts.extraction.offline.person import to_third_person
+from memforest_core.contexts.extraction.offline.languages import is_english, packed
+from memforest_core.contexts.extraction.offline.person import to_third_person, without_quotes
 from memforest_core.contexts.extraction.offline.scenes import scene_of
 from memforest_core.contexts.extraction.offline.stance import (
+    clause_of,
     corrects,
+    modality_at,
     modality_of,
     polarity_of,
+    stops,
     value_denied,
 )
 from memforest_core.contexts.extraction.offline.subjects import names_in
 from memforest_core.domain.dates import find_date_phrases
-from memforest_core.domain.facts import Change, Origin, Polarity
-from memforest_core.domain.text import STOP_WORDS, clean, sentences
+from memforest_core.domain.facts import Change, Modality, Origin, Polarity
+from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 
@@ -35,10 +40,11 @@ MAX_ADVICE = 4
 """Facts from the assistant per window."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LATIN_WORD = re.compile(r"[a-z']+")
 _ELLIPTIC = re.compile(
-    r"^(?:(?:just|finally|recently|also|already)\s+)?(?:moved|got|adopted|bought|started|quit|finished"
-    r"|went|had|met|been|visited|signed|booked|tried|joined|passed|graduated|turned|sold|lost|won|ran"
+    r"^(?:(?:just|finally|recently|also|already)\s+)?(?:moved|got|adopted|bought|started|quit"
+    r"|finished"
+    r"|went|had|met|been|visited|signed|booked|tried|joined|passed|graduated|turned|sold|lost"
+    r"|won|ran"
     r"|made|cooked|planning|thinking|working|looking forward|moving|getting|going|hoping)\b",
     re.IGNORECASE,
 )
@@ -50,6 +56,14 @@ class _Draft:
     cell: int
     weight: int
     """How much is lost with it, for windows that hold more than an answer may."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stance:
+    change: Change
+    polarity: Polarity
+    modality: Modality
+    previous_value: str
 
 
 def cut(text: str, limit: int) -> str:
@@ -67,48 +81,34 @@ def _quote(sentence: str) -> str:
     return cut(longest, MAX_QUOTE)
 
 
-def _is_english(sentence: str) -> bool:
-    """Whether the rules can read it: Latin letters, and a function word among four words."""
-    letters = [char for char in sentence[:400] if char.isalpha()]
-    if sum(char.isascii() for char in letters) < 0.8 * len(letters):
-        return False
-    words = _LATIN_WORD.findall(sentence[:400].lower().replace("’", "'"))
-    if len(words) < 4:
-        return True
-    known = sum(1 for word in words if word.split("'")[0] in STOP_WORDS)
-    return known * 12 >= len(words)
-
-
 def _dates(sentence: str) -> str:
     phrases = find_date_phrases(sentence)
     return cut(phrases[0], MAX_QUOTE) if phrases else ""
 
 
-def _packed(text: str) -> Iterator[str]:
-    """Sentences of a text the rules can't read, joined into verbatim pieces of a quote's length."""
-    start = end = -1
-    at = 0
-    for sentence in sentences(text):
-        found = text.find(sentence, at)
-        if found < 0:
-            yield sentence
-            continue
-        at = found + len(sentence)
-        if start >= 0 and at - start > MAX_QUOTE:
-            yield text[start:end]
-            start = -1
-        if start < 0:
-            start = found
-        end = at
-    if start >= 0:
-        yield text[start:end]
-
-
 def _foreign(turn: WindowTurn, name: str) -> Iterator[_Draft]:
-    for piece in _packed(turn.text):
+    for piece in packed(turn.text, MAX_QUOTE):
         if any(char.isalnum() for char in piece):
             said = cut(f"{name} said: {clean(piece).strip()}", MAX_TEXT)
             yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
+
+
+def _stance(told: str, state: State | None, correcting: bool) -> _Stance:
+    """A state's stance is that of its own clause, another sentence's that of the whole."""
+    change = state.change if state else Change.NONE
+    polarity, modality = polarity_of(told), modality_of(told)
+    if state is not None:
+        clause = clause_of(told, state.start, state.end)
+        polarity = state.polarity or polarity_of(clause)
+        modality = modality_at(told, state.start, state.end)
+        if modality is Modality.ASSERTED and state.modality is not None:
+            modality = state.modality
+        if polarity is Polarity.NEGATIVE and stops(told):
+            change = Change.STOP
+    previous = state.previous_value if state else ""
+    if correcting:
+        change, previous = Change.CORRECT, previous or value_denied(told)[:MAX_QUOTE]
+    return _Stance(change, polarity, modality, previous)
 
 
 def _draft(
@@ -123,17 +123,9 @@ def _draft(
     origin: Origin = Origin.USER,
 ) -> _Draft:
     """An item with its stance read from ``body``, the English sentence in the speaker's words."""
-    polarity, previous = polarity_of(body), value_denied(body)
-    change, modality = Change.NONE, modality_of(body)
-    if state is not None:
-        polarity, change = state.polarity or polarity, state.change
-        previous = state.previous_value or (previous if corrects(body) else "")
-        if state.modality is not None and modality.value == "asserted":
-            modality = state.modality
-    elif not corrects(body):
-        previous = ""
-    if corrects(body):
-        change = Change.CORRECT
+    told = without_quotes(body)
+    correcting = origin is Origin.USER and corrects(without_quotes(quote[:MAX_QUOTE]))
+    stance = _stance(told, state, correcting)
     item = Item(
         text=text,
         turns=[turn.number],
@@ -142,10 +134,10 @@ def _draft(
         subject=cut(state.subject if state else subject, MAX_LABEL),
         attribute=state.attribute[:MAX_LABEL] if state else "",
         value=state.value if state else "",
-        previous_value=previous,
-        change=change,
-        polarity=polarity,
-        modality=modality,
+        previous_value=stance.previous_value,
+        change=stance.change,
+        polarity=stance.polarity,
+        modality=stance.modality,
         when=when,
         entities=list(names_in(body))[:MAX_ENTITIES],
         scene=scene_of(body, state.attribute if state else ""),
@@ -178,7 +170,9 @@ def _statement(body: str, name: str) -> tuple[str, str]:
         body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
     third = to_third_person(body, name)
     names = names_in(body)
-    leading = next((known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), "")
+    leading = next(
+        (known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), ""
+    )
     if skipping.tells_of_speaker(body):
         opens = leading and not re.match(rf".{{0,{len(leading) + 1}}}(?:,|\s+and\s+I\b)", body)
         return third, leading if opens else name
@@ -186,7 +180,7 @@ def _statement(body: str, name: str) -> tuple[str, str]:
         return third, leading or name
     if leading:
         return third, leading
-    return f"{name} said: {third}", names[0] if names else ""
+    return f"{name} said: {third}", name if corrects(body) else ""
 
 
 def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draft]:
@@ -194,7 +188,7 @@ def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draf
     if not body:
         return
     text, subject = _statement(body, name)
-    states = states_in(body, name)
+    states = states_in(without_quotes(body), name)
     when = _dates(body)
     first = states[0] if states else None
     if first is not None and first.attribute == "status" and text.startswith(f"{name} said: "):
@@ -210,15 +204,13 @@ def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draf
         elif state.subject and state.subject != name:
             clause = f"{state.subject} {clause}"
         said = cut(to_third_person(clause, name), MAX_TEXT)
-        yield _draft(
-            turn, said, sentence, subject=state.subject, state=state, body=body, when=when
-        )
+        yield _draft(turn, said, sentence, subject=state.subject, state=state, body=body, when=when)
 
 
 def _from_turn(turn: WindowTurn) -> Iterator[_Draft]:
     name = clean(turn.speaker).strip() or turn.role.value
     found = list(sentences(turn.text))
-    if found and not _is_english(turn.text):
+    if found and not is_english(turn.text):
         yield from _foreign(turn, name)
         return
     for sentence in found:
@@ -237,7 +229,7 @@ def _accepted(window: Window) -> Iterator[_Draft]:
     """Facts from assistant turns that the user took up in the next turn."""
     turns = (*window.context, *window.turns)
     left = MAX_ADVICE
-    for said, reply in zip(turns, turns[1:], strict=False):
+    for said, reply in pairwise(turns):
         accepted = said.role is Role.ASSISTANT and reply.role is Role.USER
         if not accepted or reply.cell == 0 or not skipping.accepts(reply.text):
             continue

@@ -13,13 +13,19 @@ _LEXICON = {
         resigned project deadline meeting employer shift""",
     "pets/dog": "dog dogs puppy puppies leash kennel retriever labrador poodle terrier beagle",
     "pets": "cat cats kitten kittens pet pets vet hamster parrot rabbit goldfish aquarium",
-    "health/fitness": """gym workout workouts run running ran jog jogging marathon yoga pilates weigh
+    "health/fitness": """gym workout workouts run running ran jog jogging marathon yoga pilates
+        weig"
+    "h
         weighs weight doctor dentist therapy therapist allergic allergy asthma surgery hospital
         medication sleep diet injury injured cardio lifting swimming blood""",
-    "family": """mom mum mother dad father sister brother wife husband son daughter kids kid children
+    "family": """mom mum mother dad father sister brother wife husband son daughter kids kid
+        childre"
+    "n
         baby grandma grandmother grandpa grandfather aunt uncle cousin nephew niece wedding married
         engaged anniversary divorced fiance fiancee parents family""",
-    "travel": """trip travel traveling travelling traveled travelled flight flights flew hotel airport
+    "travel": """trip travel traveling travelling traveled travelled flight flights flew hotel
+        airpor"
+    "t
         vacation holiday passport visa itinerary beach cruise backpacking camping airbnb hostel""",
     "food": """eat eating ate cook cooking cooked recipe recipes restaurant dinner lunch breakfast
         vegetarian vegan sushi pizza pasta coffee tea cake bake baking baked dessert meal cuisine

@@ -9,13 +9,15 @@ _HELLO = rf"(?:hi|hey|hello|hiya|yo|good (?:morning|afternoon|evening|night)|dea
 LEAD_IN = re.compile(
     rf"^(?:(?:{_HELLO}|oh|well|wow|haha+|lol|hmm+|um+|uh|yes|yeah|yep|yup|no|nope|ok|okay|sure|so"
     r"|anyway|by the way|btw|thanks|thank you|absolutely|definitely|totally|exactly|great|nice"
-    r"|cool|awesome|guess what|you know|fyi|also|and|but|right|please remember(?: that)?"
+    r"|cool|awesome|perfect|lovely|deal|guess what|(?:that |it )?sounds (?:good|great|perfect"
+    r"|fun)|you know|fyi|also|and|but|right|please remember(?: that)?"
     r"|remember(?: that)?|please note(?: that)?|note(?: that)?|just so you know"
     rf"|(?:thanks|thank you){_NAME})(?:\s*[,!.;:—-]+\s*|\s+(?=I\b|I['’]|[Mm]y\b|[Ww]e\b)))+",
     re.IGNORECASE,
 )
 _CHAT = re.compile(
-    rf"(?:{_HELLO}|bye.*|goodbye.*|see (?:you|ya).*|take care.*|talk (?:to you )?(?:soon|later).*"
+    rf"(?:{_HELLO}(?:, ?[A-Z]\w+)?|bye.*|goodbye.*|see (?:you|ya).*|take care.*"
+    rf"|talk (?:to you )?(?:soon|later).*"
     r"|(?:many |ok(?:ay)?,? )?(?:thanks|thank you|thx|ty|cheers)\b.*"
     r"|(?:that |it |this )?(?:all )?(?:sounds?|looks?|seems?) (?:\w+ ){0,2}\w+"
     r"|you(?:['’]re| are) (?:so |very |most )?(?:welcome|right|kind|sweet|the best).*"
@@ -26,10 +28,12 @@ _CHAT = re.compile(
     r"|not much|not bad|fair enough|makes sense|anytime|welcome|glad to (?:hear|help)|never mind)"
     r"(?:[ ,]+(?:so|very|much|please|thanks|then|that|to hear|it|great|cool|day|one|good|nice"
     r"|[a-z]+ing|too|on|weekend|a|the|your|for|you|and))*"
-    r"|i(?:['’]m| am) (?:so |very |really |doing )*(?:glad|happy|sorry|excited|proud|good|fine|great"
+    r"|i(?:['’]m| am) (?:so |very |really |doing )*(?:glad|happy|sorry|excited|proud|good|fine"
+    r"|great"
     r"|well|ok|okay)(?: to (?:hear|help).*| for you.*| about (?:that|it).*|,? thanks.*)?"
     r"|i (?:totally |completely |really )?(?:agree|understand|see|know|get it|hope so|think so"
     r"|guess|appreciate (?:it|that|you.*)|hear you|love (?:it|that|this)|like (?:it|that))"
+    r"|i(?:['’]ll| will) (?:try|do|go with|take|keep|check|use) (?:that|it|this)(?: out)?"
     r"|(?:how|what) are you.*|let me know.*|i hope (?:you|that helps|this helps).*)",
     re.IGNORECASE,
 )
@@ -39,9 +43,10 @@ _REACTION = re.compile(
     re.IGNORECASE,
 )
 _QUESTION_WORD = re.compile(
-    r"(?:what|who|whom|whose|where|when|why|how|which|do|does|did|is|are|was|were|can|could|would"
-    r"|should|will|have|has|any)\b(?:['’]s)?(?:\s+(?:you|i|we|it|he|she|they|there|the|my|your|that"
-    r"|this|about|are|is|do|does|did|can|should|would|many|much|long|often))\b",
+    r"(?:(?:what|who|whom|whose|where|when|why|how|which)(?:['’]s|\s+(?:is|are|was|were|do|does|did"
+    r"|can|could|should|would|will|many|much|long|often|about))"
+    r"|(?:do|does|did|is|are|was|were|can|could|would|should|will|have|has)"
+    r"\s+(?:you|i|we|it|he|she|they|there|the|my|your)|any (?:ideas?|tips|advice|suggestions))\b",
     re.IGNORECASE,
 )
 _SAID_THEN_ASKED = re.compile(
@@ -52,19 +57,23 @@ _SAID_THEN_ASKED = re.compile(
 )
 _REQUEST = re.compile(
     r"(?:(?:please|pls|kindly)\b|(?:can|could|would|will) you\b|help me\b|tell me\b|give me\b"
-    r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b|let['’]s see"
+    r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b"
+    r"|let['’]s see"
     r"|rewrite\b|describe\b|make me\b|find me\b|let me\b|go ahead\b)",
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\b(?:I|i|my|My|our|Our|we|We)\b")
 _ACCEPTS = re.compile(
     r"^(?:(?:yes|yeah|yep|yup|ok|okay|sure|perfect|great|awesome|excellent|deal|done)\b"
-    r"(?!\s*,?\s*but\b)|(?:that |it |this )?(?:all )?(?:sounds|looks) (?:\w+ )?(?:good|great|perfect"
+    r"(?!\s*,?\s*but\b)|(?:that |it |this )?(?:all )?(?:sounds|looks) (?:\w+ )?(?:good|great"
+    r"|perfect"
     r"|nice|fine|wonderful|lovely|right|amazing)|that works|good idea|great idea)"
-    r"|\bI(?:['’]ll| will| am going to|['’]m going to) (?:do|try|go with|take|use|pick|book|buy|stick"
+    r"|\bI(?:['’]ll| will| am going to|['’]m going to) (?:do|try|go with|take|use|pick|book|buy"
+    r"|stick"
     r" with|follow|give) (?:that|it|this|those|the|your)\b|\blet['’]s (?:do|go with|try|use)\b"
     r"|\b(?:remember|save|keep|note|write down|store) (?:that|this|it|these|those|them)\b"
-    r"|\bI(?:['’]d)? (?:like|love|prefer|choose|accept) (?:that|this|your|the (?:first|second|third))",
+    r"|\bI(?:['’]d)? (?:like|love|prefer|choose|accept) (?:that|this|your|the (?:first|second"
+    r"|third))",
     re.IGNORECASE,
 )
 _STRIPPED = " \t\n.!,;:~*-—…\"'”“()[]😀😂😊🙂👍❤️🎉🙏"
@@ -72,7 +81,8 @@ _STRIPPED = " \t\n.!,;:~*-—…\"'”“()[]😀😂😊🙂👍❤️🎉🙏"
 
 def without_lead_in(sentence: str) -> str:
     """The sentence after greetings and fillers, or as it was if nothing else is in it."""
-    rest = sentence[LEAD_IN.match(sentence).end() :] if LEAD_IN.match(sentence) else sentence
+    found = LEAD_IN.match(sentence)
+    rest = sentence[found.end() :] if found else sentence
     return rest if len(rest.split()) >= 2 else sentence
 
 

@@ -12,7 +12,8 @@ _IDIOMS = re.compile(
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
-    r"\b(?:not|never|no longer|nobody|none|cannot|neither|nor|no more|[a-z]+n['’]t)\b", re.IGNORECASE
+    r"\b(?:not|never|no longer|nobody|none|cannot|neither|nor|no more|[a-z]+n['’]t)\b",
+    re.IGNORECASE,
 )
 _HEARSAY = re.compile(
     r"\b(?:told (?:me|us)|apparently|(?:I|we|i)(?:['’]ve)? heard|reportedly|rumou?r|supposedly"
@@ -25,17 +26,25 @@ _HYPOTHETICAL = re.compile(
 _SUPPOSED = re.compile(r"^(?:Maybe|Perhaps|If|Possibly|Imagine)\b")
 _PLANNED = re.compile(
     r"\b(?:going to (?!bed\b)|gonna|plan(?:s|ning)? (?:to|on|a)\b|hop(?:e|es|ing) to|want(?:s)? to"
-    r"|intend(?:s|ing)? to|looking forward|scheduled|will\b(?! power)|won['’]t|can(?:['’]t|not) wait to"
+    r"|intend(?:s|ing)? to|looking forward|scheduled|will\b(?! power)|won['’]t|can(?:['’]t"
+    r"|not) wait to"
     r"|would (?:like|love) to|about to|moving to|starting (?:next|on|in|tomorrow)|signed up)"
     r"|['’]ll\b|(?<=[Ii])['’]d (?:like|love) to"
 )
 CORRECTION = re.compile(
-    r"^(?:(?:oh|sorry|oops|wait|no|hmm|ah)[,.!\s]+)*(?:actually\b|correction\b|I meant\b|I misspoke\b"
+    r"^(?:(?:oh|sorry|oops|wait|no|hmm|ah)[,.!\s]+)*(?:actually\b|correction\b|I meant\b"
+    r"|I misspoke\b"
     r"|scratch that|I was wrong|my mistake|to correct|let me correct|no,\s+(?:it|I|my|we|that)\b"
     r"|sorry,\s+(?:it['’]s|I)\b)|\bI meant\b|,\s+actually\b",
     re.IGNORECASE,
 )
-_NOT_BUT = re.compile(r",?\s+not\s+(?:in |at |on |a |an |the )?(?P<old>[\w-]+(?:\s+[A-Z]\w+)?)[.!]*$")
+_NOT_BUT = re.compile(
+    r",?\s+not\s+(?:in |at |on |a |an |the )?(?P<old>[\w-]+(?:\s+[A-Z]\w+)?)[.!]*$"
+)
+
+_BOUNDARY = re.compile(r"[,;]|\b(?:because|since|but|and|so|when|while|although|though|that)\b")
+_REACHING = re.compile(r"\b[Ii]f\b|^(?:Maybe|Perhaps|Possibly)\b")
+_ENDED = re.compile(r"\b(?:anymore|any more|no longer)\b", re.IGNORECASE)
 
 
 def modality_of(sentence: str) -> Modality:
@@ -45,6 +54,27 @@ def modality_of(sentence: str) -> Modality:
     if _HYPOTHETICAL.search(sentence) or _SUPPOSED.match(sentence):
         return Modality.HYPOTHETICAL
     return Modality.PLANNED if _PLANNED.search(sentence) else Modality.ASSERTED
+
+
+def modality_at(sentence: str, start: int, end: int) -> Modality:
+    """The modality of the clause that holds a span; hearsay and conditions reach over clauses."""
+    whole = modality_of(sentence)
+    if whole is Modality.HEARSAY or (whole is Modality.HYPOTHETICAL and _REACHING.search(sentence)):
+        return whole
+    return modality_of(clause_of(sentence, start, end))
+
+
+def clause_of(sentence: str, start: int, end: int) -> str:
+    """The clause that ends with a span: from the last boundary before it."""
+    opens = 0
+    for found in _BOUNDARY.finditer(sentence, 0, start):
+        opens = found.end()
+    return sentence[opens:end]
+
+
+def stops(sentence: str) -> bool:
+    """Whether a denial says that something ended."""
+    return _ENDED.search(sentence) is not None
 
 
 def polarity_of(sentence: str) -> Polarity:

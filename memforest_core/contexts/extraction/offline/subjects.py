@@ -23,29 +23,34 @@ _CALENDAR = """monday tuesday wednesday thursday friday saturday sunday january 
     may june july august september october november december mon tue tues wed thu thur fri sat sun
     jan feb mar apr jun jul aug sep sept oct nov dec christmas easter am pm"""
 _OPENERS = """actually also although apparently anyway back because before being besides correction
-    congratulations eventually every everyone everything finally first fortunately funny getting glad
-    going good great guess happy hello hey hi honestly however huh instead it's i'm i've i'll i'd
-    just last lately later let lol looking lots luckily many maybe meanwhile more most my never next
+    congratulations eventually every everyone everything finally first fortunately funny
+    getting glad going good great guess happy hello hey hi honestly however huh instead it's i'm
+    i've i'll i'd just last lately later let lol looking lots luckily many maybe meanwhile more most
+    my never next
     no not nothing now oh ok okay one our perhaps people please probably quick really recently
     remember right second since sorry still someone something sometimes soon speaking sure thanks
     thank that's the then there's these they're this though thought till today tomorrow tonight
     turns two unfortunately until usually wait we've we're we'll well what's what while wish work
-    working wow yeah yes yesterday yet you're another any anyone both each either even few half three
-    four five several somebody moved got started went bought planning heading life everybody"""
+    working wow yeah yes yesterday yet you're another any anyone both each either even few
+    half three four five several somebody moved got started went bought planning heading life
+    everybody"""
 NOT_NAMES = STOP_WORDS | frozenset(_CALENDAR.split()) | frozenset(_OPENERS.split())
-_ACRONYMS = frozenset("ok lol omg btw fyi tbh imo idk asap ps nb faq diy eta tv diy ps wtf".split())
+_ACRONYMS_WORDS = """
+    ok lol omg btw fyi tbh imo idk asap ps nb faq diy eta tv wtf
+"""
+_ACRONYMS = frozenset(_ACRONYMS_WORDS.split())
 _AFTER_NAME = re.compile(
-    r"(?:['’]s\b|\s+(?:is|was|has|had|will|can|and|did|does|would|just|told|said|also|who|loves?"
+    r"(?:['’]s\b|,\s+(?:my|our|who)\b|\s+(?:is|was|has|had|will|can|and|did|does|would|just|told|said|also|who|loves?"
     r"|really|[a-z]{2,}(?:es|ed|s)|went|got|came|made|took|bought|left|quit|began|became|sent|gave"
     r"|thinks?|never|always|project|with)\b)"
 )
 _LINK = re.compile(
-    rf"(?:['’](?:m|ve|ll|d|re|s)\b)?(?:[\s,]+(?:{ADVERBS}|am|is|are|was|were|have|has|had|been|be"
+    rf"(?:['’](?:m|ve|ll|d|re|s)\b)?(?:\s+(?:{ADVERBS}|am|is|are|was|were|have|has|had|been|be"
     r"|will|would|might|may|could|can|should|going|gonna|want|wants|plan|plans|planning|hope|hopes"
     r"|hoping|decided|like|need|needs|about|to|used|not|don['’]t|doesn['’]t|didn['’]t|isn['’]t"
-    r"|wasn['’]t|haven['’]t|hasn['’]t|won['’]t|can['’]t|aren['’]t|no|longer|do|did|does|and|got"
+    r"|wasn['’]t|haven['’]t|hasn['’]t|won['’]t|can['’]t|aren['’]t|no|longer|do|did|does|got"
     r"|getting|intend|intends|looking|forward|considering|thinking|of|thought|ended|up|once|soon"
-    r"|am not|then|who|originally|born))*[\s,]*"
+    r"|who|originally|born))*\s*"
 )
 _CANDIDATE = re.compile(
     rf"\b(?P<self>I|i|[Ww]e)\b(?![.-])|\b(?P<mine>(?:[Mm]y|[Oo]ur))\s+(?:\w+\s+)?"
@@ -70,10 +75,11 @@ def names_in(sentence: str) -> tuple[str, ...]:
 
 def _trimmed(name: str, sentence: str, start: int, end: int) -> str:
     words = re.sub(r"['’]s?$", "", name).rstrip(".").split()
-    opening = not sentence[:start].rstrip(" \"'“‘(").strip() or sentence[:start].rstrip()[-1:] in ".!?:"
+    before = sentence[max(0, start - 8) : start].rstrip(" \"'“‘(")
+    opening = not before or before[-1] in ".!?:"
     while words and _is_common(words[0]):
         words, opening = words[1:], False
-    while words and (_is_common(words[-1]) or words[-1].isdigit() and len(words) == 1):
+    while words and (_is_common(words[-1]) or (words[-1].isdigit() and len(words) == 1)):
         words = words[:-1]
     if not words or words[0].casefold() in _ACRONYMS:
         return ""

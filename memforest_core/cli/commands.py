@@ -1,0 +1,72 @@
+"""How every command ends: errors become a sentence and an exit code, in one place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from memforest_core.cli.output import Exit, Terminated, report, report_message
+from memforest_core.errors import MemForestError
+
+_JSON = "memforest.json"
+
+
+class Commands(TyperGroup):
+    """The root command. Typer does not export the type of its contexts."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Note whether a program reads the output: also errors of parsing must fit it."""
+        ctx.meta[_JSON] = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; expected errors never show a traceback."""
+        as_json = bool(ctx.meta.get(_JSON))
+        try:
+            with _sigterm_unwinds():
+                result = super().invoke(ctx)
+            sys.stdout.flush()
+        except MemForestError as error:
+            raise typer.Exit(report(error, as_json=as_json)) from None
+        except typer.TyperException as error:
+            if not as_json:
+                raise
+            report_message("usage", error.format_message(), as_json=True)
+            raise typer.Exit(Exit.MEND) from None
+        except Terminated:
+            raise typer.Exit(Exit.TERMINATED) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(Exit.INTERRUPTED) from None
+        except BrokenPipeError:
+            _drop_stdout()
+            raise typer.Exit(Exit.READER_GONE) from None
+        return result
+
+
+def _drop_stdout() -> None:
+    """What is still buffered has no reader; the interpreter would complain about it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+@contextmanager
+def _sigterm_unwinds() -> Iterator[None]:
+    """SIGTERM closes what is open, as Ctrl-C does."""
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    former = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)

@@ -1,0 +1,134 @@
+"""``memforest config``: every setting with its value, default, variable and meaning; secrets masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import typer
+
+from memforest_core.cli.options import JsonOption
+from memforest_core.cli.output import console, print_json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.table import Table
+
+MASK = "***"
+_QUERY_VALUE = re.compile(r"(?<==)[^&]*")
+_HARMLESS_QUERY = re.compile(r"^(?:(?:host|port|sslmode)=[^&]*&?)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as it is in force; ``value`` and ``default`` are ready for JSON, secrets masked."""
+
+    name: str
+    variable: str
+    value: object
+    default: object
+    changed: bool
+    description: str
+    group: str
+    """What its group is about."""
+
+
+def masked(secret: str) -> str:
+    """A secret as it may be shown: of an address all but the password, of anything else nothing."""
+    if "://" not in secret:
+        return MASK if secret else ""
+    parts = urlsplit(secret)
+    account, at, host = parts.netloc.rpartition("@")
+    user, colon, _password = account.partition(":")
+    netloc = f"{user}{colon}{MASK}{at}{host}" if colon else parts.netloc
+    query = parts.query if _HARMLESS_QUERY.match(parts.query) else _QUERY_VALUE.sub(MASK, parts.query)
+    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+
+
+def shown(value: object) -> object:
+    """A setting's value ready for JSON."""
+    from pydantic import SecretStr
+
+    if isinstance(value, SecretStr):
+        return masked(value.get_secret_value())
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def walk(settings: BaseModel, prefix: str = "", default: BaseModel | None = None) -> Iterator[Setting]:
+    """All settings under a group, in the order they are declared."""
+    from pydantic import BaseModel
+
+    group = " ".join((type(settings).__doc__ or "").split())
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        usual: Any = field.get_default() if default is None else getattr(default, name)
+        path = f"{prefix}{name}"
+        if isinstance(value, BaseModel):
+            yield from walk(value, f"{path}.", usual)
+            continue
+        yield Setting(
+            name=path,
+            variable="MEMFOREST_" + path.upper().replace(".", "__"),
+            value=shown(value),
+            default=shown(usual),
+            changed=value != usual,
+            description=" ".join((field.description or "").split()),
+            group=group,
+        )
+
+
+def config(as_json: JsonOption = False) -> None:
+    """Print every setting: value, default, environment variable, meaning."""
+    from memforest_core.settings import load_settings
+
+    settings = list(walk(load_settings()))
+    if as_json:
+        print_json({"settings": settings})
+        return
+    _print(settings)
+
+
+def _print(settings: list[Setting]) -> None:
+    out = console()
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(setting.name.rpartition(".")[0], []).append(setting)
+    for name, members in groups.items():
+        out.print(f"{name or 'memforest'}: {members[0].group}", style="bold")
+        out.print(_table(members))
+        out.print()
+    changed = sum(setting.changed for setting in settings)
+    out.print(f"{len(settings)} settings, {changed} changed from their default (*).")
+
+
+def _table(settings: list[Setting]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
+    table.add_column(width=1)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=60)
+    table.add_column(overflow="fold", style="dim")
+    for setting in settings:
+        value = "unset" if setting.value is None else str(setting.value)
+        notes = [setting.description] if setting.description else []
+        if setting.changed:
+            notes.append(f"(default: {'unset' if setting.default is None else setting.default})")
+        table.add_row(
+            "*" if setting.changed else "",
+            setting.variable,
+            Text(value, style="bold" if setting.changed else ""),
+            " ".join(notes),
+        )
+    return table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("config")(config)

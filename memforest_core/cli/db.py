@@ -1,0 +1,51 @@
+"""``memforest db``: the schema and the service role."""
+
+from __future__ import annotations
+
+import typer
+
+from memforest_core.cli.opening import quiet_logs
+from memforest_core.cli.options import JsonOption
+from memforest_core.cli.output import print_json
+
+app = typer.Typer(help="Create and upgrade the database schema.", no_args_is_help=True)
+
+
+@app.command()
+def upgrade(as_json: JsonOption = False) -> None:
+    """Bring the schema to the newest revision and give the service role its rights.
+
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL, a role that may create schemas and roles. Safe to run again, and
+    by several at once.
+    """
+    from memforest_core.adapters.postgres.schema import upgrade as bring_up
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    revision = bring_up(load_settings().database)
+    if as_json:
+        print_json({"revision": revision})
+    else:
+        print(f"The schema is at revision {revision}.")
+
+
+@app.command()
+def current(as_json: JsonOption = False) -> None:
+    """Print the schema's revision and the one that this version needs."""
+    from memforest_core.adapters.postgres.engine import open_engine, store_errors
+    from memforest_core.adapters.postgres.schema import current_revision, head_revision
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    settings = load_settings().database
+    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
+    try:
+        with store_errors(), engine.connect() as connection:
+            revision, needed = current_revision(connection), head_revision()
+    finally:
+        engine.dispose()
+    if as_json:
+        print_json({"revision": revision, "needed": needed})
+    else:
+        advice = "" if revision == needed else ": run memforest db upgrade"
+        print(f"The schema is at revision {revision or 'none'}, this version needs {needed}{advice}.")

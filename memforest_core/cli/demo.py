@@ -1,0 +1,150 @@
+"""``memforest demo``: a conversation is remembered and asked about, with nothing installed but this package."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.opening import opened_memory
+from memforest_core.cli.options import JsonOption
+from memforest_core.cli.output import Exit, print_json
+
+if TYPE_CHECKING:
+    from memforest_core.api import MemForest
+    from memforest_core.cli.demo_progress import Watch
+    from memforest_core.demo import DemoQuestion
+    from memforest_core.domain.evidence import RecallResult
+    from memforest_core.ports.inspect import ModelCalls, Totals
+
+EVIDENCE = 10
+"""Pieces asked for per question; an expectation is about the first few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question, what came back, and whether that holds what is expected."""
+
+    question: DemoQuestion
+    holds: bool
+    result: RecallResult
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """A whole run. Seconds are wall time; ``reached_s`` counts from the first accepted session."""
+
+    model: str
+    data: Path
+    answers: tuple[Answer, ...]
+    totals: Totals
+    startup_s: float
+    accept_s: float
+    reached_s: dict[str, float]
+    """When every cell was searchable as text, extracted and placed, and every tree refreshed."""
+    recall_p50_ms: dict[str, float]
+    model_calls: tuple[ModelCalls, ...]
+    total_s: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether every expectation holds."""
+        return all(answer.holds for answer in self.answers)
+
+
+def demo(
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Keep the memory here instead of a temporary directory."),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the temporary directory behind.")] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the pipeline at most.")] = 600.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Remember a conversation of ten sessions, ask about it, and show the evidence and where the time went.
+
+    Needs no server and no key. With MEMFOREST_LLM__MODEL set it uses that model.
+    """
+    from memforest_core.cli.demo_progress import StageProgress
+    from memforest_core.cli.demo_view import as_document, print_header, print_report
+
+    with _directory(data, keep) as directory:
+        started = time.perf_counter()
+        with opened_memory(directory, create=True) as memory, StageProgress(shown=not as_json) as progress:
+            startup_s = time.perf_counter() - started
+            if not as_json:
+                print_header(memory.settings.llm.model, directory, startup_s)
+            report = _run(memory, progress, directory, startup_s, timeout)
+        if as_json:
+            print_json(as_document(report))
+        else:
+            print_report(report, kept=data is not None or keep)
+    if not report.ok:
+        raise typer.Exit(Exit.FAILED)
+
+
+@contextmanager
+def _directory(data: Path | None, keep: bool) -> Iterator[Path]:
+    if data is not None:
+        yield data
+        return
+    directory = Path(tempfile.mkdtemp(prefix="memforest-demo-"))
+    try:
+        yield directory
+    finally:
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _run(memory: MemForest, progress: Watch, directory: Path, startup_s: float, timeout_s: float) -> DemoReport:
+    from memforest_core.cli.demo_progress import Milestones, follow
+    from memforest_core.demo import load_conversation, load_questions
+
+    started = time.perf_counter()
+    sessions = load_conversation()
+    for session in sessions:
+        memory.ingest(session.owner, session.session_id, list(session.turns))
+    accept_s = time.perf_counter() - started
+    owner = sessions[0].owner
+    milestones = Milestones(started)
+    totals = follow(memory, owner, progress, milestones, timeout_s)
+    answers = tuple(_asked(memory, owner, question) for question in load_questions())
+    return DemoReport(
+        model=memory.settings.llm.model,
+        data=directory,
+        answers=answers,
+        totals=totals,
+        startup_s=startup_s,
+        accept_s=accept_s,
+        reached_s=milestones.reached,
+        recall_p50_ms=median_timings([answer.result for answer in answers]),
+        model_calls=tuple(memory.services.inspection.model_calls(memory.client.tenant, owner)),
+        total_s=startup_s + time.perf_counter() - started,
+    )
+
+
+def _asked(memory: MemForest, owner: str, question: DemoQuestion) -> Answer:
+    result = memory.recall(owner, question.question, max(EVIDENCE, question.within))
+    return Answer(question, question.answered_by([piece.text for piece in result.evidence]), result)
+
+
+def median_timings(results: Sequence[RecallResult]) -> dict[str, float]:
+    """The median of each stage over all questions, in milliseconds."""
+    stages = dict.fromkeys(stage for result in results for stage in result.timings_ms)
+    return {
+        stage: statistics.median(result.timings_ms[stage] for result in results if stage in result.timings_ms)
+        for stage in stages
+    }
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo")(demo)

@@ -1,0 +1,170 @@
+"""What the demo prints: questions with their evidence, then where the time and the tokens went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memforest_core.cli.evidence_view import evidence_text
+from memforest_core.cli.output import console, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from memforest_core.cli.demo import Answer, DemoReport
+    from memforest_core.ports.inspect import ModelCalls
+
+SHOWN = 2
+"""Pieces of evidence printed per question, more when the expectation is about more."""
+
+
+def print_header(model: str, directory: Path, startup_s: float) -> None:
+    """What is about to run."""
+    out = console()
+    hint = " (no network, no key; set MEMFOREST_LLM__MODEL for another)" if model == "offline" else ""
+    out.print(f"Model {model}{hint}.", soft_wrap=True)
+    out.print(f"Postgres, broker, vector engine and worker: started in {startup_s:.1f} s.")
+    out.print(f"Everything is kept in {directory}.", soft_wrap=True)
+
+
+def print_report(report: DemoReport, *, kept: bool) -> None:
+    """Everything that was found out."""
+    out = console()
+    for number, answer in enumerate(report.answers, start=1):
+        _print_answer(out, number, answer)
+    out.print("\nWhere the time went", style="bold")
+    out.print(_rows(time_rows(report)))
+    out.print("\nModel calls", style="bold")
+    out.print(_calls(report.model_calls))
+    held = sum(answer.holds for answer in report.answers)
+    out.print(
+        f"\n{held} of {len(report.answers)} expectations hold; {report.totals.facts} facts from {report.totals.turns}"
+        f" turns in {report.totals.trees} trees; {report.total_s:.1f} s in all.",
+        style="bold green" if report.ok else "bold red",
+    )
+    if kept:
+        out.print(f"Look around: memforest tree {report_owner(report)} --data {report.data}", soft_wrap=True)
+
+
+def report_owner(report: DemoReport) -> str:
+    """Whose conversation it was."""
+    from memforest_core.demo import load_conversation
+
+    return load_conversation()[0].owner
+
+
+def _print_answer(out: Console, number: int, answer: Answer) -> None:
+    from rich.text import Text
+
+    question = answer.question
+    expected = " or ".join(f"“{text}”" for text in question.expect)
+    verdict = Text(f"\n{number}. {question.question}", style="bold")
+    out.print(verdict)
+    mark = Text("   ✓ " if answer.holds else "   ✗ ", style="green" if answer.holds else "red")
+    state = "is" if answer.holds else "is not"
+    mark.append(f"{expected} {state} in the first {question.within} pieces of evidence")
+    out.print(mark)
+    out.print(Text(f"   {question.why}", style="dim"))
+    shown = max(SHOWN, _position(answer))
+    for place, evidence in enumerate(answer.result.evidence[:shown], start=1):
+        out.print(evidence_text(evidence, place))
+    for sentence in answer.result.degraded:
+        out.print(f"   {sentence}", style="yellow")
+
+
+def _position(answer: Answer) -> int:
+    """Where the answer stands, from 1; as far as was looked when it is missing."""
+    wanted = [text.casefold() for text in answer.question.expect]
+    for place, evidence in enumerate(answer.result.evidence[: answer.question.within], start=1):
+        if any(text in evidence.text.casefold() for text in wanted):
+            return place
+    return answer.question.within
+
+
+def time_rows(report: DemoReport) -> dict[str, str]:
+    """Label and value of each line of the time table."""
+    reached = report.reached_s
+    rows = {
+        "startup": f"{report.startup_s:.2f} s",
+        "accepted": f"{report.accept_s:.2f} s",
+    }
+    for label, stage in (
+        ("searchable as text (embed)", "raw cells indexed"),
+        ("facts extracted", "cells extracted"),
+        ("facts placed (reduce)", "cells placed"),
+        ("summaries (refresh)", "trees refreshed"),
+    ):
+        rows[label] = f"{reached[stage]:.2f} s after the first session" if stage in reached else "not complete"
+    timings = report.recall_p50_ms
+    parts = ", ".join(f"{stage} {value:.1f}" for stage, value in timings.items() if stage != "total")
+    rows["recall, median"] = f"{timings.get('total', 0.0):.1f} ms ({parts})"
+    return rows
+
+
+def _rows(rows: dict[str, str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for label, value in rows.items():
+        table.add_row(label, value)
+    return table
+
+
+def _calls(calls: Sequence[ModelCalls]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("step")
+    table.add_column("model")
+    for title in ("calls", "failed", "tokens in", "tokens out", "dollars", "median ms"):
+        table.add_column(title, justify="right")
+    for call in calls:
+        table.add_row(
+            call.step,
+            call.model,
+            str(call.calls),
+            str(call.failed),
+            str(call.prompt_tokens),
+            str(call.completion_tokens),
+            f"{call.cost_usd:.4f}",
+            f"{call.latency_p50_ms:.1f}",
+        )
+    return table
+
+
+def as_document(report: DemoReport) -> dict[str, Any]:
+    """The report as one JSON object: ``stages`` are counts, ``seconds`` wall times."""
+    from memforest_core.cli.demo_progress import stages
+
+    return {
+        "ok": report.ok,
+        "model": report.model,
+        "data": str(report.data),
+        "stages": {name: {"done": done, "of": of} for name, (done, of) in stages(report.totals).items()},
+        "totals": plain(report.totals),
+        "questions": [
+            {
+                "question": answer.question.question,
+                "expect": list(answer.question.expect),
+                "within": answer.question.within,
+                "holds": answer.holds,
+                "evidence": plain(answer.result.evidence),
+                "timings_ms": plain(answer.result.timings_ms),
+                "degraded": list(answer.result.degraded),
+            }
+            for answer in report.answers
+        ],
+        "seconds": {
+            "startup": report.startup_s,
+            "accept": report.accept_s,
+            **report.reached_s,
+            "total": report.total_s,
+        },
+        "recall_p50_ms": report.recall_p50_ms,
+        "model_calls": plain(report.model_calls),
+    }

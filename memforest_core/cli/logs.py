@@ -1,0 +1,73 @@
+"""Log lines of a process: JSON on stderr, with event names and ids; never a text that somebody said."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+import structlog
+
+QUIET_LIBRARIES = ("alembic", "amqp", "celery", "httpcore", "httpx", "kombu", "LiteLLM", "qdrant_client")
+"""Their routine lines say nothing that ours do not."""
+
+_ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+
+
+def configure_logs(level: int) -> None:
+    """Send our own and the libraries' log lines of ``level`` and above to stderr."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _place_of_exception,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LibraryLines())
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    for name in QUIET_LIBRARIES:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+
+
+def where(error: BaseException) -> dict[str, str]:
+    """An exception's type and the innermost line that raised it: its message may quote what was said."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno} {frames[-1].name}" if frames else ""
+    return {"exception": type(error).__name__, "at": place}
+
+
+def _place_of_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    info = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if info is True else info
+    if isinstance(error, tuple):
+        error = error[1]
+    if isinstance(error, BaseException):
+        event.update(where(error))
+    return event
+
+
+class LibraryLines(logging.Formatter):
+    """Standard log records as JSON; a record about an exception keeps its type and place alone."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "event": "library_log",
+            "library": record.name,
+            "level": record.levelname.lower(),
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
+        }
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            line |= where(error)
+        elif not record.name.startswith("celery.app.trace"):
+            line["message"] = record.getMessage()
+        return json.dumps(line, ensure_ascii=False)

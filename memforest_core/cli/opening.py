@@ -1,0 +1,86 @@
+"""Opening what a command works on: running services, or an embedded node in a data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memforest_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memforest_core.api import MemForest
+    from memforest_core.client import MemForestClient
+    from memforest_core.contexts.inspection.service import InspectionService
+    from memforest_core.domain.ids import TenantId
+
+EMBEDDED_CONCURRENCY = 8
+"""Tasks at once of an embedded node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What commands need that ask no question: accepting, waiting, looking inside. No models, no index."""
+
+    client: MemForestClient
+    inspection: InspectionService
+
+    @property
+    def tenant(self) -> TenantId:
+        """The tenant that everything belongs to."""
+        return self.client.tenant
+
+
+@contextmanager
+def opened_memory(
+    data: Path | None, *, create: bool = False, concurrency: int = EMBEDDED_CONCURRENCY
+) -> Iterator[MemForest]:
+    """The whole memory: an embedded node in ``data``, or the services that the settings name."""
+    from memforest_core.api import MemForest
+
+    quiet_logs()
+    if data is None:
+        opened = MemForest.connect()
+    else:
+        opened = MemForest.embedded(_checked(data, create), concurrency=concurrency)
+    with opened as memory:
+        yield memory
+
+
+@contextmanager
+def opened_store(data: Path | None, *, create: bool = False) -> Iterator[Store]:
+    """Accepting and looking inside; with ``data`` an embedded node works meanwhile."""
+    if data is not None:
+        with opened_memory(data, create=create) as memory:
+            yield Store(memory.client, memory.services.inspection)
+        return
+    from memforest_core.bootstrap.inspection import open_inspection
+    from memforest_core.bootstrap.producer import open_producer
+    from memforest_core.client import MemForestClient
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    settings = load_settings()
+    producer = open_producer(settings)
+    with MemForestClient(settings, producer=producer) as client:
+        yield Store(client, open_inspection(producer.engine, settings))
+
+
+def quiet_logs() -> None:
+    """Only what went wrong is logged beside a command's own output."""
+    import logging
+
+    from memforest_core.cli.logs import configure_logs
+
+    configure_logs(logging.WARNING)
+
+
+def _checked(data: Path, create: bool) -> Path:
+    if not create and not data.is_dir():
+        raise InvalidInput(
+            f"There is no data directory {data}: make one with memforest ingest --data.",
+            code="no_data_directory",
+        )
+    return data

@@ -1,0 +1,20 @@
+"""Options that several commands share, so that they read the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Work on an embedded node in this directory instead of the services that the settings name.",
+        show_default=False,
+    ),
+]
+OwnerOption = Annotated[str, typer.Option("--owner", "-o", help="Whose memory.")]

@@ -1,0 +1,128 @@
+"""What commands print and how they end: rich text for people, one JSON object a line for programs, exit codes.
+
+Results go to stdout; progress, errors and logs to stderr. With ``--json`` an error is one line
+``{"error": {"code": ..., "message": ...}}`` on stderr.
+
+    0    done
+    1    failed: an expectation was not met, or stored state is damaged
+    2    to mend by the caller: arguments, input, settings, or the address or key of a service
+    75   the same command can succeed later: waited too long, quota, rate limit (sysexits' EX_TEMPFAIL)
+    130  interrupted (128 + SIGINT); 143 terminated (128 + SIGTERM); 141 the reader went away (128 + SIGPIPE)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from memforest_core.errors import (
+    BrokerUnavailable,
+    CallerError,
+    IndexUnavailable,
+    MemForestError,
+    ModelRateLimited,
+    ModelRejected,
+    ModelUnavailable,
+    QuotaExceeded,
+    RetryableError,
+    StoreUnavailable,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 140
+"""Columns when nobody says how wide the output is."""
+
+
+class Exit(IntEnum):
+    """How a command ends."""
+
+    DONE = 0
+    FAILED = 1
+    MEND = 2
+    LATER = 75
+    INTERRUPTED = 130
+    READER_GONE = 141
+    TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, so that what is open gets closed on the way out."""
+
+
+def exit_code(error: MemForestError) -> Exit:
+    """How a command ends that met this error."""
+    match error:
+        case QuotaExceeded() | ModelRateLimited():
+            return Exit.LATER
+        case CallerError() | ModelRejected():
+            return Exit.MEND
+        case StoreUnavailable() | BrokerUnavailable() | IndexUnavailable() | ModelUnavailable():
+            return Exit.MEND  # an address or a server to look after, as the message says
+        case RetryableError():
+            return Exit.LATER
+        case _:
+            return Exit.FAILED
+
+
+def report(error: MemForestError, *, as_json: bool) -> Exit:
+    """Print an error to stderr; the exit code that goes with it."""
+    report_message(error.code, error.message, as_json=as_json)
+    return exit_code(error)
+
+
+def report_message(code: str, message: str, *, as_json: bool) -> None:
+    """Print an error to stderr."""
+    if as_json:
+        print(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"memforest: {printable(message)}", file=sys.stderr)
+
+
+def plain(value: object) -> Any:
+    """A value as JSON has it: dataclasses by field, times as ISO 8601, ids as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, UUID | Path):
+        return str(value)
+    return value
+
+
+def print_json(value: object) -> None:
+    """One JSON object on one line of stdout."""
+    print(json.dumps(plain(value), ensure_ascii=False))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read; made when it is needed, so that it writes to the stream of that moment."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def printable(text: str) -> str:
+    """Stored text on one line, without what would steer a terminal."""
+    joined = " ".join(text.split())
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in joined)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Printable text of at most ``limit`` characters."""
+    line = printable(text)
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

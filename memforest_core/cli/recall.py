@@ -1,0 +1,56 @@
+"""``memforest recall``: a question, and the evidence for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.evidence_view import evidence_text
+from memforest_core.cli.opening import opened_memory
+from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.output import console, print_json, printable
+
+if TYPE_CHECKING:
+    from memforest_core.domain.evidence import RecallResult
+
+
+def recall(
+    question: Annotated[str, typer.Argument(help="What to look for.")],
+    owner: OwnerOption,
+    mode: Annotated[
+        str | None,
+        typer.Option(help="flat, root or embedding; the setting recall.mode when not given.", show_default=False),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", "-k", help="Pieces of evidence; the setting recall.k when not given.", show_default=False),
+    ] = None,
+    neighbours: Annotated[int, typer.Option(help="Pieces before and after each.")] = 0,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the evidence for a question: when it was said, by whom, where, and why it was found."""
+    with opened_memory(data) as memory:
+        result = memory.recall(owner, question, k, mode, neighbours=neighbours)
+    if as_json:
+        print_json(result)
+    else:
+        _print(result)
+
+
+def _print(result: RecallResult) -> None:
+    out = console()
+    if not result.evidence:
+        out.print("Nothing is known about that.")
+    for number, evidence in enumerate(result.evidence, start=1):
+        out.print(evidence_text(evidence, number))
+    for sentence in result.degraded:
+        out.print(printable(sentence), style="yellow")
+    total = result.timings_ms.get("total", 0.0)
+    out.print(f"{len(result.evidence)} pieces by {result.mode.value} recall in {total:.0f} ms.", style="dim")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("recall")(recall)

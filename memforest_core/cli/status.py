@@ -1,0 +1,112 @@
+"""``memforest status``: how the system is, or how far one session has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.opening import opened_store
+from memforest_core.cli.options import DataOption, JsonOption
+from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memforest_core.contexts.inspection.service import SystemState
+    from memforest_core.ports.accept import SessionProgress
+
+
+def status(
+    session: Annotated[str | None, typer.Argument(help="A session's id.", show_default=False)] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Whose session.", show_default=False)] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print schema, workers, work by state and what stands still; with SESSION how far that session has come."""
+    if session is not None and owner is None:
+        raise InvalidInput("Say whose session it is: --owner.", code="missing_owner")
+    with opened_store(data) as store:
+        if session is not None and owner is not None:
+            progress = store.client.status(owner, session)
+            if as_json:
+                print_json({"owner": owner, "session": session} | plain(progress) | {"coverage": coverage(progress)})
+            else:
+                _print_session(owner, session, progress)
+            return
+        state = store.inspection.system(store.tenant)
+    if as_json:
+        print_json(state)
+    else:
+        _print_system(state)
+
+
+def coverage(progress: SessionProgress) -> float:
+    """The share of a session's cells whose facts are in the trees, in [0, 1]."""
+    return progress.placed / progress.cells if progress.cells else 1.0
+
+
+def _print_session(owner: str, session: str, progress: SessionProgress) -> None:
+    _print_rows(
+        {
+            "session": f"{printable(session)} of {printable(owner)}",
+            "stage": progress.stage.value,
+            "coverage": f"{coverage(progress):.0%}",
+            "turns": f"{progress.turns} in {progress.cells} cells",
+            "cells": f"{progress.indexed} searchable, {progress.extracted} extracted, {progress.placed} placed",
+            "facts": f"{progress.facts}",
+            "dirty trees": f"{progress.dirty_trees}",
+            "verbatim": f"{progress.verbatim} cells kept word by word",
+            "dead": f"{progress.dead} cells",
+        }
+    )
+
+
+def _print_system(state: SystemState) -> None:
+    totals = state.totals
+    alive = [worker for worker in state.workers if worker.alive]
+    behind = "" if state.schema_revision == state.schema_needed else f" (this version needs {state.schema_needed})"
+    _print_rows(
+        {
+            "schema": f"{state.schema_revision or 'none'}{behind}",
+            "workers": f"{len(alive)} alive, {len(state.workers) - len(alive)} silent",
+            "memory": f"{state.owners} owners, {totals.sessions} sessions, {totals.turns} turns, {totals.facts} facts",
+            "cells": _counts(totals.cells),
+            "index rows": _counts(totals.index_rows),
+            "trees": f"{totals.trees}, {totals.dirty_trees} dirty ({totals.dirty_nodes} nodes), {totals.due_trees} due",
+            "verbatim": f"{totals.verbatim_cells} cells kept word by word",
+            "dead": f"{totals.cells.get('dead', 0)} cells, {totals.index_rows.get('dead', 0)} index rows",
+        }
+    )
+    out = console()
+    for worker in state.workers:
+        heartbeat = f"heartbeat {worker.silent_s:.0f} s ago"
+        out.print(
+            f"  {printable(worker.name)}  {', '.join(worker.queues)}  {heartbeat}",
+            style="" if worker.alive else "red",
+        )
+    for trouble in state.troubles:
+        out.print(
+            f"  {trouble.count} {trouble.kind}s {trouble.state}: {printable(trouble.reason)} [{trouble.code}]",
+            style="red" if trouble.state == "dead" else "yellow",
+        )
+
+
+def _counts(by_state: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(by_state.items())) or "none"
+
+
+def _print_rows(rows: Mapping[str, str]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console().print(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("status")(status)

@@ -1,0 +1,90 @@
+"""House rules for every test: its folder is its tier, nothing is skipped, and pure tests open no connection."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Generator
+from pathlib import Path
+from typing import NoReturn
+
+import psycopg
+import pytest
+
+TESTS = Path(__file__).parent
+TIERS = {
+    "unit": "one module or file of the repository, without any connection",
+    "property": "invariants under generated input, without any connection",
+    "contract": "one suite per port, on every implementation",
+    "integration": "real Postgres, Redis protocol and Qdrant engine",
+    "acceptance": "real worker processes, a model server over HTTP, kill -9",
+    "migration": "the schema going up, and its drift from the models",
+}
+WITHOUT_CONNECTIONS = {"unit", "property"}
+
+
+def tier_of(path: Path) -> str | None:
+    """The tier that a test file belongs to, None outside of the tiers."""
+    if not path.is_relative_to(TESTS):
+        return None
+    folder = path.relative_to(TESTS).parts[0]
+    return folder if folder in TIERS else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make ``-m unit`` and the like possible."""
+    for tier, meaning in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {meaning}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its tier."""
+    for item in items:
+        tier = tier_of(item.path)
+        if tier is not None:
+            item.add_marker(tier)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skipped test fails: what it needs is part of what is tested."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"Skipping is not allowed here: {_reason(report.longrepr)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """So does a whole file that would be skipped."""
+    report = yield
+    if report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"Skipping is not allowed here: {_reason(report.longrepr)}"
+    return report
+
+
+def _reason(longrepr: object) -> str:
+    return str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
+
+
+class ConnectionRefusedHere(Exception):
+    """A test of a pure tier reached for a server: move it to another tier, or pass in what it needs."""
+
+
+def refuse(*_arguments: object, **_named: object) -> NoReturn:
+    """Stands where a connection would be opened."""
+    raise ConnectionRefusedHere(ConnectionRefusedHere.__doc__)
+
+
+@pytest.fixture(autouse=True)
+def no_connections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unit and property tests can neither connect nor listen; psycopg's C library has a door of its own."""
+    if tier_of(request.path) not in WITHOUT_CONNECTIONS:
+        return
+    for method in ("connect", "connect_ex", "bind", "listen"):
+        monkeypatch.setattr(socket.socket, method, refuse)
+    for name in ("getaddrinfo", "gethostbyname"):
+        monkeypatch.setattr(socket, name, refuse)
+    monkeypatch.setattr(psycopg.Connection, "connect", refuse)
+    monkeypatch.setattr(psycopg, "connect", refuse)

@@ -1,0 +1,293 @@
+"""Recall over the real pipeline: what was said is found, explained, and found again when parts are away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+from memforest_core.adapters.postgres import recall as statements
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.recall import PostgresRecallStore
+from memforest_core.contexts.query.service import RecallService
+from memforest_core.domain.evidence import Freshness, RecallResult
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.errors import IndexUnavailable, InvalidInput, ModelUnavailable, NotFound
+from memforest_core.ports.index import Hit, IndexQuery
+from memforest_core.ports.models import Embedded
+
+from tests.support.stack import Stack
+
+MOVING = (
+    ("2023-05-08T10:00:00Z", "I grew up in Boston, right by the harbour."),
+    ("2023-05-08T10:01:00Z", "Last month I moved from Boston to Davis for a new job."),
+    ("2023-05-08T10:02:00Z", "The new job is at a bicycle workshop downtown."),
+    ("2023-05-08T10:03:00Z", "My sister Clara visited me and brought her dog Rufus."),
+)
+MIAMI = (
+    ("2024-02-12T18:00:00Z", "I have left Davis and moved to Miami last weekend."),
+    ("2024-02-12T18:01:00Z", "The apartment in Miami has a balcony with a sea view."),
+    ("2024-02-12T18:02:00Z", "I started learning the violin with an old teacher."),
+    ("2024-02-12T18:03:00Z", "The violin lessons are on Thursdays."),
+)
+
+
+def turns(*said: tuple[str, str], name: str = "Bob") -> list[dict[str, object]]:
+    return [
+        {"id": f"t{at}", "role": "user", "name": name, "content": text, "timestamp": when}
+        for at, (when, text) in enumerate(said)
+    ]
+
+
+@pytest.fixture
+def bob(pipeline: Stack) -> Stack:
+    """Two sessions of Bob's, wholly processed."""
+    pipeline.memory.ingest("bob", "moving", turns(*MOVING))
+    pipeline.memory.ingest("bob", "miami", turns(*MIAMI))
+    pipeline.drive()
+    return pipeline
+
+
+def first(result: RecallResult, n: int = 3) -> list[str]:
+    return [piece.text for piece in result.evidence[:n]]
+
+
+@pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
+    result = bob.memory.recall("bob", "Which instrument is Bob learning?", mode=mode)
+    assert "Bob: I started learning the violin with an old teacher." in first(result, 2)
+    assert result.mode == mode
+    assert result.degraded == ()
+
+
+def test_evidence_says_where_when_and_why(bob: Stack) -> None:
+    result = bob.memory.recall("bob", "Who visited Bob with a dog?", k=5)
+    best = result.evidence[0]
+    assert best.text == "Bob: My sister Clara visited me and brought her dog Rufus."
+    assert (best.session_id, best.turn_ids, best.speaker) == ("moving", ("t3",), "Bob")
+    assert best.time.start == datetime(2023, 5, 8, 10, 3, tzinfo=UTC)
+    assert best.time_label == "Monday 8 May 2023"
+    assert {"cell", "interval", "session", "speaker"} <= best.signals.keys()
+    assert best.freshness is Freshness.SUMMARY
+    session_path = [node for node in best.path if node.tree_kind is TreeKind.SESSION]
+    assert session_path[0].level == max(node.level for node in session_path)
+    assert all(node.summary for node in session_path)
+    assert result.timings_ms["total"] > 0
+
+
+def test_the_round_trips_are_one_search_one_per_level_and_one_to_complete(bob: Stack) -> None:
+    result = bob.memory.recall("bob", "Where does Bob live now?")
+    heights = [row[0] for row in bob.rows("SELECT height FROM memforest.tree WHERE root_id IS NOT NULL")]
+    assert result.round_trips <= 2 + max(int(str(height)) for height in heights)
+
+
+def test_owners_do_not_see_each_other(bob: Stack) -> None:
+    bob.memory.ingest("eve", "s", turns(("2024-01-01T00:00:00Z", "I play the violin too."), name="Eve"))
+    bob.drive()
+    found = bob.memory.recall("eve", "Who plays the violin?", k=50)
+    assert {piece.speaker for piece in found.evidence} == {"Eve"}
+
+
+def test_tenants_do_not_see_each_other(bob: Stack) -> None:
+    with pytest.raises(NotFound):
+        bob.services.recall.recall(TenantId("other"), "bob", "Where does Bob live?")
+
+
+def test_raw_text_is_found_before_anything_was_processed(pipeline: Stack) -> None:
+    pipeline.memory.ingest("bob", "miami", turns(*MIAMI))
+    best = pipeline.memory.recall("bob", "What is Bob learning: the violin?").evidence[0]
+    assert "violin" in best.text
+    assert best.freshness is Freshness.RAW
+    assert best.path == ()
+
+
+def test_facts_without_summaries_say_so(pipeline: Stack) -> None:
+    pipeline.memory.ingest("bob", "miami", turns(*MIAMI))
+    pipeline.runtime.extract()
+    pipeline.runtime.reduce()
+    best = pipeline.memory.recall("bob", "Which instrument is Bob learning?").evidence[0]
+    assert best.freshness is Freshness.FACT
+
+
+def test_a_part_of_a_long_turn_is_delivered_alone(pipeline: Stack) -> None:
+    filler = "Nothing of note happened on the way home that day. " * 400
+    long = f"{filler}The lighthouse keeper gave me a brass compass. {filler}"
+    pipeline.memory.ingest("bob", "long", turns(("2024-01-01T00:00:00Z", long)))
+    pipeline.drive()
+    best = pipeline.memory.recall("bob", "Who gave Bob a brass compass?").evidence[0]
+    assert "brass compass" in best.text
+    assert len(best.text) < 9_000
+    assert best.kind == "cell"
+
+
+def test_only_the_range_asked_for(bob: Stack) -> None:
+    result = bob.memory.recall("bob", "Where did Bob move?", k=50, since="2024-01-01")
+    assert {piece.session_id for piece in result.evidence} == {"miami"}
+    result = bob.memory.recall("bob", "Where did Bob move?", k=50, until="2023-12-31")
+    assert {piece.session_id for piece in result.evidence} == {"moving"}
+
+
+def test_neighbours_come_from_the_tree_or_the_dialogue(bob: Stack) -> None:
+    best = bob.memory.recall("bob", "Who left Davis for Miami?", neighbours=2).evidence[0]
+    assert "Miami" in best.text
+    assert best.predecessors
+    moments = [piece.time.start for piece in best.predecessors if piece.time.start]
+    assert moments == sorted(moments)
+    assert all(moment <= datetime(2024, 2, 12, 18, 0, tzinfo=UTC) for moment in moments)
+
+
+def test_the_text_keeps_its_budget(bob: Stack) -> None:
+    result = bob.memory.recall("bob", "Where did Bob live?", k=8)
+    assert len(result.text(30)) <= 120
+    assert result.text().count("[Monday 8 May 2023]") == 1
+
+
+@pytest.mark.parametrize(
+    "question, options, code",
+    [
+        ("", {}, "empty_question"),
+        ("x" * 9_000, {}, "question_too_long"),
+        ("Where?", {"k": 0}, "invalid_k"),
+        ("Where?", {"mode": "best"}, "invalid_mode"),
+    ],
+)
+def test_bad_input_is_refused(bob: Stack, question: str, options: dict[str, object], code: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        bob.services.recall.recall(bob.tenant, "bob", question, **options)  # type: ignore[arg-type]
+    assert refused.value.code == code
+
+
+def test_an_unknown_owner_is_not_found(bob: Stack) -> None:
+    with pytest.raises(NotFound):
+        bob.memory.recall("nobody", "Where?")
+
+
+@dataclass
+class AwayIndex:
+    """An index that can't be reached."""
+
+    name: str = "away"
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        raise IndexUnavailable("away")
+
+
+class AwayEmbedder:
+    """A provider that can't be reached."""
+
+    model = "away"
+    dimension = 384
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        raise ModelUnavailable("away")
+
+    embed_query = embed
+
+
+def test_without_the_index_full_text_answers(bob: Stack) -> None:
+    service = RecallService(
+        PostgresRecallStore(bob.services.engine),
+        AwayIndex(),  # type: ignore[arg-type]
+        bob.services.embedder,
+        bob.settings.recall,
+    )
+    result = service.recall(bob.tenant, "bob", "Who visited Bob with Rufus & 'the' (dog) | !cat:* ?")
+    assert result.evidence[0].turn_ids == ("t3",)
+    assert "full text" in result.degraded[0]
+
+
+def test_without_the_embedder_words_answer(bob: Stack) -> None:
+    service = RecallService(
+        PostgresRecallStore(bob.services.engine),
+        bob.services.index,
+        AwayEmbedder(),
+        bob.settings.recall,
+    )
+    result = service.recall(bob.tenant, "bob", "Who visited Bob with Rufus the dog?")
+    assert result.evidence[0].turn_ids == ("t3",)
+    assert "words alone" in result.degraded[0]
+
+
+VOLUME = 20_000
+"""Rows at which a plan that reads whole tables would show."""
+
+FILL = (
+    "INSERT INTO memforest.tenant (tenant_id) VALUES ('default') ON CONFLICT DO NOTHING",
+    "INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES ('default', :f, 'many')",
+    """INSERT INTO memforest.session (tenant_id, session_id, forest_id, external_id, time_zone, started_at)
+       VALUES ('default', :f, :f, 's', 'UTC', now())""",
+    """INSERT INTO memforest.turn (tenant_id, session_id, ordinal, external_id, role, content, occurred_at, dated,
+                                    speaker_id, name)
+       SELECT 'default', :f, i, 't' || i, 'user', 'word' || i, now(), true, 'p', 'p' FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.cell (tenant_id, cell_id, forest_id, session_id, ordinal, window_ordinal, first_turn,
+                                    last_turn, text, text_hash, time_start, time_end, state, placed)
+       SELECT 'default', md5('cell' || i)::uuid, :f, :f, i, i, i, i, 'word' || i, '\\x00', now(), now(), 'done', true
+         FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.fact (tenant_id, fact_id, forest_id, text, normalized, text_hash, mentioned_at,
+                                    subject_key, attribute, statement, key_time, key_ordinal, key_item)
+       SELECT 'default', md5('fact' || i)::uuid, :f, 'word' || i, 'word' || i, '\\x00', now(), 'p', '',
+              '{"verbatim": false}', i, 0, 0 FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.candidate (tenant_id, cell_id, item, turn_ordinals, quote, statement, text_hash,
+                                         routing_hash)
+       SELECT 'default', md5('cell' || i)::uuid, 0, ARRAY[i], '', '{}', '\\x00', '\\x00' FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.occurrence (tenant_id, cell_id, item, fact_id, session_id, turn_ordinals)
+       SELECT 'default', md5('cell' || i)::uuid, 0, md5('fact' || i)::uuid, :f, ARRAY[i] FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.tree (tenant_id, tree_id, forest_id, kind, scope_key, label, state, k)
+       SELECT 'default', md5('tree' || i)::uuid, :f, 'entity', 'tree' || i, 'tree', 'active', 8
+         FROM generate_series(1, :n / 10) i""",
+    """INSERT INTO memforest.node (tenant_id, node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item,
+                                    key_id, leaf_count, version, clean_version, payload_id)
+       SELECT 'default', md5('node' || i)::uuid, md5('tree' || (1 + i % (:n / 10)))::uuid,
+              CASE WHEN i > 10 THEN md5('node' || i / 8)::uuid END, (i % 3)::smallint, i, 0, 0, '', 1, 1, 1,
+              md5('fact' || i)::uuid FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id, leaf_id)
+       SELECT 'default', md5('tree' || (1 + i % (:n / 10)))::uuid, md5('fact' || i)::uuid, :f, md5('node' || i)::uuid
+         FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.node_summary (tenant_id, node_id, text, source, model, input_hash, version, vector,
+                                            vector_model, pooled, terms)
+       SELECT 'default', md5('node' || i)::uuid, 'text', 'model', 'm', '\\x00', 1, '\\x00', 'm', '\\x00', '\\x00'
+         FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.index_row (tenant_id, point_id, forest_id, kind, version, indexed_version, state)
+       SELECT 'default', md5('cell' || i)::uuid, :f, 'cell', 1, CASE WHEN i < 5 THEN 0 ELSE 1 END,
+              CASE WHEN i < 5 THEN 'ready' ELSE 'done' END FROM generate_series(1, :n) i""",
+    "ANALYZE",
+)
+
+
+def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
+    """At a volume where it matters, under row security, with the planner's own estimates."""
+    forest = UUID(int=5)
+    for statement in FILL:
+        pipeline.execute(statement, f=forest, n=VOLUME)
+    ids = [
+        UUID(str(row[0]))
+        for row in pipeline.rows("SELECT fact_id FROM memforest.fact ORDER BY key_time LIMIT 200")
+    ]
+    values: dict[str, object] = {
+        "t": pipeline.tenant,
+        "f": forest,
+        "ids": ids,
+        "keys": ["tree1", "tree2"],
+        "sessions": [forest] * 200,
+        "ordinals": list(range(200)),
+        "n": 4,
+        "chars": 10,
+        "q": "word1 | word2",
+    }
+    hot = {
+        name: getattr(statements, name)
+        for name in dir(statements)
+        if isinstance(getattr(statements, name), sa.TextClause)
+    }
+    assert len(hot) >= 14
+    with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
+        for name, statement in hot.items():
+            plan = "\n".join(
+                connection.scalars(sa.text(f"EXPLAIN {statement.text}"), values)  # noqa: S608
+            )
+            assert "Seq Scan" not in plan, f"{name}:\n{plan}"
+

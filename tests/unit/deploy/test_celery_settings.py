@@ -1,0 +1,61 @@
+"""A worker that is configured by ``celeryconfig`` carries ids as JSON on four known queues, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from celery import Celery
+from kombu.exceptions import ContentDisallowed, EncodeError
+from kombu.serialization import dumps, loads
+
+from memforest_core.messages import TASK_NAMES, Queue
+
+
+@pytest.fixture
+def app() -> Iterator[Celery]:
+    with Celery("test", set_as_current=False) as configured:
+        configured.config_from_object("celeryconfig")
+        yield configured
+
+
+@pytest.mark.parametrize("queue", Queue)
+def test_a_task_goes_to_its_queue(app: Celery, queue: Queue) -> None:
+    """Given a task name of the wire contract, then its message goes to the queue of that name."""
+    assert app.amqp.router.route({}, TASK_NAMES[queue])["queue"].name == queue.value
+
+
+def test_a_worker_knows_the_four_queues_and_no_other(app: Celery) -> None:
+    """Given a misspelt queue, when a worker is to consume it, then it fails instead of waiting for ever."""
+    assert set(app.amqp.queues) == {queue.value for queue in Queue}
+    with pytest.raises(KeyError):
+        app.amqp.queues.select(["extrakt"])
+
+
+def test_messages_are_json(app: Celery) -> None:
+    """Given a message, then it is written as JSON, and no other kind is read."""
+    with pytest.raises(EncodeError):
+        dumps(object(), serializer=app.conf.task_serializer)  # type: ignore[no-untyped-call]
+    with pytest.raises(ContentDisallowed):
+        loads(b"", "application/x-python-serialize", "binary", accept=app.conf.accept_content)  # type: ignore[no-untyped-call]
+
+
+def test_a_message_is_done_when_it_was_seen(app: Celery) -> None:
+    """Rows are the work: no result is kept, nothing is redelivered, and workers hoard no messages."""
+    assert app.conf.result_backend is None
+    assert app.conf.task_ignore_result is True
+    assert app.conf.task_acks_late is False
+    assert app.conf.worker_prefetch_multiplier == 1
+
+
+def test_a_broker_that_is_away_is_waited_for(app: Celery) -> None:
+    """Given no broker, at the start or later, then a worker keeps trying."""
+    assert app.conf.broker_connection_retry_on_startup is True
+    assert app.conf.broker_connection_max_retries is None
+
+
+def test_flower_sees_the_work(app: Celery) -> None:
+    """Given Flower, then workers send it events and answer it."""
+    assert app.conf.worker_send_task_events is True
+    assert app.conf.task_send_sent_event is True
+    assert app.conf.worker_enable_remote_control is True

@@ -1,0 +1,34 @@
+"""The rules of ``tests/conftest.py`` bite."""
+
+from __future__ import annotations
+
+import socket
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from tests.conftest import ConnectionRefusedHere
+
+
+def test_a_unit_test_cannot_reach_a_server() -> None:
+    """Given a unit test, when it connects by name, by address or through Postgres, then it is told so."""
+    with pytest.raises(ConnectionRefusedHere):
+        socket.create_connection(("localhost", 5432))
+    with socket.socket() as plain, pytest.raises(ConnectionRefusedHere):
+        plain.connect(("127.0.0.1", 5432))
+    with pytest.raises(ConnectionRefusedHere):
+        psycopg.connect("host=127.0.0.1")
+    with pytest.raises(ConnectionRefusedHere):
+        sa.create_engine("postgresql+psycopg://nobody@127.0.0.1/nothing").connect()
+
+
+def test_a_unit_test_cannot_listen() -> None:
+    """Given a unit test, when it opens a port, then it is told so."""
+    with socket.socket() as plain, pytest.raises(ConnectionRefusedHere):
+        plain.bind(("127.0.0.1", 0))
+
+
+def test_tiers_are_markers(request: pytest.FixtureRequest) -> None:
+    """Given a test below tests/unit, then it runs with ``-m unit``."""
+    assert {mark.name for mark in request.node.iter_markers()} == {"unit"}
