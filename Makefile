@@ -28,7 +28,7 @@ check: setup  ## lint, format, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: setup  ## format the code
 	$(BIN)/ruff check --fix .

@@ -6,7 +6,7 @@ nothing, and most of what Celery offers for reliable delivery is left off on pur
 
 from __future__ import annotations
 
-from kombu import Queue as BrokerQueue
+from kombu.entity import Queue as BrokerQueue
 
 from memforest_core.messages import TASK_NAMES, Queue
 from memforest_core.settings import load_settings
@@ -30,7 +30,7 @@ worker_prefetch_multiplier = 1
 # A typo in a queue name fails loudly.
 task_create_missing_queues = False
 task_default_queue = Queue.MAINTAIN.value
-task_queues = [BrokerQueue(queue.value) for queue in Queue]
+task_queues = [BrokerQueue(queue.value) for queue in Queue]  # type: ignore[no-untyped-call]
 task_routes = {TASK_NAMES[queue]: {"queue": queue.value} for queue in Queue}
 
 # A broker that is away is waited for, without end: rows keep the work meanwhile.

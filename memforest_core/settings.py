@@ -212,6 +212,8 @@ class RecallSettings(Group):
     """The root of its session's tree."""
     topic_weight: float = Field(default=0.2, ge=0)
     """The lowest nodes above a turn's facts in entity and scene trees."""
+    chain_weight: float = Field(default=0.5, ge=0)
+    """When a question asks what came before or after: for the states next to a found one of the same subject."""
     neighbour_weight: float = Field(default=0.2, ge=0)
     """Share of the distance by which a turn is lifted towards a better one beside it."""
     speaker_weight: float = Field(default=0.3, ge=0)
@@ -223,7 +225,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix="MEMFOREST_",
-        env_nested_delimiter="__",
+        env_nested_delimiter="__", env_ignore_empty=True,
         extra="forbid",
         frozen=True,
         use_attribute_docstrings=True,

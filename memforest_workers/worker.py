@@ -6,10 +6,13 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import structlog
 from celery import Celery
+from celery.concurrency.thread import TaskPool
 from celery.worker import WorkController
 
 from memforest_core.bootstrap.service import Services
@@ -36,6 +39,17 @@ def checked_queues(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+class AppThreads(TaskPool):  # type: ignore[misc]
+    """Threads that know their worker's app: Celery looks tasks up in the thread's current app, and a process may
+    hold several nodes."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.executor = ThreadPoolExecutor(
+            self.limit, thread_name_prefix="memforest-task", initializer=self.app.set_current
+        )
+
+
 def controller(
     app: Celery,
     queues: Sequence[str],
@@ -47,7 +61,7 @@ def controller(
     return app.WorkController(
         app=app,
         hostname=name,
-        pool_cls="threads",
+        pool_cls=AppThreads,
         concurrency=concurrency,
         queues=list(queues),
         without_gossip=True,

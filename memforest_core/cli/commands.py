@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import typer
@@ -31,7 +31,7 @@ class Commands(TyperGroup):
         """Run the command; expected errors never show a traceback."""
         as_json = bool(ctx.meta.get(_JSON))
         try:
-            with _sigterm_unwinds():
+            with _Interruptible(), _sigterm_unwinds():
                 result = super().invoke(ctx)
             sys.stdout.flush()
         except MemForestError as error:
@@ -41,14 +41,35 @@ class Commands(TyperGroup):
                 raise
             report_message("usage", error.format_message(), as_json=True)
             raise typer.Exit(Exit.MEND) from None
-        except Terminated:
-            raise typer.Exit(Exit.TERMINATED) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(Exit.INTERRUPTED) from None
         except BrokenPipeError:
             _drop_stdout()
             raise typer.Exit(Exit.READER_GONE) from None
         return result
+
+
+class _Interruptible:
+    """Turns an interrupt into its exit code, whatever it was made into on its way out."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        interrupt = interrupt_behind(error)
+        if interrupt is not None:
+            raise typer.Exit(Exit.TERMINATED if isinstance(interrupt, Terminated) else Exit.INTERRUPTED) from None
+
+
+def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The interrupt that an error came from: raised while an extension is imported, it comes out as an ImportError."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _drop_stdout() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import typer
 
@@ -45,7 +45,12 @@ def masked(secret: str) -> str:
     user, colon, _password = account.partition(":")
     netloc = f"{user}{colon}{MASK}{at}{host}" if colon else parts.netloc
     query = parts.query if _HARMLESS_QUERY.match(parts.query) else _QUERY_VALUE.sub(MASK, parts.query)
-    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+    return f"{parts.scheme}://{netloc}{parts.path}" + (f"?{query}" if query else "")
+
+
+def sentence(doc: str | None) -> str:
+    """A docstring as one line without markup."""
+    return " ".join((doc or "").replace("``", "").split())
 
 
 def shown(value: object) -> object:
@@ -63,7 +68,7 @@ def walk(settings: BaseModel, prefix: str = "", default: BaseModel | None = None
     """All settings under a group, in the order they are declared."""
     from pydantic import BaseModel
 
-    group = " ".join((type(settings).__doc__ or "").split())
+    group = sentence(type(settings).__doc__)
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
         usual: Any = field.get_default() if default is None else getattr(default, name)
@@ -77,7 +82,7 @@ def walk(settings: BaseModel, prefix: str = "", default: BaseModel | None = None
             value=shown(value),
             default=shown(usual),
             changed=value != usual,
-            description=" ".join((field.description or "").split()),
+            description=sentence(field.description),
             group=group,
         )
 

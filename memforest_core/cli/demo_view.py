@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from memforest_core.cli.demo import Answer, DemoReport
     from memforest_core.ports.inspect import ModelCalls
 
-SHOWN = 2
-"""Pieces of evidence printed per question, more when the expectation is about more."""
-
 
 def print_header(model: str, directory: Path, startup_s: float) -> None:
     """What is about to run."""
@@ -68,8 +65,7 @@ def _print_answer(out: Console, number: int, answer: Answer) -> None:
     mark.append(f"{expected} {state} in the first {question.within} pieces of evidence")
     out.print(mark)
     out.print(Text(f"   {question.why}", style="dim"))
-    shown = max(SHOWN, _position(answer))
-    for place, evidence in enumerate(answer.result.evidence[:shown], start=1):
+    for place, evidence in enumerate(answer.result.evidence[: _position(answer)], start=1):
         out.print(evidence_text(evidence, place))
     for sentence in answer.result.degraded:
         out.print(f"   {sentence}", style="yellow")
@@ -145,7 +141,7 @@ def as_document(report: DemoReport) -> dict[str, Any]:
         "ok": report.ok,
         "model": report.model,
         "data": str(report.data),
-        "stages": {name: {"done": done, "of": of} for name, (done, of) in stages(report.totals).items()},
+        "stages": {_key(name): {"done": done, "of": of} for name, (done, of) in stages(report.totals).items()},
         "totals": plain(report.totals),
         "questions": [
             {
@@ -162,9 +158,13 @@ def as_document(report: DemoReport) -> dict[str, Any]:
         "seconds": {
             "startup": report.startup_s,
             "accept": report.accept_s,
-            **report.reached_s,
+            **{_key(name): reached for name, reached in report.reached_s.items()},
             "total": report.total_s,
         },
         "recall_p50_ms": report.recall_p50_ms,
         "model_calls": plain(report.model_calls),
     }
+
+
+def _key(stage: str) -> str:
+    return stage.replace(" ", "_")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memforest_core.cli.output import printable, shortened
+from memforest_core.cli.output import named, printable, shortened
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from memforest_core.domain.evidence import Evidence, PathNode
 
 TEXT_CHARS = 600
-SUMMARY_CHARS = 90
+SUMMARY_CHARS = 70
 SIGNALS = 6
 """Signals named, the strongest first."""
+TREES = 3
+"""Trees whose path is shown."""
 
 
 def evidence_text(evidence: Evidence, number: int) -> Text:
@@ -26,21 +28,19 @@ def evidence_text(evidence: Evidence, number: int) -> Text:
     text.append("  ")
     text.append(shortened(evidence.text, TEXT_CHARS))
     for label, value in details(evidence):
-        text.append(f"\n     {label:<8}", style="dim")
-        text.append(value, style="dim")
+        text.append(f"\n     {label:<9} {value}", style="dim")
     return text
 
 
 def details(evidence: Evidence) -> list[tuple[str, str]]:
-    """(label, value) lines: source, found by, tree path, neighbours."""
+    """(label, value) lines: source, found by, tree paths, neighbours."""
     turns = ", ".join(printable(turn) for turn in evidence.turn_ids)
     said_by = f" · said by {printable(evidence.speaker)}" if evidence.speaker else ""
     lines = [
         ("source", f"session {printable(evidence.session_id)} · turn {turns}{said_by}"),
         ("found by", f"{signals(evidence)} · score {evidence.score:.2f} · {evidence.freshness.value}"),
     ]
-    if evidence.path:
-        lines.append(("tree", tree_path(evidence.path)))
+    lines += [("tree", path) for path in tree_paths(evidence.path)[:TREES]]
     for label, neighbours in (("before", evidence.predecessors), ("after", evidence.successors)):
         lines += [
             (label, f"{printable(near.time_label)}  {shortened(near.text, SUMMARY_CHARS)}") for near in neighbours
@@ -54,11 +54,18 @@ def signals(evidence: Evidence) -> str:
     return " + ".join(f"{name} {value:.2f}" for name, value in ordered[:SIGNALS] if value) or "nothing"
 
 
-def tree_path(path: tuple[PathNode, ...]) -> str:
-    """The nodes from the root down, each with the beginning of its text."""
-    first = path[0]
-    steps = [
-        f"L{node.level} “{shortened(node.summary, SUMMARY_CHARS)}”" if node.summary and node.level else f"L{node.level}"
-        for node in path
+def tree_paths(path: tuple[PathNode, ...]) -> list[str]:
+    """For each tree the nodes from its root down, each with the beginning of its text."""
+    trees: dict[tuple[str, str], list[PathNode]] = {}
+    for node in path:
+        trees.setdefault((node.tree_kind.value, node.label), []).append(node)
+    return [
+        f"{kind} {named(label)}" + "".join(f" › {_step(node)}" for node in nodes)
+        for (kind, label), nodes in trees.items()
     ]
-    return f"{first.tree_kind.value} {printable(first.label)} › " + " › ".join(steps)
+
+
+def _step(node: PathNode) -> str:
+    if node.level == 0:
+        return "leaf"
+    return f"“{shortened(node.summary, SUMMARY_CHARS)}”" if node.summary else f"level {node.level}"

@@ -29,9 +29,9 @@ def configure_logs(level: int) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = CurrentStderr()
     handler.setFormatter(LibraryLines())
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in QUIET_LIBRARIES:
@@ -53,6 +53,13 @@ def _place_of_exception(_logger: object, _method: str, event: MutableMapping[str
     if isinstance(error, BaseException):
         event.update(where(error))
     return event
+
+
+class CurrentStderr(logging.Handler):
+    """Writes to what stderr is when a line comes, not to what it was at the start."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
 
 
 class LibraryLines(logging.Formatter):

@@ -38,8 +38,8 @@ from memforest_core.errors import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-PIPE_WIDTH = 140
-"""Columns when nobody says how wide the output is."""
+PIPE_WIDTH = 10_000
+"""Columns when no terminal says how wide it is: lines are for other programs then, and stay whole."""
 
 
 class Exit(IntEnum):
@@ -111,9 +111,13 @@ def console(*, stderr: bool = False) -> Console:
     """Where people read; made when it is needed, so that it writes to the stream of that moment."""
     from rich.console import Console
 
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # how that ends is decided in one place
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    return PipeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def printable(text: str) -> str:
@@ -126,3 +130,8 @@ def shortened(text: str, limit: int) -> str:
     """Printable text of at most ``limit`` characters."""
     line = printable(text)
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def named(label: str) -> str:
+    """A tree's label as it is printed; scenes of no known domain have none."""
+    return printable(label) or "(unnamed)"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, print_json, printable, shortened
+from memforest_core.cli.output import console, named, print_json, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memforest_core.ports.inspect import TreeNode, TreeOverview
 
 TEXT_CHARS = 160
+INSTANT = timedelta(microseconds=1)
 
 
 def tree(
@@ -60,7 +61,8 @@ def interval(start: datetime | None, end: datetime | None) -> str:
     if start is None:
         return "no date"
     first = f"{start:%Y-%m-%d}"
-    last = f"{end:%Y-%m-%d}" if end is not None else first
+    # Ends are exclusive: a whole day ends at the next midnight.
+    last = f"{max(start, end - INSTANT):%Y-%m-%d}" if end is not None else first
     return first if last == first else f"{first} … {last}"
 
 
@@ -74,7 +76,7 @@ def _print_list(overviews: Sequence[TreeOverview]) -> None:
     for overview in overviews:
         table.add_row(
             overview.kind.value,
-            printable(overview.label),
+            named(overview.label),
             str(overview.leaves),
             str(overview.height),
             interval(overview.start, overview.end),
@@ -108,7 +110,7 @@ def drawn(grown: GrownTree) -> Tree:
     for node in grown.nodes:
         children[node.parent_id].append(node)
     title = Text(f"{overview.kind.value} ", style="dim")
-    title.append(printable(overview.label), style="bold")
+    title.append(named(overview.label), style="bold")
     title.append(
         f"  {overview.leaves} leaves, height {overview.height}, k = {overview.k}, {state(overview)}", style="dim"
     )

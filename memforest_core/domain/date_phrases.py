@@ -26,7 +26,7 @@ _HOLIDAY = (
     + r"|(?<=over )new year|(?<=at )new year)"
 )
 _PART = r"(?:\s+(?:morning|afternoon|evening|night))?"
-_CLOCK = r"(?:,?\s+(?:at|around)\s+(?:\d\d?(?::\d\d)?\s?[ap]\.?m\b\.?|\d\d?:\d\d|noon))?"
+_CLOCK = r"(?:,?\s+(?:at|around)\s+(?:\d\d?(?::\d\d)?\s?[ap](?:\.m\.|m\b)|\d\d?:\d\d|noon))?"
 _WHICH = r"(?:last|next|this\s+past|this\s+coming|this|past|previous|coming|upcoming|following)"
 _WHEN = r"(?:in|since|by|until|till|during|around|from|of|over|before|after)"
 _EDGE = r"(?:(?:the\s+)?(?:early|late|mid|end\s+of|start\s+of|beginning\s+of|middle\s+of)(?:\s+|-))"

@@ -32,6 +32,10 @@ _VAGUE_DAYS = {"day": (1, 7), "night": (1, 7), "week": (14, 42), "month": (60, 2
 """How many days ago "a few" units ago lies, at least and at most."""
 
 
+class NoSuchDayError(ValueError):
+    """A phrase has the form of a date that no calendar has, such as 30 February."""
+
+
 class Anchor(NamedTuple):
     """The local day a phrase was said, and whether an open date is meant to lie ahead of it."""
 
@@ -44,7 +48,7 @@ def _yearly(anchor: Anchor, make: Callable[[int], Period], which: str = "") -> P
     year = anchor.today.year
     if which == "this":
         return make(year)
-    candidates = [make(year + offset) for offset in (-1, 0, 1)]
+    candidates = [make(year + offset) for offset in (-2, -1, 0, 1)]
     ahead = [each for each in candidates if each.start >= anchor.today]
     begun = [each for each in candidates if each.start <= anchor.today]
     if which in {"next", "coming", "this coming", "upcoming"}:
@@ -183,7 +187,7 @@ def _span(found: re.Match[str], anchor: Anchor) -> Period:
 
 def _weekend(which: str, step: int, today: date) -> Period:
     own = cal.weekend_of(today)
-    if which in {"the", "this past"} and own.start > today:
+    if which in {"the", "this past"} and step == 0 and own.start > today:
         return cal.weekend_of(today - WEEK)
     return cal.weekend_of(today + step * WEEK)
 
@@ -341,21 +345,23 @@ RULES: tuple[Rule, ...] = tuple(
     )
 )
 _LEADING = re.compile(
-    r"(?:(?:back|sometime|around|about|roughly|exactly|just|only|ever since|since|from|by|until|till|as of|starting"
-    r"|on|in|at|during|throughout|early|earlier|late|later|mid|middle of|start of|beginning of|end of|half of|for|of"
-    r"|first half of|second half of|the)[ -])+"
+    r"(?:(?:the )?(?:back|sometime|around|about|roughly|exactly|just|only|ever since|since|from|by|until|till|as of"
+    r"|starting|on|in|at|during|throughout|early|earlier|late|later|mid|middle of|start of|beginning of|end of|half of"
+    r"|for|of|first half of|second half of|over)[ -])+"
 )
 _LEADING_WEEKDAY = re.compile(rf"{WEEKDAY},?(?: the)? (?=.*(?:\d|{MONTH}))")
 
 
 def read(phrase: str, anchor: Anchor) -> Period | None:
-    """The period that a folded phrase names, or None.
+    """The period that a folded phrase names, or None when no rule reads it.
 
-    The phrase as it is comes first: "in two months" means something else without its "in".
+    The phrase as it is comes first: "in two months" means something else without its "in". Raises NoSuchDayError when
+    it is read, but there is no such day.
     """
     stripped = _LEADING.sub("", phrase, count=1) if _LEADING.match(phrase) else phrase
     undayed = _LEADING_WEEKDAY.sub("", stripped, count=1) if _LEADING_WEEKDAY.match(stripped) else stripped
-    for form in dict.fromkeys((phrase, stripped, undayed)):
+    impossible = False
+    for form in dict.fromkeys((phrase, stripped, stripped.removeprefix("the "), undayed)):
         for pattern, handler in RULES:
             found = pattern.fullmatch(form)
             if found is None:
@@ -363,5 +369,7 @@ def read(phrase: str, anchor: Anchor) -> Period | None:
             try:
                 return handler(found, anchor)
             except (ValueError, OverflowError, IndexError, StopIteration):
-                continue
+                impossible = True
+    if impossible:
+        raise NoSuchDayError(f"no such day: {phrase}")
     return None

@@ -10,7 +10,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.date_phrases import find_date_phrases
-from memforest_core.domain.date_rules import Anchor, read
+from memforest_core.domain.date_rules import Anchor, NoSuchDayError, read
 from memforest_core.domain.date_words import COUNT, MONTH, UNIT, VAGUE, WEEKDAY
 from memforest_core.domain.periods import Period, day, month, week_of, year
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, plausible
@@ -83,7 +83,10 @@ def _resolved(phrase: str, today: date, time_zone: str, languages: tuple[str, ..
     if _RELATION.match(phrase):
         return UNKNOWN_TIME
     anchor = Anchor(today, future)
-    period = read(phrase, anchor) or _clocked(phrase, anchor)
+    try:
+        period = read(phrase, anchor) or _clocked(phrase, anchor)
+    except NoSuchDayError:
+        return UNKNOWN_TIME
     if period is None:
         if _DURATION.fullmatch(phrase) and not _AGO.search(phrase):
             return UNKNOWN_TIME

@@ -57,9 +57,7 @@ def fitting(pieces: Iterable[Deliverable], max_chars: int) -> list[Deliverable]:
 
 def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None) -> str:
     """The text of the best pieces within a budget, oldest group first; groups in the order of their first piece."""
-    kept = (
-        list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN)
-    )
+    kept = list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN)
     groups: dict[tuple[str, str], list[Deliverable]] = {}
     for piece in kept:
         groups.setdefault((piece.session_id, piece.time_label), []).append(piece)

@@ -15,6 +15,10 @@ _LINE_SHARE = 2
 """A single line takes at most this part (one half) of the budget, so that one text does not crowd out the others."""
 
 
+_FULL_TERMS = 3
+"""A line with fewer terms is small talk more often than not, and a question states nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     position: int
@@ -56,8 +60,11 @@ def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
             if not line or key in seen:
                 continue
             seen.add(key)
+            found = frozenset(terms(line))
             weight = 1.0 + (0.3 if edge else 0.0) + (0.2 if numbers(line) else 0.0)
-            lines.append(_Line(len(lines), line, frozenset(terms(line)), weight))
+            if len(found) < _FULL_TERMS or line.endswith("?"):
+                weight *= 0.3
+            lines.append(_Line(len(lines), line, found, weight))
     return lines
 
 

@@ -23,6 +23,7 @@ class Weights:
     interval: float = 0.5
     root: float = 0.5
     topic: float = 0.2
+    chain: float = 0.5
     neighbour: float = 0.2
     speaker: float = 0.3
 
@@ -53,7 +54,8 @@ class Item:
 
     ``place`` is (session, turn ordinal, offset in the turn): neighbours follow each other in it. ``interval`` is the
     lowest node above its cell, ``root`` its session's root, ``topics`` the lowest nodes above its facts in entity and
-    scene trees. ``fact`` is set when that fact's sentence is the evidence, and not its turn.
+    scene trees, ``chained`` the states before and after its facts' own. ``fact`` is set when that fact's sentence is
+    the evidence, and not its turn.
     """
 
     place: tuple[UUID, int, int]
@@ -62,6 +64,7 @@ class Item:
     interval: UUID | None = None
     root: UUID | None = None
     topics: tuple[UUID, ...] = ()
+    chained: tuple[UUID, ...] = ()
     named_speaker: bool = False
     fact: UUID | None = None
 
@@ -89,22 +92,17 @@ def scaled(scores: Mapping[Key, float]) -> dict[Key, float]:
 def fused(scores: Scores, weights: Weights) -> dict[UUID, float]:
     """The weighted sum of both scaled lists; a point that one list lacks gets nothing from it."""
     lexical, dense = scaled(scores.lexical), scaled(scores.dense)
-    return {
-        id_: weights.lexical * lexical.get(id_, 0.0) + weights.dense * dense.get(id_, 0.0)
-        for id_ in scores.ids()
-    }
+    return {id_: weights.lexical * lexical.get(id_, 0.0) + weights.dense * dense.get(id_, 0.0) for id_ in scores.ids()}
 
 
-def vote(
-    items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, weights: Weights
-) -> list[Voted]:
+def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, weights: Weights) -> list[Voted]:
     """Score items, best first: their own score and their ancestors', then the lift of neighbours.
 
     Own: the cell's score and that of the best fact. Ancestors only add: an item without any keeps what it has. Lists
     are scaled among the points of the items that are scored, each level by itself.
     """
     cell_scores = fused(cells.only([item.cell for item in items]), weights)
-    fact_scores = fused(facts.only([fact for item in items for fact in item.facts]), weights)
+    fact_scores = fused(facts.only([fact for item in items for fact in (*item.facts, *item.chained)]), weights)
     intervals = fused(nodes.only([i.interval for i in items if i.interval]), weights)
     roots = fused(nodes.only([i.root for i in items if i.root]), weights)
     topics = fused(nodes.only([topic for item in items for topic in item.topics]), weights)
@@ -116,6 +114,7 @@ def vote(
             "interval": weights.interval * _best(intervals, (item.interval,)),
             "session": weights.root * _best(roots, (item.root,)),
             "topic": weights.topic * _best(topics, item.topics),
+            "chain": weights.chain * _best(fact_scores, item.chained),
             "speaker": weights.speaker if item.named_speaker else 0.0,
         }
         added.append({name: value for name, value in signals.items() if value > 0.0})
@@ -158,10 +157,7 @@ def coverage(question: Collection[str], texts: Sequence[Collection[str]]) -> lis
     wanted = frozenset(question)
     held = [wanted.intersection(text) for text in texts]
     frequency = Counter(term for terms in held for term in terms)
-    rarity = {
-        term: math.log(1 + (len(texts) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-        for term in wanted
-    }
+    rarity = {term: math.log(1 + (len(texts) - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in wanted}
     total = sum(rarity.values())
     if total <= 0.0:
         return [0.0] * len(texts)

@@ -27,12 +27,12 @@ _DENSE_SCRIPT = re.compile(
 
 _TITLES = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "the", "a", "an"}
 
-_FUNCTION_WORDS = """a about above after again against all am an and any are as at be because been before being below between both
-    but by can did do does doing don down during each few for from further had has have having he her here hers herself
-    him himself his how i if in into is it its itself just me more most my myself no nor not now of off on once only or
-    other our ours ourselves out over own s same she should so some such t than that the their theirs them themselves
-    then there these they this those through to too under until up very was we were what when where which while who whom
-    why will with would you your yours yourself yourselves ll ve re d m"""
+_FUNCTION_WORDS = """a about above after again against all am an and any are as at be because been before being
+below between both but by can did do does doing don down during each few for from further had has have having he her
+here hers herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off
+on once only or other our ours ourselves out over own s same she should so some such t than that the their theirs
+them themselves then there these they this those through to too under until up very was we were what when where which
+while who whom why will with would you your yours yourself yourselves ll ve re d m"""
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 """English function words and the rests of their short forms; they carry no evidence in BM25."""
 
@@ -43,7 +43,7 @@ _NUMBER_WORD = re.compile(r"\b(?:" + "|".join(_NUMBER_WORDS) + r")\b")
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _BOUNDARY = re.compile(
-    r"(?P<end>[.!?…؟]+)(?P<close>[\"'”’)\]*]*)\s+(?=(?P<next>\S))|[。！？।]+[\"'”’」』）)]*|\s*\n\s*"
+    r"(?<![.!?…؟])(?P<end>[.!?…؟]+)(?P<close>[\"'”’)\]*]*)\s+(?=(?P<next>\S))|[。！？।]+[\"'”’」』）)]*|\n\s*"
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:mr|mrs|ms|dr|prof|st|mt|vs|etc|e\.g|i\.e|approx|dept|jr|sr|inc|ltd|co|gen|sen|rep|rev|u\.s|u\.k|a\.k\.a)"

@@ -153,6 +153,10 @@ class RecallRows(Protocol):
         """All occurrences in these cells."""
         ...
 
+    def chains(self, forest: ForestId, facts: Sequence[UUID], n: int) -> list[tuple[FactId, FactId]]:
+        """Each fact that states an attribute, with the ``n`` states before and after it of the same subject."""
+        ...
+
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         """Those of the facts that exist, without their texts."""
         ...
@@ -193,9 +197,7 @@ class RecallRows(Protocol):
         """The ``n`` leaves before and after each of these leaves in its tree."""
         ...
 
-    def full_text(
-        self, forest: ForestId, words: Sequence[str], limit: int
-    ) -> tuple[list[FoundText], list[FoundText]]:
+    def full_text(self, forest: ForestId, words: Sequence[str], limit: int) -> tuple[list[FoundText], list[FoundText]]:
         """Cells and facts that hold any of the words, best first, by Postgres full text."""
         ...
 

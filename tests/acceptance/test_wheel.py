@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -19,6 +20,7 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.schema import head_revision
 from memforest_core.client import MemForestClient
+from memforest_core.ports.accept import Stage
 from tests.support.processes import environment, serving, settings_from
 from tests.support.servers import SessionServers
 from tests.support.stack import admin, database_settings
@@ -186,24 +188,29 @@ def run_worker(installation: Installation, variables: dict[str, str], owner: sa.
             stderr=subprocess.STDOUT,
         )
     try:
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while not enlisted(owner):
-            assert worker.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
+        wait_until(lambda: enlisted(owner), worker, log)
         client = MemForestClient(settings_from(variables))
         try:
-            client.enqueue("bob", "s1", TURNS).wait("facts", READY_TIMEOUT_S)
+            handle = client.enqueue("bob", "s1", TURNS)
+            wait_until(lambda: handle.status().stage in {Stage.FACTS, Stage.SUMMARIES}, worker, log)
         finally:
             client.close()
-        healthy = installation.run("memforest", "worker-health", **variables)
-        assert healthy.returncode == 0, healthy.stdout + healthy.stderr
+        wait_until(lambda: installation.run("memforest", "worker-health", **variables).returncode == 0, worker, log)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(STOP_TIMEOUT_S) == 0, log.read_text()
         assert not enlisted(owner), log.read_text()
     finally:
         worker.kill()
         worker.wait()
+
+
+def wait_until(reached: Callable[[], bool], worker: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for something that a running worker brings about; its log tells why it did not."""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while not reached():
+        assert worker.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
 
 
 def enlisted(owner: sa.Engine) -> bool:

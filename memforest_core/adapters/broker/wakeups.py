@@ -22,7 +22,7 @@ REST_S = 2.0
 
 def producer_app(settings: BrokerSettings) -> Celery:
     """A Celery app that can only send."""
-    app = Celery("memforest-producer", set_as_current=False)
+    app = Celery("memforest-producer", set_as_current=False, fixups=())
     timeout = settings.publish_timeout_s
     app.conf.update(
         broker_url=settings.url.get_secret_value(),

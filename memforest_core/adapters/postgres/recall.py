@@ -75,6 +75,32 @@ LINKS_OF_CELLS = sa.text(
     """
 )
 
+# The states next to a fact's own in its chain of (subject, attribute): repetitions of the same value are passed over, a
+# few dozen of them at most.
+CHAINS = sa.text(
+    """
+    SELECT w.id AS fact_id, n.fact_id AS linked
+      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
+     CROSS JOIN LATERAL (
+        SELECT subject_key, attribute, key_time, statement ->> 'value' AS value FROM memforest.fact
+         WHERE tenant_id = :t AND fact_id = w.id AND forest_id = :f AND attribute <> '' AND subject_key <> '' LIMIT 1) f
+     CROSS JOIN LATERAL (
+        (SELECT b.fact_id FROM (
+            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
+             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
+               AND attribute <> '' AND key_time <= f.key_time
+             ORDER BY key_time DESC LIMIT 32) b
+          WHERE b.value <> f.value ORDER BY b.key_time DESC LIMIT :n)
+        UNION
+        (SELECT a.fact_id FROM (
+            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
+             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
+               AND attribute <> '' AND key_time >= f.key_time
+             ORDER BY key_time LIMIT 32) a
+          WHERE a.value <> f.value ORDER BY a.key_time LIMIT :n)) n
+    """
+)
+
 FACT_HEADS = sa.text(
     """
     SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
@@ -165,22 +191,20 @@ TURN_TEXTS = sa.text(
 
 AROUND = sa.text(
     """
-    SELECT l.node_id AS leaf, n.payload_id, n.side
+    SELECT w.id AS leaf, n.payload_id, n.side
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-      JOIN memforest.node l ON l.tenant_id = :t AND l.node_id = w.id
+     CROSS JOIN LATERAL (SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = w.id LIMIT 1) l
      CROSS JOIN LATERAL (
-        (SELECT b.payload_id, -1 AS side, row_number() OVER () AS nth FROM (
-            SELECT payload_id FROM memforest.node
-             WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
-               AND (key_time, key_ordinal, key_item, key_id) < (l.key_time, l.key_ordinal, l.key_item, l.key_id)
-             ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, key_id DESC LIMIT :n) b)
+        (SELECT payload_id, -1 AS side, key_time, key_ordinal, key_item, key_id FROM memforest.node
+          WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
+            AND (key_time, key_ordinal, key_item, key_id) < (l.key_time, l.key_ordinal, l.key_item, l.key_id)
+          ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, key_id DESC LIMIT :n)
         UNION ALL
-        (SELECT a.payload_id, 1, row_number() OVER () FROM (
-            SELECT payload_id FROM memforest.node
-             WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
-               AND (key_time, key_ordinal, key_item, key_id) > (l.key_time, l.key_ordinal, l.key_item, l.key_id)
-             ORDER BY key_time, key_ordinal, key_item, key_id LIMIT :n) a)) n
-     ORDER BY l.node_id, n.side, n.nth
+        (SELECT payload_id, 1, key_time, key_ordinal, key_item, key_id FROM memforest.node
+          WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
+            AND (key_time, key_ordinal, key_item, key_id) > (l.key_time, l.key_ordinal, l.key_item, l.key_id)
+          ORDER BY key_time, key_ordinal, key_item, key_id LIMIT :n)) n
+     ORDER BY w.id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """
 )
 
@@ -261,6 +285,9 @@ class PostgresRecallRows:
     def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
         return [_link(row) for row in self._by_ids(LINKS_OF_CELLS, cells)]
 
+    def chains(self, forest: ForestId, facts: Sequence[UUID], n: int) -> list[tuple[FactId, FactId]]:
+        return [(FactId(row.fact_id), FactId(row.linked)) for row in self._by_ids(CHAINS, facts, f=forest, n=n)]
+
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         return [
             FactHead(
@@ -273,10 +300,7 @@ class PostgresRecallRows:
         ]
 
     def roots_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
-        return [
-            (PayloadId(row.payload_id), NodeId(row.root_id))
-            for row in self._by_ids(ROOTS_ABOVE, payloads)
-        ]
+        return [(PayloadId(row.payload_id), NodeId(row.root_id)) for row in self._by_ids(ROOTS_ABOVE, payloads)]
 
     def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
         found = []
@@ -294,10 +318,7 @@ class PostgresRecallRows:
         return found
 
     def lowest_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
-        return [
-            (PayloadId(row.payload_id), NodeId(row.parent_id))
-            for row in self._by_ids(LOWEST_ABOVE, payloads)
-        ]
+        return [(PayloadId(row.payload_id), NodeId(row.parent_id)) for row in self._by_ids(LOWEST_ABOVE, payloads)]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
         return [_placed(row) for row in self._by_ids(PATHS, payloads)]
@@ -335,13 +356,11 @@ class PostgresRecallRows:
             side = before if row.side < 0 else after
             side[NodeId(row.leaf)].append(PayloadId(row.payload_id))
         return {
-            leaf: Around(tuple(before[leaf]), tuple(after[leaf]))
+            leaf: Around(tuple(reversed(before[leaf])), tuple(after[leaf]))
             for leaf in [*before.keys(), *(key for key in after if key not in before)]
         }
 
-    def full_text(
-        self, forest: ForestId, words: Sequence[str], limit: int
-    ) -> tuple[list[FoundText], list[FoundText]]:
+    def full_text(self, forest: ForestId, words: Sequence[str], limit: int) -> tuple[list[FoundText], list[FoundText]]:
         lexemes = [word for word in words if word.isalnum()]
         if not lexemes:
             return [], []
@@ -363,9 +382,7 @@ class PostgresRecallRows:
             return []
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids), **values}).all()
 
-    def _by_turns(
-        self, statement: sa.TextClause, keys: Sequence[TurnKey]
-    ) -> Sequence[sa.Row[tuple[object, ...]]]:
+    def _by_turns(self, statement: sa.TextClause, keys: Sequence[TurnKey]) -> Sequence[sa.Row[tuple[object, ...]]]:
         if not keys:
             return []
         values = {

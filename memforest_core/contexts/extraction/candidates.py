@@ -79,7 +79,10 @@ def to_candidates(
         number = taken.get(first.cell, 0)
         taken[first.cell] = number + 1
         phrase = clean(item.when).strip()
-        span = resolve(phrase, first.occurred_at, window.time_zone) if phrase else UNKNOWN_TIME
+        ahead = item.modality is Modality.PLANNED
+        span = UNKNOWN_TIME
+        if phrase:
+            span = resolve(phrase, first.occurred_at, window.time_zone, future=ahead)
         candidates.append(
             Candidate(
                 cell_id=cells[first.cell],

@@ -36,9 +36,7 @@ class Browsed:
     levels: int = 0
 
 
-def browse(
-    reading: Reading, probe: Probe, roots: Sequence[UUID], beam: int, weights: Weights
-) -> Browsed:
+def browse(reading: Reading, probe: Probe, roots: Sequence[UUID], beam: int, weights: Weights) -> Browsed:
     """Follow the ``beam`` best children per tree and level down to the leaves.
 
     One read and one vector call per level, for all trees together. Stops early when the index is away.
@@ -49,7 +47,7 @@ def browse(
         with reading() as rows:
             children = rows.children(frontier)
         children = [child for child in children if _within(child, probe.scope.overlaps)]
-        probe.score([_point(child) for child in children])
+        probe.glance([_point(child) for child in children])
         if probe.failure is not None:
             break
         browsed.levels += 1
@@ -75,9 +73,7 @@ def _kind(node: PlacedNode) -> PointKind:
     return PointKind.CELL if node.kind is TreeKind.SESSION else PointKind.FACT
 
 
-def _best(
-    children: Sequence[PlacedNode], probe: Probe, beam: int, weights: Weights
-) -> list[PlacedNode]:
+def _best(children: Sequence[PlacedNode], probe: Probe, beam: int, weights: Weights) -> list[PlacedNode]:
     """The best children of each tree; scores are scaled among this level's points of a kind."""
     scores: dict[UUID, float] = {}
     for kind in PointKind:
@@ -97,6 +93,4 @@ def _within(node: PlacedNode, overlaps: tuple[float, float] | None) -> bool:
     if overlaps is None or node.time_start is None or node.time_end is None:
         return True
     first, last = overlaps
-    return from_micros(node.time_start).timestamp() <= last and (
-        from_micros(node.time_end).timestamp() >= first
-    )
+    return from_micros(node.time_start).timestamp() <= last and (from_micros(node.time_end).timestamp() >= first)

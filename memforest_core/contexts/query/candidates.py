@@ -43,6 +43,7 @@ def items(pool: Pool, question: Question, owner: str, asked: Range) -> list[Item
                     interval=interval,
                     root=root,
                     topics=pool.topics_of(voices),
+                    chained=pool.chained_to(voices),
                     named_speaker=_named(head, question, owner),
                     fact=fact,
                 )
@@ -63,7 +64,4 @@ def _asked_for(head: TurnHead, facts: Sequence[FactHead | None], asked: Range) -
     for fact in facts:
         if fact is not None and fact.time_start is not None and fact.time_end is not None:
             spans.append((fact.time_start, fact.time_end))
-    return any(
-        (last is None or start <= last) and (first is None or end >= first) for start, end in spans
-    )
-
+    return any((last is None or start <= last) and (first is None or end >= first) for start, end in spans)

@@ -23,6 +23,10 @@ OCCURRENCES_PER_FACT = 4
 """A fact that was said often brings the cells where it was said last."""
 
 
+CHAIN_NEIGHBOURS = 2
+"""States before and after a found one that become candidates."""
+
+
 @dataclass(slots=True)
 class KnownTrees:
     """Nodes that were read: leaves by what they hold, and the way up from them."""
@@ -67,6 +71,8 @@ class Reads:
     """Whether session trees vote."""
     topics: bool
     """Whether entity and scene trees vote."""
+    chains: bool
+    """Whether states before and after what was found count: asked of every question, they cost a point of recall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,8 @@ class Pool:
     heads: Mapping[FactId, FactHead]
     topics: Mapping[PayloadId, tuple[NodeId, ...]]
     """The lowest nodes above the facts that were found, in entity and scene trees."""
+    chains: Mapping[FactId, tuple[FactId, ...]]
+    """The states next to a fact's own: before it, after it."""
     sentences: bool
     trees: KnownTrees
 
@@ -87,7 +95,9 @@ class Pool:
         said: dict[TurnKey, list[FactId]] = defaultdict(list)
         for link in self.links:
             for ordinal in link.turn_ordinals:
-                said[link.session_id, ordinal].append(link.fact_id)
+                voices = said[link.session_id, ordinal]
+                if link.fact_id not in voices:
+                    voices.append(link.fact_id)
         return said
 
     def writes(self, fact: FactId) -> bool:
@@ -98,6 +108,10 @@ class Pool:
     def topics_of(self, facts: Iterable[FactId]) -> tuple[NodeId, ...]:
         """The lowest nodes above these facts in entity and scene trees."""
         return tuple({node: None for fact in facts for node in self.topics.get(PayloadId(fact), ())})
+
+    def chained_to(self, facts: Iterable[FactId]) -> tuple[FactId, ...]:
+        """The states next to these facts' own."""
+        return tuple({linked: None for fact in facts for linked in self.chains.get(fact, ())})
 
     def voters(self) -> set[UUID]:
         """Every point whose score counts for some candidate."""
@@ -111,10 +125,13 @@ class Pool:
         return voters
 
 
-def gather(
-    rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID], reads: Reads
-) -> Pool:
-    """Read the cells, the cells of the facts, all facts of those cells, and what is above them."""
+def gather(rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID], reads: Reads) -> Pool:
+    """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
+    chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
+    for fact, linked in rows.chains(forest, list(facts), CHAIN_NEIGHBOURS) if reads.chains else ():
+        # Who is found by one state brings the others, and has its word for them.
+        chains[linked] += (fact,)
+    facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
     found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, list(wanted))}
@@ -125,8 +142,8 @@ def gather(
     if reads.session_paths:
         trees.add(rows.paths(list(found)))
     topics: dict[PayloadId, tuple[NodeId, ...]] = defaultdict(tuple)
-    for fact, node in rows.lowest_above(list(facts)) if reads.topics else ():
-        topics[fact] += (node,)
+    for payload, node in rows.lowest_above(list(facts)) if reads.topics else ():
+        topics[payload] += (node,)
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
     return Pool(
         cells=found,
@@ -134,6 +151,7 @@ def gather(
         links=links,
         heads={head.id: head for head in heads},
         topics=dict(topics),
+        chains=dict(chains),
         sentences=reads.sentences,
         trees=trees,
     )

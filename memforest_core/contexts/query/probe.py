@@ -54,6 +54,7 @@ class Probe:
     round_trips: int = 0
     failure: IndexUnavailable | None = None
     _complete: set[UUID] = field(default_factory=set)
+    _glanced: set[UUID] = field(default_factory=set)
 
     def flat(self, limits: Limits) -> FlatHits:
         """The best cells, facts and roots by each signal: one round trip."""
@@ -87,11 +88,23 @@ class Probe:
         if self.failure is None:
             self._complete.update(missing)
 
+    def glance(self, ids: Collection[UUID]) -> None:
+        """Score these points by meaning alone (by words when there is no vector), enough to choose a way by.
+
+        A sparse search by ids costs as much as one of the whole forest: measured on the embedded engine with 200,000
+        points, 37 ms against 6 ms for a dense one.
+        """
+        missing = tuple(sorted(set(ids) - self._complete - self._glanced))
+        if not missing:
+            return
+        vector = self.sparse if self.dense is None else self.dense
+        self._search([IndexQuery(vector, replace(self.scope, ids=missing, overlaps=None), len(missing))])
+        if self.failure is None:
+            self._glanced.update(missing)
+
     def of(self, kind: PointKind) -> Scores:
         """The scores of one kind of points."""
-        return {PointKind.CELL: self.cells, PointKind.FACT: self.facts, PointKind.NODE: self.nodes}[
-            kind
-        ]
+        return {PointKind.CELL: self.cells, PointKind.FACT: self.facts, PointKind.NODE: self.nodes}[kind]
 
     def _vectors(self) -> Iterable[DenseVector | SparseVector]:
         if self.dense is not None:

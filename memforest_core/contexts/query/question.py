@@ -19,6 +19,12 @@ MAX_NAME_KEYS = 256
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
 """Words that mean the owner who asks (English)."""
 
+ORDER_WORDS = frozenset(
+    {"before", "after", "afterwards", "previous", "previously", "prior", "former", "formerly", "earlier", "later"}
+    | {"next", "then", "until", "between", "originally", "initially", "used"}
+)
+"""Words that ask for what came before or after a state (English; "used" for "used to")."""
+
 _WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile(r"['\u2019]s\b", re.IGNORECASE)
 
@@ -37,6 +43,11 @@ class Question:
     def first_person(self) -> bool:
         """Whether the asker speaks of themselves."""
         return not FIRST_PERSON.isdisjoint(self.words)
+
+    @property
+    def about_order(self) -> bool:
+        """Whether it asks for what came before or after something."""
+        return not ORDER_WORDS.isdisjoint(self.words)
 
     def names(self, name: str) -> bool:
         """Whether a word of a display name stands in the question."""

@@ -37,9 +37,7 @@ def raw_hits(rows: RecallRows, forest: ForestId, question: Question) -> RawHits:
     return RawHits(_covering(question, rows.not_indexed(forest, RAW_LIMIT)))
 
 
-def full_text_hits(
-    rows: RecallRows, forest: ForestId, question: Question, probe: Probe, limit: int
-) -> FlatHits:
+def full_text_hits(rows: RecallRows, forest: ForestId, question: Question, probe: Probe, limit: int) -> FlatHits:
     """What Postgres full text finds when the index is away; scores go where the index's would."""
     cells, facts = rows.full_text(forest, question.words, limit)
     probe.cells.lexical |= _covering(question, cells)
@@ -58,13 +56,9 @@ def best_roots(probe: Probe, roots: Collection[UUID], limit: int, weights: Weigh
     return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
 
 
-def trees_of_hits(
-    rows: RecallRows, probe: Probe, hits: FlatHits, weights: Weights
-) -> list[UUID]:
+def trees_of_hits(rows: RecallRows, probe: Probe, hits: FlatHits, weights: Weights) -> list[UUID]:
     """Roots of the trees where the hits live, those with the best hits first."""
-    scores = fused(probe.cells.only(hits.cells), weights) | fused(
-        probe.facts.only(hits.facts), weights
-    )
+    scores = fused(probe.cells.only(hits.cells), weights) | fused(probe.facts.only(hits.facts), weights)
     votes: dict[UUID, float] = defaultdict(float)
     for payload, root in rows.roots_above(list(scores)):
         votes[root] += scores[payload]

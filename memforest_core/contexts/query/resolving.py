@@ -52,9 +52,7 @@ class Resolver:
         chosen = voted[: SPARE * k]
         texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
         told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
-        facts: dict[UUID, FactText] = {
-            fact.id: fact for fact in self._rows.facts(self._forest, told)
-        }
+        facts: dict[UUID, FactText] = {fact.id: fact for fact in self._rows.facts(self._forest, told)}
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
         for one in chosen:
@@ -70,9 +68,7 @@ class Resolver:
             kept = self._with_neighbours(kept, neighbours)
         return tuple(piece for _, piece in kept)
 
-    def _evidence(
-        self, one: Voted, content: str, facts: Mapping[UUID, FactText]
-    ) -> Evidence | None:
+    def _evidence(self, one: Voted, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
         """One piece without its path; None when its fact is gone."""
         item = one.item
         cell = self._pool.cells[item.cell]
@@ -131,9 +127,7 @@ class Resolver:
         summaries = self._rows.summaries(list(wanted), SNIPPET_CHARS)
         found = []
         for (one, piece), trees in zip(kept, paths, strict=True):
-            shown = tuple(
-                _path_node(node, summaries.get(node.id, "")) for path in trees for node in path
-            )
+            shown = tuple(_path_node(node, summaries.get(node.id, "")) for path in trees for node in path)
             freshness = self._freshness(one.item.cell, summaries)
             found.append((one, replace(piece, path=shown, freshness=freshness)))
         return found
@@ -146,9 +140,7 @@ class Resolver:
             return Freshness.FACT
         return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
 
-    def _with_neighbours(
-        self, kept: Sequence[tuple[Voted, Evidence]], n: int
-    ) -> list[tuple[Voted, Evidence]]:
+    def _with_neighbours(self, kept: Sequence[tuple[Voted, Evidence]], n: int) -> list[tuple[Voted, Evidence]]:
         """Before and after each piece: in its entity's tree, else in the dialogue."""
         leaves = {id(piece): self._entity_leaf(one) for one, piece in kept}
         around = self._rows.around([leaf for leaf in leaves.values() if leaf], n)
@@ -245,9 +237,7 @@ def _turn(one: Voted) -> TurnKey:
     return SessionId(session), ordinal
 
 
-def _at(
-    found: dict[TurnKey, Evidence], session: SessionId, ordinals: range
-) -> Iterator[Evidence]:
+def _at(found: dict[TurnKey, Evidence], session: SessionId, ordinals: range) -> Iterator[Evidence]:
     for ordinal in ordinals:
         if (session, ordinal) in found:
             yield found[session, ordinal]
@@ -273,7 +263,5 @@ def _path_node(node: PlacedNode, summary: str) -> PathNode:
     if node.time_start is None or node.time_end is None:
         span = UNKNOWN_TIME
     else:
-        span = TimeSpan(
-            from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE
-        )
+        span = TimeSpan(from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE)
     return PathNode(node.kind, node.label, node.level, span, summary, node.id)

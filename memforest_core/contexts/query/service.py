@@ -101,6 +101,7 @@ class RecallService:
             interval=settings.interval_weight,
             root=settings.root_weight,
             topic=settings.topic_weight,
+            chain=settings.chain_weight,
             neighbour=settings.neighbour_weight,
             speaker=settings.speaker_weight,
         )
@@ -140,9 +141,7 @@ class RecallService:
         probe = Probe(self._index, scope, dense, asked.question.sparse())
         pool = self._gathered(tenant, forest, asked, probe, self._reads(asked, between), clock)
         if probe.failure is not None:
-            degraded.append(
-                "The vector index is away: answered from full text and what it had found before."
-            )
+            degraded.append("The vector index is away: answered from full text and what it had found before.")
         with clock.stage("score"):
             found = items(pool, asked.question, owner, between)
             voted = vote(found, probe.cells, probe.facts, probe.nodes, self._weights)
@@ -198,11 +197,10 @@ class RecallService:
             fact_times=between != (None, None),
             session_paths=trees,
             topics=trees and self._weights.topic > 0,
+            chains=trees and self._weights.chain > 0 and asked.question.about_order,
         )
 
-    def _roots(
-        self, rows: RecallRows, forest: ForestRef, asked: Asked, probe: Probe, hits: FlatHits
-    ) -> list[UUID]:
+    def _roots(self, rows: RecallRows, forest: ForestRef, asked: Asked, probe: Probe, hits: FlatHits) -> list[UUID]:
         """The trees to browse: of named people, the best roots, and where the hits live."""
         if asked.mode is Mode.FLAT:
             return []
@@ -249,11 +247,7 @@ class RecallService:
         except ValueError:
             known = ", ".join(mode.value for mode in Mode)
             raise InvalidInput(f"Set mode to one of {known}.", code="invalid_mode") from None
-        if (
-            not isinstance(neighbours, int)
-            or isinstance(neighbours, bool)
-            or not 0 <= neighbours <= MAX_NEIGHBOURS
-        ):
+        if not isinstance(neighbours, int) or isinstance(neighbours, bool) or not 0 <= neighbours <= MAX_NEIGHBOURS:
             raise InvalidInput(
                 f"Set neighbours to a whole number from 0 to {MAX_NEIGHBOURS}.",
                 code="invalid_neighbours",

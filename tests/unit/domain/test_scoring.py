@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+
 from memforest_core.domain.scoring import (
     Item,
     Scores,

@@ -69,20 +69,14 @@ def _special(sentence: str, speaker: str) -> Iterator[State]:
         if found is None:
             continue
         groups = found.groupdict()
-        value = (
-            found["value"].strip(" .,")
-            if pattern in (PROJECT, MEASURED)
-            else _value(found["value"])
-        )
+        value = found["value"].strip(" .,") if pattern in (PROJECT, MEASURED) else _value(found["value"])
         if not value or value.casefold() in _IDLE:
             continue
         what = groups.get("what") or ""
         named_project = subject_of == "what"
         yield State(
             subject=what if named_project else _special_subject(pattern, sentence, found, speaker),
-            attribute="status"
-            if named_project
-            else what.casefold().replace("favourite", "favorite"),
+            attribute="status" if named_project else what.casefold().replace("favourite", "favorite"),
             value=value,
             previous_value=_value(groups.get("prev") or ""),
             change=Change.SWITCH if pattern is SWITCHED else Change.NONE,
@@ -93,9 +87,7 @@ def _special(sentence: str, speaker: str) -> Iterator[State]:
         )
 
 
-def _special_subject(
-    pattern: re.Pattern[str], sentence: str, found: re.Match[str], speaker: str
-) -> str:
+def _special_subject(pattern: re.Pattern[str], sentence: str, found: re.Match[str], speaker: str) -> str:
     if pattern is SWITCHED:
         return subject_before(sentence, found.start(), speaker)
     if pattern is FAVOURITE:
@@ -108,9 +100,7 @@ def _matched(rule: Rule, sentence: str, speaker: str) -> Iterator[State]:
     for found in rule.pattern.finditer(sentence):
         groups = found.groupdict()
         value = _value(groups["value"] or "")
-        if value.casefold() in _IDLE or (
-            len(value) < _MIN_VALUE and rule.change is not Change.STOP
-        ):
+        if value.casefold() in _IDLE or (len(value) < _MIN_VALUE and rule.change is not Change.STOP):
             continue
         yield State(
             subject=subject_before(sentence, found.start(), speaker),

@@ -15,9 +15,7 @@ _PERSON = re.compile(
     r"|[Oo]urselves)(?![\w-])"
     r"(?:(?P<short>['’](?:m|ve|ll|d|re|s))(?!\w))?"
 )
-_NEXT = re.compile(
-    rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)"
-)
+_NEXT = re.compile(rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)")
 _OTHERS = re.compile(
     r"(?:^|[,;:.!?—-]\s*|\b(?:when|that|because|since|so|if|but|while|where)\s+)"
     r"(?:(?:my|our|the)\s+(?:\w+\s+){0,2}\w+|[A-Z]\w+|he|she|they)\s+and\s+$",
@@ -141,9 +139,7 @@ def to_third_person(sentence: str, name: str) -> str:
     for position in range(0, len(pieces), 2):
         text, agreed = _rewritten(pieces[position], name)
         if agreed and " to " not in text:
-            text = _VERB_OPENS_ALSO.sub(
-                lambda found: found["and"] + verb_for_one(found["verb"]), text
-            )
+            text = _VERB_OPENS_ALSO.sub(lambda found: found["and"] + verb_for_one(found["verb"]), text)
         pieces[position] = text
     return "".join(pieces)
 

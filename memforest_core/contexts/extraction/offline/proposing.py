@@ -170,9 +170,7 @@ def _statement(body: str, name: str) -> tuple[str, str]:
         body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
     third = to_third_person(body, name)
     names = names_in(body)
-    leading = next(
-        (known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), ""
-    )
+    leading = next((known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), "")
     if skipping.tells_of_speaker(body):
         opens = leading and not re.match(rf".{{0,{len(leading) + 1}}}(?:,|\s+and\s+I\b)", body)
         return third, leading if opens else name
@@ -194,9 +192,7 @@ def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draf
     if first is not None and first.attribute == "status" and text.startswith(f"{name} said: "):
         text = text.removeprefix(f"{name} said: ")
     text = text[:1].upper() + text[1:] if not text.startswith(name) else text
-    yield _draft(
-        turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=when
-    )
+    yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=when)
     for state in states[1:]:
         clause = body[state.start : state.end]
         if state.subject == name and not skipping.tells_of_speaker(clause):

@@ -56,9 +56,7 @@ _PETS = (
 )
 _SOLID = "car|house|apartment|condo|bike|motorcycle|boat|truck|van|laptop|phone|guitar|piano|camera"
 _NUMBER = r"(?:\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[- ][a-z]+)?)"
-_AMOUNT = (
-    r"(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|m|km|miles|bpm|%|k)?)"
-)
+_AMOUNT = r"(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|m|km|miles|bpm|%|k)?)"
 
 
 def _rule(
@@ -98,9 +96,7 @@ RULES = (
     ),
     _rule("residence", rf"(?:have|has|['’]ve|['’]s|been)\s+lived\s+in\s+{PLACE}"),
     _rule("former residence", rf"lived\s+in\s+{PLACE}"),
-    _rule(
-        "hometown", rf"(?:grew up|(?:was |were )?(?:born|raised)(?: and raised)?)\s+in\s+{PLACE}"
-    ),
+    _rule("hometown", rf"(?:grew up|(?:was |were )?(?:born|raised)(?: and raised)?)\s+in\s+{PLACE}"),
     _rule("hometown", rf"(?:am|['’]m|is|comes?)\s+(?:originally\s+)?from\s+{PLACE}"),
     _rule("hometown", rf"(?:hometown|home town) is\s+{PLACE}"),
     _rule(
@@ -125,9 +121,7 @@ RULES = (
         rf"(?:offer\s+)?(?:at|as|with|for)\s+{ROLE}",
         Change.START,
     ),
-    _rule(
-        "job", rf"(?:started|began|starting|start)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.START
-    ),
+    _rule("job", rf"(?:started|began|starting|start)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.START),
     _rule("job", rf"(?:started|starting)\s+(?:at|as)\s+{ROLE}", Change.START),
     _rule("job", rf"(?:got\s+|was\s+|been\s+)?promoted\s+to\s+{ROLE}", Change.SWITCH),
     _rule("job", rf"(?:got|was|been)\s+hired\s+(?:by|at|as)\s+{ROLE}", Change.START),
@@ -141,12 +135,8 @@ RULES = (
         rf"(?:am|['’]m|is|became"
         rf"|['’]s)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}(?:{_OCCUPATIONS}))\b",
     ),
-    _rule(
-        "age", rf"(?:turned|turning|turns|turn)\s+(?P<value>{_NUMBER})\b(?!\s*(?:%|into|minutes))"
-    ),
-    _rule(
-        "age", rf"(?:am|['’]m|is|was)\s+(?P<value>{_NUMBER})(?=\s+years?[ -]old|\s+now\b|[.!]?$)"
-    ),
+    _rule("age", rf"(?:turned|turning|turns|turn)\s+(?P<value>{_NUMBER})\b(?!\s*(?:%|into|minutes))"),
+    _rule("age", rf"(?:am|['’]m|is|was)\s+(?P<value>{_NUMBER})(?=\s+years?[ -]old|\s+now\b|[.!]?$)"),
     _rule("age", rf"(?P<value>{_NUMBER})[- ]years?[- ]old"),
     _rule(
         "pet",
@@ -184,9 +174,7 @@ RULES = (
         r"|engaged)(?:\s+to\s+\w+)?"
         r"|single|widowed|dating\s+(?:a\s+)?\w+)\b",
     ),
-    _rule(
-        "relationship", r"(?P<value>broke up with\s+(?:my\s+)?\w+|married\s+[A-Z]\w+)", Change.NONE
-    ),
+    _rule("relationship", r"(?P<value>broke up with\s+(?:my\s+)?\w+|married\s+[A-Z]\w+)", Change.NONE),
     _rule(
         "name",
         r"my\s+(?:full\s+|first\s+|last\s+)?name(?:\s+is"

@@ -33,7 +33,9 @@ _REQUEST = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[,;:—–]\s+|\s[-–—]\s|\s(?:because|since|as|but|so)\s(?=(?:I|my|we)\b)")
-_OWN_CLAUSE = re.compile(r"^(?:(?:and|but|so|since|because|as)\s+)?(?:I|I['’]\w+|my|we|we['’]\w+)\s+\w+\s+\w+", re.IGNORECASE)
+_OWN_CLAUSE = re.compile(
+    r"^(?:(?:and|but|so|since|because|as)\s+)?(?:I|I['’]\w+|my|we|we['’]\w+)\s+\w+\s+\w+", re.IGNORECASE
+)
 _ACCEPTED = re.compile(
     r"\b(?:sounds (?:good|great|perfect)|(?:good|great|excellent|perfect) idea|let['’]s (?:do|go|try)|i['’]ll (?:do|try|take|go with|use|book)"
     r"|that works|works for me|deal\b|agreed|book (?:it|that)|please (?:remember|save|keep|note)|keep (?:that|this) in mind"

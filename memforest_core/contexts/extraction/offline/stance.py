@@ -38,9 +38,7 @@ CORRECTION = re.compile(
     r"|sorry,\s+(?:it['’]s|I)\b)|\bI meant\b|,\s+actually\b",
     re.IGNORECASE,
 )
-_NOT_BUT = re.compile(
-    r",?\s+not\s+(?:in |at |on |a |an |the )?(?P<old>[\w-]+(?:\s+[A-Z]\w+)?)[.!]*$"
-)
+_NOT_BUT = re.compile(r",?\s+not\s+(?:in |at |on |a |an |the )?(?P<old>[\w-]+(?:\s+[A-Z]\w+)?)[.!]*$")
 
 _BOUNDARY = re.compile(r"[,;]|\b(?:because|since|but|and|so|when|while|although|though|that)\b")
 _REACHING = re.compile(r"\b[Ii]f\b|^(?:Maybe|Perhaps|Possibly)\b")

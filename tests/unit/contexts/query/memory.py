@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
 import numpy as np
+
 from memforest_core.domain.ids import (
     CellId,
     FactId,
@@ -62,6 +63,8 @@ class Forest:
     nodes: list[PlacedNode] = field(default_factory=list)
     entities: dict[str, NodeId] = field(default_factory=dict)
     summaries_by_node: dict[NodeId, str] = field(default_factory=dict)
+    states: list[list[FactId]] = field(default_factory=list)
+    """Chains of facts about one attribute of one subject, in order."""
     unseen: list[UUID] = field(default_factory=list)
     transactions: int = 0
 
@@ -89,9 +92,7 @@ class Forest:
         span = (micros(START + timedelta(days=days)), micros(START + timedelta(days=days, hours=1)))
 
         def add(node: UUID, parent: NodeId | None, level: int, payload: PayloadId | None = None) -> None:
-            self.nodes.append(
-                PlacedNode(NodeId(node), tree, parent, level, payload, *span, False, kind, name)
-            )
+            self.nodes.append(PlacedNode(NodeId(node), tree, parent, level, payload, *span, False, kind, name))
 
         add(root, None, 2)
         for at, payload in enumerate(payloads):
@@ -134,6 +135,14 @@ class Forest:
 
     def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
         return [link for link in self.links if link.cell_id in cells]
+
+    def chains(self, forest: ForestId, facts: Sequence[UUID], n: int) -> list[tuple[FactId, FactId]]:
+        found = []
+        for chain in self.states:
+            for at, fact in enumerate(chain):
+                near = chain[max(0, at - n) : at] + chain[at + 1 : at + 1 + n]
+                found += [(fact, other) for other in near if fact in facts]
+        return found
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         return [
@@ -187,9 +196,7 @@ class Forest:
             found[leaf.id] = Around(tuple(reversed(before)), tuple(after))
         return found
 
-    def full_text(
-        self, forest: ForestId, words: Sequence[str], limit: int
-    ) -> tuple[list[FoundText], list[FoundText]]:
+    def full_text(self, forest: ForestId, words: Sequence[str], limit: int) -> tuple[list[FoundText], list[FoundText]]:
         def matches(text: str) -> bool:
             return any(word in text.casefold() for word in words)
 

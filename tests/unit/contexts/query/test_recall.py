@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+
 from memforest_core.contexts.query.service import RecallService
 from memforest_core.domain.evidence import EvidenceKind, Freshness, Mode, RecallResult
-from memforest_core.domain.ids import NodeId, PayloadId
+from memforest_core.domain.ids import FactId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.ports.index import PointKind
 from memforest_core.settings import RecallSettings
-
-from .memory import START, TENANT, Forest, OneVector, ScriptedIndex, named
+from tests.unit.contexts.query.memory import START, TENANT, Forest, OneVector, ScriptedIndex, named
 
 CELL, FACT, NODE = PointKind.CELL, PointKind.FACT, PointKind.NODE
 MOVE = ("Bob", "I moved to Davis in May."), ("Ann", "How nice!")
@@ -32,9 +32,7 @@ class World:
 
     def recall(self, question: str = "Where does Bob live?", **options: object) -> RecallResult:
         pointers = bool(options.pop("pointers", True))
-        service = RecallService(
-            self.forest, self.index, self.embedder, self.settings, pointers=pointers
-        )
+        service = RecallService(self.forest, self.index, self.embedder, self.settings, pointers=pointers)
         owner = str(options.pop("owner", "alice"))
         return service.recall(TENANT, owner, question, **options)  # type: ignore[arg-type]
 
@@ -144,6 +142,42 @@ class TestVotes:
         (cat,) = [piece for piece in world.recall().evidence if piece.fact_ids]
         assert cat.signals["topic"] == pytest.approx(0.4)
         assert [node.tree_kind for node in cat.path].count(TreeKind.ENTITY) == 2
+
+
+class TestChains:
+    def test_the_state_before_a_found_one_comes_up_with_it(self) -> None:
+        """Nothing in "lived in Boston" resembles a question about Davis, but it is what came before."""
+        world = World()
+        for day, (name, place) in enumerate([("one", "Boston"), ("two", "Davis"), ("three", "a dog")]):
+            world.forest.session(name, ("Bob", f"It is all about {place}."), days=day)
+            world.forest.fact(f"{place} it is.", name, 0)
+        world.forest.states = [[FactId(named("Boston it is.")), FactId(named("Davis it is."))]]
+        world.index.points = {
+            named("two/0"): (CELL, 5.0, 0.6),
+            named("Davis it is."): (FACT, 5.0, 0.6),
+            named("three/0"): (CELL, 1.0, 0.2),
+            named("a dog it is."): (FACT, 1.0, 0.2),
+        }
+        found = world.recall("Where did he live before Davis?").evidence
+        assert [piece.session_id for piece in found[:2]] == ["two", "one"]
+        assert found[1].signals["chain"] == pytest.approx(1.0)
+
+    def test_only_a_question_about_order_asks_for_it(self) -> None:
+        world = World()
+        world.forest.session("one", ("Bob", "It is all about Boston."))
+        world.forest.session("two", ("Bob", "It is all about Davis."))
+        facts = [world.forest.fact(f"{name}.", name, 0) for name in ("one", "two")]
+        world.forest.states = [facts]
+        world.index.points = {facts[1]: (FACT, 1.0, 0.5)}
+        assert [piece.session_id for piece in world.recall("Where is he?").evidence] == ["two"]
+        assert len(world.recall("Where was he before?").evidence) == 2
+
+    def test_it_can_be_switched_off(self) -> None:
+        world = World(chain_weight=0)
+        world.forest.session("one", ("Bob", "It is all about Boston."))
+        world.forest.states = [[FactId(named("x")), FactId(named("y"))]]
+        world.index.points = {named("y"): (FACT, 1.0, 0.5)}
+        assert world.recall("Where was he before?").evidence == ()
 
 
 class TestBrowse:

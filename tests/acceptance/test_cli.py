@@ -1,0 +1,403 @@
+"""The command line as a shell sees it: real processes, their output, their exit codes, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from memforest_core.demo import load_conversation, load_questions
+from tests.support.processes import deployment, environment
+from tests.support.servers import SessionServers
+
+MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
+DEMO_LIMIT_S = 90.0
+RESIDENCE_QUESTIONS = 3
+"""The first of the demo's questions: where the owner lived."""
+READY_S = 40.0
+STOP_S = 25.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its one object."""
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+    @property
+    def error(self) -> dict[str, str]:
+        """The error that it reported to a program."""
+        found: dict[str, str] = json.loads(self.err.splitlines()[-1])["error"]
+        return found
+
+
+def memforest(*arguments: str, stdin: str | None = None, **variables: str) -> Ended:
+    """Run a command to its end, without settings but these."""
+    done = subprocess.run(
+        [*MEMFOREST, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environment(**variables),
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def processes_of(directory: Path) -> list[psutil.Process]:
+    """Running processes that work in a data directory."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(directory) in part for part in process.info["cmdline"] or ()):
+            found.append(process)
+    return found
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A data directory that holds the demo's conversation, and the demo's report."""
+
+    directory: Path
+    demo: Ended
+    took_s: float
+
+    @property
+    def data(self) -> Sequence[str]:
+        return ("--data", str(self.directory))
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Remembered:
+    """The demo, run once; later commands work on what it left."""
+    directory = tmp_path_factory.mktemp("memory") / "data"
+    started = time.monotonic()
+    ended = memforest("demo", "--json", "--data", str(directory))
+    return Remembered(directory, ended, time.monotonic() - started)
+
+
+def test_the_demo_runs_without_settings_in_time(remembered: Remembered) -> None:
+    """Given nothing, when the demo runs, then every stage is complete, and it took less than 90 seconds."""
+    report = remembered.demo.json
+    assert remembered.took_s < DEMO_LIMIT_S
+    for name, stage in report["stages"].items():
+        assert stage["done"] == stage["of"] > 0, name
+        assert report["seconds"][name] >= 0
+    sessions = load_conversation()
+    assert report["totals"]["sessions"] == len(sessions)
+    assert report["totals"]["turns"] == sum(len(session.turns) for session in sessions)
+    assert report["totals"]["facts"] > 0
+    assert set(report["totals"]["cells"]) == {"placed"}
+    assert report["recall_p50_ms"]["total"] > 0
+    assert processes_of(remembered.directory) == []
+
+
+def test_the_demo_answers_where_bob_lived(remembered: Remembered) -> None:
+    """Given the conversation, then the statement that answers each residence question is among the first three."""
+    answers = remembered.demo.json["questions"]
+    assert [answer["question"] for answer in answers] == [asked.question for asked in load_questions()]
+    assert [(answer["question"], answer["holds"]) for answer in answers[:RESIDENCE_QUESTIONS]] == [
+        (answer["question"], True) for answer in answers[:RESIDENCE_QUESTIONS]
+    ]
+
+
+def test_the_demos_exit_code_tells_whether_all_expectations_hold(remembered: Remembered) -> None:
+    report = remembered.demo.json
+    assert report["ok"] is all(answer["holds"] for answer in report["questions"])
+    assert remembered.demo.code == (0 if report["ok"] else 1)
+
+
+def test_evidence_says_where_it_comes_from(remembered: Remembered) -> None:
+    turns = {turn["id"] for session in load_conversation() for turn in session.turns}
+    for answer in remembered.demo.json["questions"]:
+        for piece in answer["evidence"][: answer["within"]]:
+            assert piece["time_label"]
+            assert piece["session_id"]
+            assert piece["turn_ids"]
+            assert turns.issuperset(piece["turn_ids"])
+            assert piece["path"]
+            assert piece["signals"]
+
+
+def test_recall_is_one_object(remembered: Remembered) -> None:
+    asked = ("recall", "Where did Bob live before moving to Miami?", "--owner", "bob", *remembered.data)
+    result = memforest(*asked, "--k", "3", "--neighbours", "1", "--json").json
+    assert len(result["evidence"]) == 3
+    assert any("Davis" in piece["text"] for piece in result["evidence"])
+    assert any(piece["predecessors"] or piece["successors"] for piece in result["evidence"])
+    assert (result["mode"], result["degraded"]) == ("embedding", [])
+
+
+def test_recall_reads_well(remembered: Remembered) -> None:
+    ended = memforest(
+        "recall", "Where does Bob live now?", "--owner", "bob", "--mode", "flat", "--k", "2", *remembered.data
+    )
+    assert ended.code == 0
+    assert ended.out.startswith("  1. ")
+    assert "session chat-" in ended.out
+    assert "by flat recall" in ended.out
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        (("recall", "", "--owner", "bob"), "empty_question"),
+        (("recall", "Where?", "--owner", "bob", "--k", "0"), "invalid_k"),
+        (("recall", "Where?", "--owner", "bob", "--mode", "psychic"), "invalid_mode"),
+        (("recall", "Where?", "--owner", "nobody"), "not_found"),
+        (("tree", "nobody"), "not_found"),
+        (("tree", "bob", "no such tree"), "not_found"),
+        (("status", "no such session", "--owner", "bob"), "not_found"),
+    ],
+)
+def test_bad_questions_end_with_2(remembered: Remembered, arguments: tuple[str, ...], code: str) -> None:
+    ended = memforest(*arguments, *remembered.data, "--json")
+    assert (ended.code, ended.out, ended.error["code"]) == (2, "", code)
+
+
+def test_trees_are_listed_and_drawn(remembered: Remembered) -> None:
+    """Given an owner's trees, when one is drawn by its label, then root, summaries and every leaf are there."""
+    listed = memforest("tree", "bob", "--json", *remembered.data).json["trees"]
+    sessions = [tree for tree in listed if tree["kind"] == "session"]
+    assert {tree["label"] for tree in sessions} == {session.session_id for session in load_conversation()}
+    grown = memforest("tree", "bob", "entity:bob", "--json", *remembered.data).json
+    by_level: dict[int, list[dict[str, Any]]] = {}
+    for node in grown["nodes"]:
+        by_level.setdefault(node["level"], []).append(node)
+    (root,) = by_level[grown["tree"]["height"]]
+    assert root["parent_id"] is None
+    assert root["leaves"] == len(by_level[0]) == grown["tree"]["leaves"]
+    assert all(node["text"] and node["source"] for node in grown["nodes"])
+    assert not any(node["dirty"] for node in grown["nodes"])
+    starts = [node["start"] for node in by_level[0] if node["start"]]
+    assert starts == sorted(starts)
+    drawn = memforest("tree", "bob", "entity:bob", "--depth", "1", *remembered.data).out.splitlines()
+    assert len(drawn) == 2
+    assert f"{root['leaves']} leaves" in drawn[1]
+
+
+def test_status_tells_about_the_system_and_about_a_session(remembered: Remembered) -> None:
+    state = memforest("status", "--json", *remembered.data).json
+    assert state["schema_revision"] == state["schema_needed"]
+    assert [worker["alive"] for worker in state["workers"]] == [True]
+    assert state["owners"] == 1
+    assert state["totals"]["dirty_trees"] == 0
+    assert set(state["totals"]["index_rows"]) == {"done"}
+    assert state["troubles"] == []
+    session = load_conversation()[0]
+    progress = memforest("status", session.session_id, "--owner", "bob", "--json", *remembered.data).json
+    assert (progress["stage"], progress["coverage"], progress["dead"]) == ("summaries", 1.0, 0)
+    assert progress["turns"] == len(session.turns)
+
+
+def test_a_reader_that_goes_away_is_no_error(remembered: Remembered) -> None:
+    """Given more output than a pipe holds, when its reader leaves, then the command ends quietly."""
+    tree = subprocess.Popen(
+        [*MEMFOREST, "tree", "bob", "--json", *remembered.data],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert tree.stdout is not None
+    assert tree.stderr is not None
+    tree.stdout.close()
+    assert tree.wait(READY_S) == 141
+    assert tree.stderr.read() == b""
+
+
+LINES = [
+    {
+        "owner": "zoe",
+        "session_id": f"s{number}",
+        "turns": [
+            {"role": "user", "content": f"I bought {number + 2} kayaks in Oslo.", "timestamp": 1_700_000_000 + number},
+            {"role": "assistant", "content": "Enjoy the water.", "timestamp": 1_700_000_060 + number},
+        ],
+    }
+    for number in range(4)
+]
+
+
+def test_ingest_can_be_run_again(tmp_path: Path) -> None:
+    """Given a file of sessions, when it is handed over twice, then the second time nothing is new."""
+    file, data = tmp_path / "sessions.jsonl", str(tmp_path / "data")
+    file.write_text("\n".join(json.dumps(line) for line in LINES) + "\n\n")
+    first = memforest("ingest", str(file), "--data", data, "--json")
+    assert first.code == 0
+    assert (first.json["accepted"], first.json["new_turns"], first.json["waited"]) == (4, 8, "summaries")
+    again = memforest("ingest", str(file), "--data", data)
+    assert again.code == 0
+    assert "0 sessions accepted (0 new turns), 4 unchanged, 0 failed." in again.out
+    found = memforest("recall", "How many kayaks in Oslo?", "-o", "zoe", "-k", "1", "--data", data, "--json").json
+    assert "kayaks" in found["evidence"][0]["text"]
+
+
+def test_a_bad_line_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    lines = [
+        json.dumps(LINES[0]),
+        "nonsense",
+        json.dumps({"owner": "zoe", "session_id": "empty", "turns": []}),
+        json.dumps({"session_id": "s9", "turns": LINES[1]["turns"]}),
+        json.dumps(LINES[0] | {"turns": LINES[1]["turns"]}),
+        json.dumps(LINES[2]),
+    ]
+    ended = memforest(
+        *("ingest", "-", "--owner", "ann", "--wait", "raw", "--live", "--json"),
+        *("--data", str(tmp_path / "data")),
+        stdin="\n".join(lines),
+    )
+    assert ended.code == 2
+    report = ended.json
+    assert (report["accepted"], report["failed"]) == (3, 3)
+    assert [(error["line"], error["code"]) for error in report["errors"]] == [
+        (2, "invalid_line"),
+        (3, "empty_session"),
+        (5, "session_conflict"),
+    ]
+
+
+def started_up(directory: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """An embedded node in the foreground, and the line that it announces itself with."""
+    process = subprocess.Popen(
+        [*MEMFOREST, "up", "--data", str(directory), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], READY_S)
+    assert ready, "no announcement"
+    return process, json.loads(process.stdout.readline())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_serves_other_processes_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Given a node in the foreground, when it is told to stop, then it ends with 0 and so do its servers."""
+    node, announced = started_up(tmp_path / "data")
+    try:
+        assert announced["pid"] == node.pid
+        addresses = announced["environment"]
+        handed = memforest("ingest", "-", "--wait", "facts", "--json", stdin=json.dumps(LINES[0]), **addresses)
+        assert (handed.code, handed.json["accepted"]) == (0, 1)
+        assert memforest("tree", "zoe", "s0", "--json", **addresses).json["tree"]["label"] == "s0"
+        second = memforest("recall", "Kayaks?", "-o", "zoe", "--data", str(tmp_path / "data"), "--json")
+        assert (second.code, second.error["code"]) == (2, "data_directory_in_use")
+        assert str(node.pid) in second.error["message"]
+    finally:
+        node.send_signal(number)
+    assert node.wait(STOP_S) == 0
+    assert node.stderr is not None
+    assert node.stderr.read() == ""
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_start_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    process = subprocess.Popen(
+        [*MEMFOREST, "up", "--data", str(tmp_path / "data")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    deadline = time.monotonic() + READY_S
+    while not processes_of(tmp_path / "data" / "pg"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(STOP_S) == code
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+    assert processes_of(tmp_path) == []
+
+
+UNREACHABLE = {
+    "MEMFOREST_DATABASE__URL": "postgresql+psycopg://app@127.0.0.1:1/none",
+    "MEMFOREST_BROKER__URL": "redis://127.0.0.1:1/0",
+    "MEMFOREST_INDEX__URL": "http://127.0.0.1:1",
+}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status",),
+        ("recall", "Where?", "-o", "bob"),
+        ("db", "upgrade"),
+        ("db", "current"),
+        ("worker",),
+        ("tree", "bob"),
+    ],
+)
+def test_an_unreachable_database_is_one_sentence(arguments: tuple[str, ...]) -> None:
+    ended = memforest(*arguments, **UNREACHABLE)
+    assert ended.code == 2
+    assert "MEMFOREST_DATABASE__URL" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_missing_model_key_is_one_sentence(tmp_path: Path) -> None:
+    """Given a hosted model without its key, when the demo runs, then it says what to set instead of waiting."""
+    ended = memforest(
+        *("demo", "--data", str(tmp_path / "data"), "--json"),
+        MEMFOREST_LLM__MODEL="openai/gpt-4o-mini",
+        OPENAI_API_KEY="",
+    )
+    assert (ended.code, ended.error["code"]) == (2, "model_auth_failed")
+    assert "MEMFOREST_LLM__API_KEY" in ended.error["message"]
+
+
+def test_the_schema_is_upgraded_once(servers: SessionServers, tmp_path: Path) -> None:
+    with deployment(servers, tmp_path, offline=True) as running:
+        before = memforest("db", "current", "--json", **running.variables).json
+        assert before["revision"] == before["needed"]
+        upgraded = memforest("db", "upgrade", "--json", **running.variables)
+        assert (upgraded.code, upgraded.json["revision"]) == (0, before["needed"])
+
+
+def test_a_worker_finishes_what_is_under_way_and_leaves(servers: SessionServers, tmp_path: Path) -> None:
+    """Given calls under way, when the worker gets SIGTERM, then they end well and nothing is taken up anew."""
+    health = tmp_path / "health"
+    with deployment(servers, tmp_path, latency_s=0.5, MEMFOREST_WORKER__HEALTH_FILE=str(health)) as running:
+        process = running.start_worker(concurrency=2)
+        client = running.client()
+        for line in LINES * 3:
+            client.enqueue("zoe", f"{line['session_id']}-{time.monotonic_ns()}", line["turns"])  # type: ignore[arg-type]
+        deadline = time.monotonic() + READY_S
+        while not running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'running'"):
+            assert time.monotonic() < deadline, running.log_tail()
+            time.sleep(0.01)
+        client.close()
+        while not health.exists():
+            assert time.monotonic() < deadline, running.log_tail()
+            time.sleep(0.05)
+        assert memforest("worker-health", **running.variables).code == 0
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(STOP_S) == 0, running.log_tail()
+        assert running.scalar("SELECT count(*) FROM memforest.worker") == 0
+        assert running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'running'") == 0
+        assert running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'ready'") > 0
+        assert running.scalar("SELECT coalesce(sum(lost_leases), 0) FROM memforest.cell") == 0
+        for line in running.log_tail().splitlines():
+            assert "kayak" not in json.dumps(json.loads(line))

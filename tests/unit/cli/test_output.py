@@ -1,0 +1,90 @@
+"""Exit codes, JSON values and what may reach a terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from memforest_core.cli.output import Exit, exit_code, named, plain, print_json, printable, shortened
+from memforest_core.contexts.accept.flushing import WaitTimeout
+from memforest_core.domain.times import Precision, TimeSpan
+from memforest_core.embedded.directory import DataDirectoryInUse
+from memforest_core.errors import (
+    BrokerUnavailable,
+    IndexUnavailable,
+    InvalidInput,
+    InvalidSettings,
+    InvariantViolated,
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelUnavailable,
+    QuotaExceeded,
+    SessionConflict,
+    StoreUnavailable,
+)
+
+WHEN = datetime(2024, 5, 6, 7, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (InvalidInput("."), Exit.MEND),
+        (SessionConflict("."), Exit.MEND),
+        (InvalidSettings("."), Exit.MEND),
+        (DataDirectoryInUse("."), Exit.MEND),
+        (StoreUnavailable("."), Exit.MEND),
+        (BrokerUnavailable("."), Exit.MEND),
+        (IndexUnavailable("."), Exit.MEND),
+        (ModelUnavailable("."), Exit.MEND),
+        (ModelAuthFailed("."), Exit.MEND),
+        (ModelRateLimited("."), Exit.LATER),
+        (QuotaExceeded(".", retry_after=1.0), Exit.LATER),
+        (WaitTimeout("."), Exit.LATER),
+        (InvariantViolated("."), Exit.FAILED),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(error: MemForestError, code: Exit) -> None:
+    assert exit_code(error) is code
+
+
+@dataclass(frozen=True)
+class Thing:
+    id: UUID
+    span: TimeSpan
+    path: Path
+    counts: dict[str, int]
+
+
+def test_dataclasses_become_json() -> None:
+    thing = Thing(UUID(int=7), TimeSpan(WHEN, WHEN, Precision.DAY), Path("/data"), {"ready": 2})
+    assert json.loads(json.dumps(plain(thing))) == {
+        "id": "00000000-0000-0000-0000-000000000007",
+        "span": {"start": "2024-05-06T07:08:00+00:00", "end": "2024-05-06T07:08:00+00:00", "precision": "day"},
+        "path": "/data",
+        "counts": {"ready": 2},
+    }
+
+
+def test_json_is_one_line_of_readable_text(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"text": "Zoë\nmoved"})
+    assert capsys.readouterr().out == '{"text": "Zoë\\nmoved"}\n'
+
+
+def test_stored_text_cannot_steer_a_terminal() -> None:
+    assert printable("red \x1b[31m\x07alert\r\nnext\tline") == "red �[31m�alert next line"
+
+
+@pytest.mark.parametrize("text, limit, short", [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("ab cd", 4, "ab…")])
+def test_long_text_is_cut_with_a_mark(text: str, limit: int, short: str) -> None:
+    assert shortened(text, limit) == short
+
+
+def test_a_scene_without_a_domain_is_unnamed() -> None:
+    assert (named(""), named("work")) == ("(unnamed)", "work")

@@ -1,0 +1,138 @@
+"""The program as a whole: its commands, its start, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from memforest_core import __version__
+from memforest_core.cli import app
+from memforest_core.cli.commands import Commands, interrupt_behind
+from memforest_core.cli.output import Terminated
+from memforest_core.errors import MemForestError, NotFound, QuotaExceeded
+
+HEAVY = (
+    "alembic",
+    "celery",
+    "litellm",
+    "numpy",
+    "onnxruntime",
+    "pydantic",
+    "qdrant_client",
+    "sqlalchemy",
+    "tokenizers",
+)
+
+
+def failing(error: BaseException) -> typer.Typer:
+    """A program with one command that ends with an error."""
+    program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+
+    @program.command()
+    def fail(as_json: bool = typer.Option(False, "--json")) -> None:
+        raise error
+
+    @program.command()
+    def other() -> None:
+        return None
+
+    return program
+
+
+def test_help_lists_every_command() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).output
+    for name in ("demo", "up", "worker", "worker-health", "db", "ingest", "recall", "tree", "status", "config"):
+        assert f" {name} " in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "demo",
+        "up",
+        "worker",
+        "worker-health",
+        "db upgrade",
+        "db current",
+        "ingest",
+        "recall",
+        "tree",
+        "status",
+        "config",
+    ],
+)
+def test_every_command_has_help(command: str) -> None:
+    result = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+def test_version_is_the_packages() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"{__version__}\n"
+
+
+def test_starting_loads_nothing_heavy() -> None:
+    """Given a fresh interpreter, when the program is loaded and asked for help, then no big library is."""
+    script = (
+        "import sys\nfrom memforest_core.cli import app\n"
+        "try:\n    app(['recall', '--help'])\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (NotFound("No such owner."), 2),
+        (QuotaExceeded("Too much.", retry_after=3.0), 75),
+        (MemForestError("Broken."), 1),
+        (KeyboardInterrupt(), 130),
+        (Terminated(), 143),
+    ],
+)
+def test_errors_become_exit_codes(error: BaseException, code: int) -> None:
+    result = CliRunner().invoke(failing(error), ["fail"])
+    assert result.exit_code == code
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+def test_an_error_is_one_sentence_for_people() -> None:
+    result = CliRunner().invoke(failing(NotFound("No such owner.")), ["fail"])
+    assert result.stderr == "memforest: No such owner.\n"
+
+
+def test_an_error_is_one_object_for_programs() -> None:
+    result = CliRunner().invoke(failing(NotFound("No such owner.")), ["fail", "--json"])
+    assert json.loads(result.stderr) == {"error": {"code": "not_found", "message": "No such owner."}}
+
+
+def test_wrong_usage_is_an_object_too() -> None:
+    result = CliRunner().invoke(app, ["recall", "Where?", "--json"])
+    assert result.exit_code == 2
+    error = json.loads(result.stderr)["error"]
+    assert error["code"] == "usage"
+    assert "--owner" in error["message"]
+
+
+def test_wrong_usage_shows_people_what_is_missing() -> None:
+    result = CliRunner().invoke(app, ["recall", "Where?"])
+    assert result.exit_code == 2
+    assert "--owner" in result.stderr
+
+
+def test_an_interrupt_is_found_behind_what_it_became() -> None:
+    """Given an interrupt while an extension was imported, then the ImportError it became counts as one."""
+    interrupt = Terminated()
+    became = ImportError("initialization failed")
+    became.__cause__ = interrupt
+    assert interrupt_behind(became) is interrupt
+    assert interrupt_behind(ImportError("no such module")) is None
+    assert interrupt_behind(None) is None

@@ -1,0 +1,71 @@
+"""Extractive summaries: within the budget, in order, and worth reading."""
+
+from __future__ import annotations
+
+import pytest
+
+from memforest_core.domain.extractive import summarize
+
+HISTORY = [
+    "Bob lives in Boston. The weather was grey all week and nothing happened.",
+    "Bob works as a data analyst at Harborline Freight. He had a sandwich.",
+    "Bob adopted a dog named Biscuit on 4 November 2023. The shelter was friendly.",
+    "Biscuit weighs 24 pounds. Biscuit hates the scale.",
+    "Bob moved to Miami in 2024 and works at Tidewise. It is humid there.",
+]
+
+
+def test_what_fits_is_joined_without_repetition() -> None:
+    assert summarize(["One.", "Two.", "One."], 100) == "One.\nTwo."
+
+
+@pytest.mark.parametrize("budget", [0, 1, 5, 20, 60, 120, 200, 10_000])
+@pytest.mark.parametrize("count", [1, 2, 5, 64])
+def test_the_budget_holds_for_any_number_of_texts(budget: int, count: int) -> None:
+    texts = [f"{HISTORY[number % 5]} Entry {number}." for number in range(count)]
+
+    assert len(summarize(texts, budget)) <= budget
+
+
+def test_lines_are_verbatim_and_in_the_order_of_the_texts() -> None:
+    lines = summarize(HISTORY, 200).split("\n")
+
+    places = ["\n".join(HISTORY).index(line) for line in lines]
+    assert len(lines) >= 3
+    assert places == sorted(places)
+
+
+def test_the_first_and_the_latest_state_stay() -> None:
+    summary = summarize(HISTORY, 200)
+
+    assert "Boston" in summary
+    assert "Miami" in summary
+
+
+def test_a_repeated_line_does_not_crowd_out_another() -> None:
+    texts = ["Bob likes tea very much indeed.", "BOB likes tea very much indeed."] * 5 + ["Maya plays the cello."]
+
+    summary = summarize(texts, 70)
+
+    assert summary.casefold().count("tea") == 1
+    assert "cello" in summary
+
+
+def test_one_endless_text_leaves_room_for_the_others() -> None:
+    summary = summarize(["word " * 2_000, "Maya moved to Denver."], 100)
+
+    assert "Denver" in summary
+    assert len(summary) <= 100
+
+
+def test_an_unbroken_text_is_cut() -> None:
+    assert summarize(["x" * 500], 50).startswith("xxxx")
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["  ", "\n"]])
+def test_nothing_gives_nothing(texts: list[str]) -> None:
+    assert summarize(texts, 100) == ""
+
+
+def test_the_same_input_gives_the_same_summary() -> None:
+    assert summarize(HISTORY, 150) == summarize(list(HISTORY), 150)
