@@ -37,9 +37,7 @@ class AsyncMemForest:
         """As ``MemForest.ingest``."""
         return await asyncio.to_thread(self.sync.ingest, owner, session_id, turns, wait=wait)
 
-    async def append(
-        self, owner: str, session_id: str, turn: object, *, wait: str = "none"
-    ) -> SessionHandle:
+    async def append(self, owner: str, session_id: str, turn: object, *, wait: str = "none") -> SessionHandle:
         """As ``MemForest.append``."""
         return await asyncio.to_thread(self.sync.append, owner, session_id, turn, wait=wait)
 
@@ -49,9 +47,7 @@ class AsyncMemForest:
         """As ``MemForest.ingest_many``."""
         return await asyncio.to_thread(self.sync.ingest_many, sessions, wait=wait)
 
-    async def recall(
-        self, owner: str, question: str, k: int | None = None, mode: str | None = None
-    ) -> RecallResult:
+    async def recall(self, owner: str, question: str, k: int | None = None, mode: str | None = None) -> RecallResult:
         """As ``MemForest.recall``."""
         return await asyncio.to_thread(self.sync.recall, owner, question, k, mode)
 

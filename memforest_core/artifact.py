@@ -45,9 +45,7 @@ class MemForest:
         """Nothing to do: an owner exists from the first session on. Raises InvalidInput for a bad id."""
         self._users.add(checked_name(user_id, "user_id"))
 
-    def ingest_session(
-        self, user_id: str, session_id: str, turns: Sequence[object]
-    ) -> SessionHandle:
+    def ingest_session(self, user_id: str, session_id: str, turns: Sequence[object]) -> SessionHandle:
         """Store a session and wait for its facts."""
         return self._memory.ingest(user_id, session_id, turns, wait="facts")
 
@@ -72,9 +70,7 @@ class MemForest:
         with ThreadPoolExecutor(min(8, max(1, len(requests)))) as pool:
             return list(
                 pool.map(
-                    lambda request: self.query(
-                        str(_field(request, "user_id")), str(_field(request, "question"))
-                    ),
+                    lambda request: self.query(str(_field(request, "user_id")), str(_field(request, "question"))),
                     requests,
                 )
             )

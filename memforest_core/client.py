@@ -53,9 +53,7 @@ class SessionHandle:
 class MemForestClient:
     """Accepts sessions for one tenant. Thread-safe; opens connections on first use."""
 
-    def __init__(
-        self, settings: Settings | None = None, *, producer: Producer | None = None
-    ) -> None:
+    def __init__(self, settings: Settings | None = None, *, producer: Producer | None = None) -> None:
         self.settings = settings or load_settings()
         self._tenant = TenantId(checked_name(self.settings.tenant, "tenant"))
         self._producer = producer or open_producer(self.settings)
@@ -94,31 +92,22 @@ class MemForestClient:
         )
         return SessionHandle(owner, session_id, accepted, self)
 
-    def append(
-        self, owner: str, session_id: str, turn: object, *, transaction: object | None = None
-    ) -> SessionHandle:
+    def append(self, owner: str, session_id: str, turn: object, *, transaction: object | None = None) -> SessionHandle:
         """Add one turn to a running session. Raises as ``enqueue``."""
-        accepted = self._producer.acceptance.append(
-            self._tenant, owner, session_id, turn, joined=transaction
-        )
+        accepted = self._producer.acceptance.append(self._tenant, owner, session_id, turn, joined=transaction)
         return SessionHandle(owner, session_id, accepted, self)
 
     def enqueue_many(
         self, sessions: Iterable[tuple[str, str, Sequence[object]]], *, backfill: bool = True
     ) -> list[SessionHandle]:
         """Enqueue (owner, session id, turns) one after the other, as a backfill unless told otherwise."""
-        return [
-            self.enqueue(owner, session_id, turns, backfill=backfill)
-            for owner, session_id, turns in sessions
-        ]
+        return [self.enqueue(owner, session_id, turns, backfill=backfill) for owner, session_id, turns in sessions]
 
     def status(self, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come. Raises NotFound."""
         return self._producer.acceptance.progress(self._tenant, owner, session_id)
 
-    def wait(
-        self, owner: str, session_id: str, stage: str, timeout_s: float = DEFAULT_TIMEOUT_S
-    ) -> SessionProgress:
+    def wait(self, owner: str, session_id: str, stage: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> SessionProgress:
         """Wait until a session has reached a stage. Raises WaitTimeout, NotFound."""
         wanted = stage_named(stage)
         if wanted is None:

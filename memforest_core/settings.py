@@ -225,7 +225,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix="MEMFOREST_",
-        env_nested_delimiter="__", env_ignore_empty=True,
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
         extra="forbid",
         frozen=True,
         use_attribute_docstrings=True,

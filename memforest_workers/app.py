@@ -14,7 +14,7 @@ from memforest_workers.runtime import Runtime
 log = structlog.get_logger(__name__)
 
 
-class TaskFailed(Exception):  # noqa: N818 - what Flower shows
+class TaskFailed(Exception):
     """Why a task ended early, by code: a message could carry what it must not into Flower."""
 
 

@@ -97,9 +97,7 @@ class Runtime:
                 last = time.monotonic()
                 done = self.services.reconciler.run()
                 if done.freed or done.released or done.redone:
-                    log.info(
-                        "reconciled", freed=done.freed, released=done.released, redone=done.redone
-                    )
+                    log.info("reconciled", freed=done.freed, released=done.released, redone=done.redone)
 
         self._every(settings.poll_s, step)
 

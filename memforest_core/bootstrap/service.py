@@ -101,9 +101,7 @@ class Services:
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        return ReductionService(
-            PostgresReduceStore(self.engine), self.index, self.embedder.model, self.settings
-        )
+        return ReductionService(PostgresReduceStore(self.engine), self.index, self.embedder.model, self.settings)
 
     @cached_property
     def refresh(self) -> RefreshService:
@@ -130,16 +128,19 @@ class Services:
             self.jobs,
             PostgresRefreshStore(self.engine),
             self.producer.wakeups,
-            LeaseLimits(
-                self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases
-            ),
+            LeaseLimits(self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases),
         )
 
     @cached_property
     def recall(self) -> RecallService:
         """Questions to evidence."""
         return RecallService(
-            PostgresRecallStore(self.engine), self.index, self.embedder, self.settings.recall
+            PostgresRecallStore(self.engine),
+            self.index,
+            self.embedder,
+            self.settings.recall,
+            # What the rules extract points to turns; what a model wrote is evidence itself.
+            pointers=self._offline(Step.EXTRACT),
         )
 
     @cached_property

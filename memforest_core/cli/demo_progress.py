@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from memforest_core.cli.output import console
+from memforest_core.cli.output import console, printable
 from memforest_core.contexts.accept.flushing import WaitTimeout
 from memforest_core.errors import ModelRejected
 
@@ -62,8 +63,8 @@ class Milestones:
 class Watch(Protocol):
     """Is told about progress."""
 
-    def show(self, totals: Totals) -> None:
-        """What is done now."""
+    def show(self, totals: Totals, troubles: Sequence[Trouble] = ()) -> None:
+        """What is done now, and what waits for its next try."""
         ...
 
 
@@ -76,6 +77,7 @@ class StageProgress:
         self._tasks: dict[str, TaskID] = {}
         self._next_line = 0.0
         self._last: dict[str, tuple[int, int]] = {}
+        self._told: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -86,11 +88,16 @@ class StageProgress:
         if self._bars is not None:
             self._bars.stop()
 
-    def show(self, totals: Totals) -> None:
-        """Draw what is done now."""
+    def show(self, totals: Totals, troubles: Sequence[Trouble] = ()) -> None:
+        """Draw what is done now; name each reason to wait once."""
         now = stages(totals)
         if not self._shown:
             return
+        for trouble in troubles:
+            if trouble.reason not in self._told:
+                self._told.add(trouble.reason)
+                where = console(stderr=True) if self._bars is None else self._bars.console
+                where.print(f"{trouble.state}: {printable(trouble.reason)} [{trouble.code}]", style="yellow")
         if sys.stderr.isatty():
             self._draw(now)
         elif now != self._last and (time.monotonic() >= self._next_line or totals.settled):
@@ -120,7 +127,7 @@ def follow(memory: MemForest, owner: str, watch: Watch, milestones: Milestones, 
     next_nudge = 0.0
     while True:
         state = inspection.forest(tenant, owner)
-        watch.show(state.totals)
+        watch.show(state.totals, state.troubles)
         milestones.see(state.totals)
         if state.totals.settled:
             return state.totals

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -62,6 +63,8 @@ class TurnLimits:
 
 _KEYS = {"id", "role", "content", "timestamp", "speaker_id", "name", "metadata"}
 _MAX_ID = 512
+_MAX_ID_BYTES = 1_024
+"""Two of them and a tenant fit an index entry of Postgres (2,704 bytes)."""
 _MILLISECONDS_FROM = 1e11
 """Unix times at or above this are milliseconds: as seconds they would lie past the year 5000."""
 
@@ -80,12 +83,14 @@ def _checked(text: str, where: str) -> str:
 
 
 def checked_name(value: object, what: str) -> str:
-    """An id or name given by a caller: a non-empty string of at most 512 characters."""
+    """An id or name given by a caller: a non-empty string of at most 512 characters and 1,024 bytes."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInput(f"{what} must be a non-empty string.", code="invalid_name")
     if len(value) > _MAX_ID:
         raise InvalidInput(f"{what} must have at most {_MAX_ID} characters.", code="invalid_name")
-    return _checked(value, what)
+    if len(_checked(value, what).encode()) > _MAX_ID_BYTES:
+        raise InvalidInput(f"{what} must have at most {_MAX_ID_BYTES} bytes in UTF-8.", code="invalid_name")
+    return value
 
 
 def parse_timestamp(value: object, zone: ZoneInfo, where: str) -> datetime:
@@ -133,7 +138,7 @@ def _content(raw: Mapping[str, object], where: str, limits: TurnLimits) -> str:
     size = len(content.encode())
     if size > limits.max_turn_bytes:
         raise InvalidInput(
-            f"{where}: shorten the content to {limits.max_turn_bytes} bytes (it has {size}), or send it as several turns.",
+            f"{where}: shorten the content to {limits.max_turn_bytes} bytes (it has {size}), or split the turn.",
             code="turn_too_long",
         )
     return content
@@ -147,13 +152,44 @@ def _role(raw: Mapping[str, object], where: str) -> Role:
         raise InvalidInput(f"{where}: set role to one of {known}.", code="unknown_role") from None
 
 
-def _metadata(raw: Mapping[str, object], where: str) -> Mapping[str, object]:
+def _metadata(raw: Mapping[str, object], where: str, limits: TurnLimits) -> Mapping[str, object]:
+    """The caller's own fields as plain JSON values, so that they are stored as they will be read."""
     metadata = raw.get("metadata")
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise InvalidInput(f"{where}: metadata must be an object with string keys.", code="invalid_metadata")
-    return dict(metadata)
+    try:
+        written = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidInput(
+            f"{where}: metadata must hold JSON values only (text, finite numbers, booleans, null, lists, objects).",
+            code="invalid_metadata",
+        ) from None
+    # Written out, a NUL is six characters, the same as somebody's text about one; so it is read back.
+    plain: dict[str, object] = json.loads(_checked(written, f"{where} metadata"))
+    for text in _texts(plain):
+        _checked(text, f"{where} metadata")
+    size = len(written.encode())
+    if size > limits.max_turn_bytes:
+        raise InvalidInput(
+            f"{where}: shorten the metadata to {limits.max_turn_bytes} bytes (it has {size}).",
+            code="metadata_too_long",
+        )
+    return plain
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every string in a JSON value, keys too."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list):
+            waiting += part
 
 
 def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLimits) -> list[Turn]:
@@ -204,7 +240,7 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
                 dated=stamp is not None,
                 speaker_id=speaker,
                 name=name,
-                metadata=_metadata(raw, where),
+                metadata=_metadata(raw, where, limits),
             )
         )
     return turns

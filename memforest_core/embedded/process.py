@@ -38,9 +38,7 @@ def package_directory(package: str) -> Path:
     """Where an installed package lies, without importing it; raises EmbeddedPartMissing."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise EmbeddedPartMissing(
-            f"The Python package {package} is not installed: pip install 'memforest[embedded]'."
-        )
+        raise EmbeddedPartMissing(f"The Python package {package} is not installed: pip install 'memforest[embedded]'.")
     return Path(next(iter(spec.submodule_search_locations)))
 
 
@@ -130,9 +128,7 @@ def find_in(directory: Path, names: Collection[str]) -> list[psutil.Process]:
     return found
 
 
-def stop(
-    processes: Iterable[psutil.Process], steps: Sequence[tuple[signal.Signals, float]]
-) -> bool:
+def stop(processes: Iterable[psutil.Process], steps: Sequence[tuple[signal.Signals, float]]) -> bool:
     """Send each signal of ``steps`` and wait its seconds, until all processes are gone.
 
     Returns whether they are.

@@ -52,19 +52,13 @@ class EmbeddedServers:
             logs, run = directory.logs, directory.run
             servers = cls(
                 directory,
-                EmbeddedPostgres(directory.postgres, run, logs / "postgres.log")
-                if postgres
-                else None,
+                EmbeddedPostgres(directory.postgres, run, logs / "postgres.log") if postgres else None,
                 EmbeddedValkey(run, directory.valkey, logs / "valkey.log") if valkey else None,
             )
             undo.callback(servers._stop, CLOSE_DEADLINE_S)
             # On the stack, so that an interrupted start is waited for before it is undone.
             pool = undo.enter_context(ThreadPoolExecutor(2, thread_name_prefix="memforest-start"))
-            starts = [
-                pool.submit(server.start)
-                for server in (servers.postgres, servers.valkey)
-                if server is not None
-            ]
+            starts = [pool.submit(server.start) for server in (servers.postgres, servers.valkey) if server is not None]
             for started in starts:
                 started.result()
             pool.shutdown()
@@ -78,6 +72,12 @@ class EmbeddedServers:
         if self.postgres is None:
             raise ServerNotStarted("Postgres was left out: start with postgres=True.")
         return self.postgres.url()
+
+    def service_url(self, role: str) -> str:
+        """SQLAlchemy URL of another role on the same database."""
+        if self.postgres is None:
+            raise ServerNotStarted("Postgres was left out: start with postgres=True.")
+        return self.postgres.url(user=role)
 
     @property
     def broker_url(self) -> str:

@@ -85,9 +85,7 @@ def _born(tree_id: TreeId, leaf: Leaf) -> Node:
     )
 
 
-def _grown(
-    edit: Edit, paths: Paths, node: Node, fresh: Sequence[Node], *, rightmost: bool
-) -> list[Node]:
+def _grown(edit: Edit, paths: Paths, node: Node, fresh: Sequence[Node], *, rightmost: bool) -> list[Node]:
     """The children of ``node`` with ``fresh`` under them; more than k when it overflows."""
     children = paths.children(node)
     if node.level == 1:

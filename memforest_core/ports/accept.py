@@ -84,9 +84,7 @@ class AcceptRows(Protocol):
         """The owner's forest, created with this id and zone when missing."""
         ...
 
-    def lock_session(
-        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane
-    ) -> SessionHead:
+    def lock_session(self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane) -> SessionHead:
         """The session's row, created when missing, locked until the transaction ends."""
         ...
 
@@ -132,9 +130,7 @@ class AcceptRows(Protocol):
 class AcceptStore(Protocol):
     """Opens accepting transactions."""
 
-    def accepting(
-        self, tenant: TenantId, joined: object | None = None
-    ) -> AbstractContextManager[AcceptRows]:
+    def accepting(self, tenant: TenantId, joined: object | None = None) -> AbstractContextManager[AcceptRows]:
         """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
         commits nor closes, and leaves the transaction's settings as it found them."""
         ...

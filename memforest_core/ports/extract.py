@@ -99,9 +99,7 @@ class ExtractRows(VectorRows, Protocol):
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile."""
         ...
 
-    def retry_window(
-        self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str
-    ) -> None:
+    def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
         """Give the window back for a later try."""
         ...
 
@@ -113,9 +111,7 @@ class ExtractRows(VectorRows, Protocol):
         """Dead-letter the window's cells with the error."""
         ...
 
-    def record_calls(
-        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
-    ) -> None:
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""
         ...
 

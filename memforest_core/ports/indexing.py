@@ -14,6 +14,8 @@ from memforest_core.ports.extract import VectorRows
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.models import CallRecord, Vectors
 
+NO_TERMS = TermCounts(())
+
 
 @dataclass(frozen=True, slots=True)
 class StalePoint:
@@ -29,7 +31,7 @@ class StalePoint:
     gone: bool
     text: str = ""
     vector: Vectors | None = None
-    counts: TermCounts = TermCounts(())
+    counts: TermCounts = NO_TERMS
     leaves: int = 1
     tree_id: TreeId | None = None
     tree_kind: str | None = None
@@ -57,9 +59,7 @@ class IndexRows(VectorRows, Protocol):
         """Give the rows back for a later try."""
         ...
 
-    def record_calls(
-        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
-    ) -> None:
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""
         ...
 

@@ -251,4 +251,3 @@ class ReduceStore(Protocol):
     def reducing(self, tenant: TenantId) -> AbstractContextManager[ReduceRows]:
         """One transaction of a tenant."""
         ...
-

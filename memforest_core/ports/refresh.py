@@ -117,9 +117,7 @@ class RefreshRows(Protocol):
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
         ...
 
-    def record_calls(
-        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
-    ) -> None:
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""
         ...
 

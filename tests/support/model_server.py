@@ -109,9 +109,7 @@ class ModelServer:
 
     def __enter__(self) -> Self:
         ready = threading.Event()
-        self._thread = threading.Thread(
-            target=self._loop.run_until_complete, args=(self.serve(ready),), daemon=True
-        )
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self.serve(ready),), daemon=True)
         self._thread.start()
         if not ready.wait(10):
             raise RuntimeError("the model server did not start")
@@ -153,9 +151,7 @@ class ModelServer:
         while head := await reader.readuntil(b"\r\n\r\n"):
             request_line, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
             method, path, _ = request_line.split(" ", 2)
-            headers = {
-                name.lower(): value.strip() for name, _, value in (h.partition(":") for h in lines)
-            }
+            headers = {name.lower(): value.strip() for name, _, value in (h.partition(":") for h in lines)}
             raw = await reader.readexactly(int(headers.get("content-length", "0")))
             if method == "GET" and path == "/requests":
                 await self._send(writer, _Response(200, [asdict(r) for r in self.requests]))
@@ -295,9 +291,7 @@ class ModelServer:
         document = {"object": "list", "data": data[::-1], "model": body.get("model")}
         return _Response(200, document | {"usage": usage})
 
-    async def _send(
-        self, writer: asyncio.StreamWriter, response: _Response, fault: Fault | None = None
-    ) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, response: _Response, fault: Fault | None = None) -> None:
         payload = json.dumps(response.document).encode()
         if fault is Fault.BROKEN_BODY:
             payload = b"<html>gateway</html>"

@@ -32,9 +32,7 @@ def environment(**values: str) -> dict[str, str]:
 @contextmanager
 def serving(module: str, *arguments: str) -> Iterator[str]:
     """Run a support server as a process; what it prints first (its address), until the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
@@ -86,9 +84,7 @@ class Deployment:
 
     def log_tail(self) -> str:
         """The end of every worker's log, for a failed assertion."""
-        return "\n".join(
-            path.read_text(errors="replace")[-2_000:] for path in sorted(self.logs.glob("*.log"))
-        )
+        return "\n".join(path.read_text(errors="replace")[-2_000:] for path in sorted(self.logs.glob("*.log")))
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """kill -9, as the machine would."""

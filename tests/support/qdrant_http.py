@@ -110,9 +110,7 @@ def _config(body: dict[str, Any]) -> engine.EdgeConfig:
         for name, params in body["vectors"].items()
     }
     sparse = {
-        name: engine.EdgeSparseVectorParams(
-            modifier=engine.Modifier.Idf if params.get("modifier") == "idf" else None
-        )
+        name: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf if params.get("modifier") == "idf" else None)
         for name, params in (body.get("sparse_vectors") or {}).items()
     }
     return engine.EdgeConfig(vectors=dense, sparse_vectors=sparse)
@@ -212,17 +210,11 @@ class Api:
             ("GET", "/exists"): lambda name, _: {"exists": self._collections.exists(name)},
             ("DELETE", ""): lambda name, _: self._collections.drop(name),
             ("PUT", "/index"): self._create_index,
-            ("PUT", "/points"): lambda name, body: self._batch(
-                name, {"operations": [{"upsert": body}]}
-            )[0],
+            ("PUT", "/points"): lambda name, body: self._batch(name, {"operations": [{"upsert": body}]})[0],
             ("POST", "/points"): self._retrieve,
             ("POST", "/points/batch"): self._batch,
-            ("POST", "/points/delete"): lambda name, body: self._batch(
-                name, {"operations": [{"delete": body}]}
-            )[0],
-            ("POST", "/points/query"): lambda name, body: self._search(name, {"searches": [body]})[
-                0
-            ],
+            ("POST", "/points/delete"): lambda name, body: self._batch(name, {"operations": [{"delete": body}]})[0],
+            ("POST", "/points/query"): lambda name, body: self._search(name, {"searches": [body]})[0],
             ("POST", "/points/query/batch"): self._search,
             ("POST", "/points/scroll"): self._scroll,
             ("POST", "/points/count"): self._count,

@@ -66,9 +66,7 @@ def _compact_problem(reference: str, compact: str) -> str | None:
 @lru_cache(maxsize=64)
 def _validator(reference: str) -> Draft4Validator:
     schemas = {k: _closed(v) for k, v in description()["components"]["schemas"].items()}
-    return Draft4Validator(
-        {"$ref": f"#/components/schemas/{reference}", "components": {"schemas": schemas}}
-    )
+    return Draft4Validator({"$ref": f"#/components/schemas/{reference}", "components": {"schemas": schemas}})
 
 
 def _closed(schema: Any) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import sqlalchemy as sa
+
 from memforest_core.adapters.postgres.engine import open_engine
 from memforest_core.adapters.postgres.schema import upgrade
 from memforest_core.api import MemForest
@@ -18,7 +19,6 @@ from memforest_core.ports.jobs import WorkKind
 from memforest_core.ports.models import Embedder
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
 from memforest_workers.runtime import Runtime
-
 from tests.support.servers import SessionServers
 
 TEMPLATE = "memforest_template"
@@ -111,15 +111,9 @@ class Stack:
         for _ in range(rounds):
             if due:
                 self.execute("UPDATE memforest.tree SET due_at = now() WHERE due_at IS NOT NULL")
-            moved = (
-                self.runtime.extract()
-                + self.runtime.reduce()
-                + self.runtime.refresh()
-                + self.runtime.maintain()
-            )
+            moved = self.runtime.extract() + self.runtime.reduce() + self.runtime.refresh() + self.runtime.maintain()
             if not moved and not any(
-                self.services.jobs.waiting(kind)
-                for kind in (WorkKind.EXTRACT, WorkKind.REDUCE, WorkKind.MAINTAIN)
+                self.services.jobs.waiting(kind) for kind in (WorkKind.EXTRACT, WorkKind.REDUCE, WorkKind.MAINTAIN)
             ):
                 return
         raise AssertionError("the pipeline does not come to rest")

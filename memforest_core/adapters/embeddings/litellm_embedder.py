@@ -63,8 +63,7 @@ class LitellmEmbedder:
         if self._dimension is None:
             with self._probe_lock:
                 if self._dimension is None:
-                    self._request([_PROBE])
-        assert self._dimension is not None
+                    return int(self._request([_PROBE]).vectors.shape[1])
         return self._dimension
 
     def embed(self, texts: Sequence[str]) -> Embedded:
@@ -102,9 +101,7 @@ class LitellmEmbedder:
                 raise missing_key(target)
             self._has_key = True
         if not self._slots.acquire(timeout=target.timeout_s):
-            raise ModelUnavailable(
-                f"All embedding requests to {target} stayed busy for {target.timeout_s:g} s."
-            )
+            raise ModelUnavailable(f"All embedding requests to {target} stayed busy for {target.timeout_s:g} s.")
         try:
             started = time.perf_counter()
             done = call_loop().run(partial(self._start, list(texts)), target.timeout_s)
@@ -160,15 +157,12 @@ class LitellmEmbedder:
         items = [item if isinstance(item, dict) else item.model_dump() for item in response.data]
         rows = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
         if sorted(rows) != list(range(count)):
-            return ModelRejected(
-                f"{self._target} answered with {len(items)} vectors for {count} texts."
-            )
+            return ModelRejected(f"{self._target} answered with {len(items)} vectors for {count} texts.")
         lengths = {len(row) for row in rows.values()}
         expected = self._dimension or max(lengths)
         if lengths != {expected}:
             return ModelRejected(
-                f"{self._target} answered with vectors of {sorted(lengths)} numbers where "
-                f"{expected} were expected."
+                f"{self._target} answered with vectors of {sorted(lengths)} numbers where {expected} were expected."
             )
         raw = np.asarray([rows[place] for place in range(count)], dtype=np.float32)
         norms = np.linalg.norm(raw, axis=1, keepdims=True)

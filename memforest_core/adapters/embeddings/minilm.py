@@ -127,9 +127,7 @@ class _Engine:
         options.intra_op_num_threads = 1
         options.enable_mem_pattern = False
         with resources.as_file(model) as path:
-            self._session = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
         self.batches = Batches(
             self._run,
@@ -145,9 +143,7 @@ class _Engine:
         try:
             ids: Ids = self._tokenizer.encode(text).ids
         except (TypeError, UnicodeEncodeError):
-            raise ModelRejected(
-                "A text to embed is not valid Unicode: remove lone surrogates."
-            ) from None
+            raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
         return ids
 
     def _run(self, batch: Sequence[Ids]) -> Vectors:

@@ -35,6 +35,4 @@ def cost_usd(
     """Dollars by the given prices (per million tokens), else by litellm's list, else 0.0."""
     if input_usd_per_mtok is None and output_usd_per_mtok is None:
         return float(response._hidden_params.get("response_cost") or 0.0)
-    return (
-        usage.prompt * (input_usd_per_mtok or 0.0) + usage.completion * (output_usd_per_mtok or 0.0)
-    ) / 1e6
+    return (usage.prompt * (input_usd_per_mtok or 0.0) + usage.completion * (output_usd_per_mtok or 0.0)) / 1e6

@@ -69,9 +69,7 @@ class CallLoop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_report)
-        threading.Thread(
-            target=self._loop.run_forever, name="memforest-model-calls", daemon=True
-        ).start()
+        threading.Thread(target=self._loop.run_forever, name="memforest-model-calls", daemon=True).start()
 
     def run(self, start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:
         """Runs ``start()`` on the loop for at most ``deadline_s`` seconds.

@@ -38,9 +38,7 @@ class LitellmChat:
     ) -> None:
         self._settings = dict(settings)
         self._observe = observe
-        self._slots = {
-            step: threading.BoundedSemaphore(each.concurrency) for step, each in settings.items()
-        }
+        self._slots = {step: threading.BoundedSemaphore(each.concurrency) for step, each in settings.items()}
         self._ladder = SchemaLadder()
         self._with_key: set[Step] = set()
 
@@ -98,9 +96,7 @@ class LitellmChat:
             raise missing_key(target)
         self._with_key.add(step)
 
-    def _ask(
-        self, request: ChatRequest, settings: StepSettings, target: Target, deadline: float
-    ) -> Any:
+    def _ask(self, request: ChatRequest, settings: StepSettings, target: Target, deadline: float) -> Any:
         """litellm's response, or the error to raise."""
         while True:
             rung = self._ladder.rung(settings) if request.schema is not None else Rung.PROMPT
@@ -109,17 +105,13 @@ class LitellmChat:
             if done.error is None:
                 return _refusal(done.value, target) or done.value
             stepped = (
-                request.schema is not None
-                and refuses_format(done.error)
-                and self._ladder.step_down(settings, rung)
+                request.schema is not None and refuses_format(done.error) and self._ladder.step_down(settings, rung)
             )
             if not stepped:
                 return failure(done.error, target)
 
 
-def _completion(
-    request: ChatRequest, settings: StepSettings, rung: Rung
-) -> Coroutine[Any, Any, Any]:
+def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Coroutine[Any, Any, Any]:
     arguments: dict[str, Any] = {
         "model": settings.model,
         "messages": messages(request, rung),

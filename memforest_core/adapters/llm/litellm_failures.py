@@ -45,9 +45,7 @@ class Target:
 
 def missing_key(target: Target) -> ModelAuthFailed:
     """No key is configured where one is needed."""
-    return ModelAuthFailed(
-        f"The model {target} needs a key and none is set: set {target.settings}__API_KEY."
-    )
+    return ModelAuthFailed(f"The model {target} needs a key and none is set: set {target.settings}__API_KEY.")
 
 
 def failure(error: BaseException, target: Target) -> MemForestError:
@@ -58,16 +56,14 @@ def failure(error: BaseException, target: Target) -> MemForestError:
     names = " <- ".join(type(link).__name__ for link in _chain(error))
     if isinstance(error, TimeoutError | litellm.Timeout) or status == 408:
         return ModelUnavailable(
-            f"The model {target} did not answer within {target.timeout_s:g} s "
-            f"(see {target.settings}__TIMEOUT_S).",
+            f"The model {target} did not answer within {target.timeout_s:g} s (see {target.settings}__TIMEOUT_S).",
             retry_after=wait,
         )
     if isinstance(error, litellm.RateLimitError) or status == 429:
         return ModelRateLimited(f"The model {target} is rate limited (429).", retry_after=wait)
     if isinstance(error, litellm.AuthenticationError) or status in (401, 403):
         return ModelAuthFailed(
-            f"The model {target} refused the key ({status or 401}): "
-            f"set {target.settings}__API_KEY to a valid one."
+            f"The model {target} refused the key ({status or 401}): set {target.settings}__API_KEY to a valid one."
         )
     if isinstance(error, litellm.ContextWindowExceededError):
         return ContextTooLong(f"The input does not fit the context of {target}; send less at once.")
@@ -81,9 +77,7 @@ def failure(error: BaseException, target: Target) -> MemForestError:
     if status is not None and 400 <= status < 500 and status not in (409, 425):
         return ModelRejected(f"The model {target} refused the request ({status}, {names}).")
     if isinstance(error, litellm.APIError | litellm.APIConnectionError | OSError) or status:
-        return ModelUnavailable(
-            f"The model {target} cannot be used now ({names}).", retry_after=wait
-        )
+        return ModelUnavailable(f"The model {target} cannot be used now ({names}).", retry_after=wait)
     return ModelRejected(f"The call of {target} failed in litellm ({names}).")
 
 
@@ -92,10 +86,7 @@ def refuses_format(error: BaseException) -> bool:
     if not isinstance(error, litellm_module().BadRequestError):
         return False
     text = str(error).lower()
-    return any(
-        word in text
-        for word in ("response_format", "json_schema", "json_object", "response_schema")
-    )
+    return any(word in text for word in ("response_format", "json_schema", "json_object", "response_schema"))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -97,9 +97,7 @@ def messages(request: ChatRequest, rung: Rung) -> list[dict[str, str]]:
     if request.schema is None or rung is Rung.JSON_SCHEMA:
         return sent
     schema = json.dumps(request.schema, separators=(",", ":"), sort_keys=True)
-    demand = (
-        f"Answer with one JSON object that follows this JSON schema, and nothing else:\n{schema}"
-    )
+    demand = f"Answer with one JSON object that follows this JSON schema, and nothing else:\n{schema}"
     system = next((message for message in sent if message["role"] == "system"), None)
     if system is None:
         return [{"role": "system", "content": demand}, *sent]

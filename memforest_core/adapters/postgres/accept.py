@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session as OrmSession
 
@@ -26,6 +27,9 @@ from memforest_core.ports.accept import (
     SessionProgress,
     Stage,
 )
+
+_NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
+"""SQL states of a caller's connection that can't carry an insert."""
 
 
 def text_hash(text: str) -> bytes:
@@ -49,21 +53,15 @@ class PostgresAcceptRows:
         return ForestRef(ForestId(row.forest_id), owner, row.time_zone) if row else None
 
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
-        self._db.execute(
-            insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing()
-        )
+        self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())
         self._db.execute(
             insert(m.Forest)
             .values(tenant_id=self._tenant, forest_id=forest_id, owner=owner, time_zone=time_zone)
             .on_conflict_do_nothing()
         )
-        found = self.forest(owner)
-        assert found is not None
-        return found
+        return self.forest(owner) or ForestRef(forest_id, owner, time_zone)
 
-    def lock_session(
-        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane
-    ) -> SessionHead:
+    def lock_session(self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane) -> SessionHead:
         id_ = session_id(forest.id, external_id)
         made = self._db.execute(
             insert(m.Session)
@@ -201,7 +199,7 @@ class PostgresAcceptRows:
                 index_elements=["tenant_id", "cell_id"],
                 set_={
                     name: fresh[name]
-                    for name in ("last_turn", "text", "text_hash", "time_end", "state", "window_ordinal")
+                    for name in ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
                 }
                 | {"available_at": sa.func.clock_timestamp()},
                 where=m.Cell.state == "held",
@@ -212,9 +210,7 @@ class PostgresAcceptRows:
             self._db.execute(
                 sa.update(m.Cell)
                 .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == rows[-1]["cell_id"])
-                .values(
-                    available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, held_for_s)
-                )
+                .values(available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, held_for_s))
             )
         want_indexed(
             self._db,
@@ -332,8 +328,26 @@ class PostgresAcceptStore:
                 "Pass an open SQLAlchemy connection or session as the transaction to join.",
                 code="invalid_transaction",
             )
-        before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
-        with store_errors(), outer.begin_nested():
-            set_tenant(outer, tenant)
-            yield PostgresAcceptRows(outer, tenant)
-        set_tenant(outer, TenantId(before or ""))
+        with store_errors(), _caller_errors():
+            before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
+            with outer.begin_nested():
+                set_tenant(outer, tenant)
+                yield PostgresAcceptRows(outer, tenant)
+            set_tenant(outer, TenantId(before or ""))
+
+
+@contextmanager
+def _caller_errors() -> Iterator[None]:
+    """Tell the caller when it is their transaction that cannot go on, not Postgres."""
+    try:
+        yield
+    except exc.ResourceClosedError:
+        reason = "is closed"
+    except exc.DBAPIError as error:
+        state = getattr(error.orig, "sqlstate", None)
+        if state not in _NOT_A_TRANSACTION:
+            raise
+        reason = _NOT_A_TRANSACTION[state]
+    else:
+        return
+    raise InvalidInput(f"The transaction to join {reason}: begin a new one.", code="invalid_transaction")

@@ -23,8 +23,11 @@ TRANSIENT = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT, STATEMENT_TIMEOUT}
 
 def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:
     """A pooled engine; connects lazily, checks connections before use, times statements out."""
-    parsed = sa.make_url(url or settings.url.get_secret_value())
-    if parsed.get_backend_name() != "postgresql":
+    try:
+        parsed = sa.make_url(url or settings.url.get_secret_value())
+    except (exc.ArgumentError, ValueError):
+        parsed = None
+    if parsed is None or parsed.get_backend_name() != "postgresql":
         raise InvalidSettings("Set MEMFOREST_DATABASE__URL to a postgresql+psycopg:// address.")
     return sa.create_engine(
         parsed.set(drivername="postgresql+psycopg"),
@@ -47,18 +50,14 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
 
 def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
     """Bind the transaction to a tenant: row-level security shows that tenant's rows only."""
-    connection.execute(
-        sa.text("SELECT set_config('memforest.tenant', :tenant, true)"), {"tenant": tenant}
-    )
+    connection.execute(sa.text("SELECT set_config('memforest.tenant', :tenant, true)"), {"tenant": tenant})
 
 
 def _where(error: exc.DBAPIError) -> str:
     """The state and the names of table, column and constraint: schema, never data."""
     diagnosis = getattr(error.orig, "diag", None)
     parts = [getattr(error.orig, "sqlstate", None)]
-    parts += [
-        getattr(diagnosis, name, None) for name in ("table_name", "column_name", "constraint_name")
-    ]
+    parts += [getattr(diagnosis, name, None) for name in ("table_name", "column_name", "constraint_name")]
     return " ".join(str(part) for part in parts if part)
 
 

@@ -59,9 +59,7 @@ class PostgresExtractRows(PostgresVectors):
 
     def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
         token = LeaseToken(uuid4())
-        rows = self._db.execute(
-            _CLAIM, {"t": self._tenant, "token": token, "worker": worker, "lease": lease_s}
-        ).all()
+        rows = self._db.execute(_CLAIM, {"t": self._tenant, "token": token, "worker": worker, "lease": lease_s}).all()
         if not rows:
             return None
         cells = sorted(rows, key=lambda row: int(row.ordinal))
@@ -134,12 +132,8 @@ class PostgresExtractRows(PostgresVectors):
                 "extracted_at": sa.func.clock_timestamp(),
                 "error_code": None,
                 "error_text": None,
-                "outcome": sa.case(
-                    {cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id
-                ),
-                "summary": sa.case(
-                    {cell.cell_id: cell.summary for cell in result.cells}, value=m.Cell.cell_id
-                ),
+                "outcome": sa.case({cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id),
+                "summary": sa.case({cell.cell_id: cell.summary for cell in result.cells}, value=m.Cell.cell_id),
             },
         )
         if not ended:
@@ -170,23 +164,18 @@ class PostgresExtractRows(PostgresVectors):
         if result.answer is not None and result.input_hash is not None:
             self._db.execute(
                 insert(m.ExtractionCache)
-                .values(
-                    tenant_id=self._tenant, input_hash=result.input_hash, answer=dict(result.answer)
-                )
+                .values(tenant_id=self._tenant, input_hash=result.input_hash, answer=dict(result.answer))
                 .on_conflict_do_nothing()
             )
         return True
 
-    def retry_window(
-        self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str
-    ) -> None:
+    def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
         self._end(
             window,
             {
                 "state": "ready",
                 "attempts": m.Cell.attempts if counts else m.Cell.attempts - 1,
-                "available_at": sa.func.clock_timestamp()
-                + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
                 "error_code": code,
                 "error_text": text,
             },
@@ -205,13 +194,9 @@ class PostgresExtractRows(PostgresVectors):
         )
 
     def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
-        self._end(
-            window, {"state": "dead", "outcome": "dead", "error_code": code, "error_text": text}
-        )
+        self._end(window, {"state": "dead", "outcome": "dead", "error_code": code, "error_text": text})
 
-    def record_calls(
-        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
-    ) -> None:
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         record_calls(self._db, self._tenant, calls, forest, session)
 
 

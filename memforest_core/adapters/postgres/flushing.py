@@ -31,18 +31,22 @@ _RELEASE = sa.text(
 
 _DUE_FOREST = sa.text(
     """
-    UPDATE memforest.tree SET due_at = clock_timestamp()
-     WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
+    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
+        SELECT tree_id FROM memforest.tree
+         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
+         ORDER BY tree_id FOR NO KEY UPDATE)
     """
 )
 
 _DUE_SESSION = sa.text(
     """
-    UPDATE memforest.tree SET due_at = clock_timestamp()
-     WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp() AND tree_id IN (
-        SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
-            SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
-            UNION ALL SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :s))
+    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
+        SELECT tree_id FROM memforest.tree
+         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp() AND tree_id IN (
+            SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
+                SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
+                UNION ALL SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :s))
+         ORDER BY tree_id FOR NO KEY UPDATE)
     """
 )
 
@@ -56,9 +60,7 @@ class PostgresFlushRows:
 
     def forest(self, owner: str) -> ForestId | None:
         found = self._db.scalar(
-            sa.text(
-                "SELECT forest_id FROM memforest.forest WHERE tenant_id = :t AND owner = :o"
-            ),
+            sa.text("SELECT forest_id FROM memforest.forest WHERE tenant_id = :t AND owner = :o"),
             {"t": self._tenant, "o": owner},
         )
         return ForestId(found) if found else None

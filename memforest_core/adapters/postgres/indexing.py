@@ -44,9 +44,15 @@ _FINISH = sa.text(
     """
 )
 
-_FORGET = sa.text(
-    "DELETE FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND deleted"
+# In the order in which writers mark rows: by id.
+_LOCK = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
+     ORDER BY point_id FOR UPDATE
+    """
 )
+
+_FORGET = sa.text("DELETE FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND deleted")
 
 
 def _seconds(moment: datetime | None) -> float | None:
@@ -82,17 +88,15 @@ class PostgresIndexRows(PostgresVectors):
                 content.update(load(wanted))
         return token, [
             content.get(row.point_id)
-            or StalePoint(
-                row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=True
-            )
+            or StalePoint(row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=True)
             for row in rows
         ]
 
     def _cells(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
         rows = self._db.execute(
-            sa.select(
-                m.Cell.cell_id, m.Cell.session_id, m.Cell.text, m.Cell.time_start, m.Cell.time_end
-            ).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(list(wanted)))
+            sa.select(m.Cell.cell_id, m.Cell.session_id, m.Cell.text, m.Cell.time_start, m.Cell.time_end).where(
+                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(list(wanted))
+            )
         )
         found = {}
         for row in rows:
@@ -188,6 +192,7 @@ class PostgresIndexRows(PostgresVectors):
         }
 
     def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> None:
+        self._db.execute(_LOCK, {"t": self._tenant, "token": token})
         self._db.execute(_FORGET, {"t": self._tenant, "token": token})
         self._db.execute(
             _FINISH,
@@ -200,6 +205,7 @@ class PostgresIndexRows(PostgresVectors):
         )
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
+        self._db.execute(_LOCK, {"t": self._tenant, "token": token})
         self._db.execute(
             sa.update(m.IndexRow)
             .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token)
@@ -208,16 +214,13 @@ class PostgresIndexRows(PostgresVectors):
                 lease_token=None,
                 lease_until=None,
                 worker_id=None,
-                available_at=sa.func.clock_timestamp()
-                + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
                 error_code=code,
                 error_text=text,
             )
         )
 
-    def record_calls(
-        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
-    ) -> None:
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         record_calls(self._db, self._tenant, calls, forest, session)
 
 

@@ -31,7 +31,9 @@ _FREE_CELLS = sa.text(
                              THEN 'Its workers died too often while extracting it.' ELSE error_text END,
            lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
            lease_token = NULL, lease_until = NULL, worker_id = NULL
-     WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+     WHERE tenant_id = :t AND cell_id IN (
+        SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+           FOR NO KEY UPDATE SKIP LOCKED)
     """  # noqa: S608 - constants of this module
 )
 
@@ -40,14 +42,18 @@ _FREE_POINTS = sa.text(
     UPDATE memforest.index_row
        SET state = 'ready', lost_leases = least(lost_leases + 1, 1000), lease_token = NULL, lease_until = NULL,
            worker_id = NULL
-     WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+     WHERE tenant_id = :t AND point_id IN (
+        SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+           FOR NO KEY UPDATE SKIP LOCKED)
     """  # noqa: S608 - constants of this module
 )
 
 _FREE_NODES = sa.text(
     f"""
     UPDATE memforest.node SET lease_token = NULL, lease_until = NULL, worker_id = NULL
-     WHERE tenant_id = :t AND lease_until IS NOT NULL AND {_LOST}
+     WHERE tenant_id = :t AND node_id IN (
+        SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_until IS NOT NULL AND {_LOST}
+           FOR NO KEY UPDATE SKIP LOCKED)
     """  # noqa: S608 - constants of this module
 )
 
@@ -96,9 +102,7 @@ class PostgresJobStore:
 
     def waiting(self, kind: WorkKind) -> list[TenantId]:
         with store_errors(), self._engine.begin() as connection:
-            rows = connection.scalars(
-                sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value}
-            )
+            rows = connection.scalars(sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value})
             return [TenantId(row) for row in rows]
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
@@ -122,9 +126,7 @@ class PostgresJobStore:
     def beat(self, worker: WorkerId) -> bool:
         with store_errors(), self._engine.begin() as connection:
             beaten = connection.execute(
-                sa.update(m.Worker)
-                .where(m.Worker.worker_id == worker)
-                .values(heartbeat_at=sa.func.clock_timestamp())
+                sa.update(m.Worker).where(m.Worker.worker_id == worker).values(heartbeat_at=sa.func.clock_timestamp())
             )
             return beaten.rowcount == 1
 
@@ -136,8 +138,7 @@ class PostgresJobStore:
         with store_errors(), self._engine.begin() as connection:
             struck = connection.execute(
                 sa.text(
-                    "DELETE FROM memforest.worker"
-                    " WHERE heartbeat_at < clock_timestamp() - make_interval(secs => :s)"
+                    "DELETE FROM memforest.worker WHERE heartbeat_at < clock_timestamp() - make_interval(secs => :s)"
                 ),
                 {"s": dead_after_s},
             )
@@ -146,8 +147,4 @@ class PostgresJobStore:
     @contextmanager
     def reconciling(self) -> Iterator[bool]:
         with store_errors(), self._engine.begin() as connection:
-            yield bool(
-                connection.scalar(
-                    sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _RECONCILE_LOCK}
-                )
-            )
+            yield bool(connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _RECONCILE_LOCK}))

@@ -18,10 +18,10 @@ from sqlalchemy import (
     SmallInteger,
     Text,
     UniqueConstraint,
+    Uuid,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP
-from sqlalchemy.dialects.postgresql import UUID as PgUUID
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 SCHEMA = "memforest"
@@ -42,7 +42,7 @@ class Base(DeclarativeBase):
     type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads this name off the class
         str: Text(),
         datetime: TIMESTAMP(timezone=True),
-        UUID: PgUUID(as_uuid=True),
+        UUID: Uuid(),
         dict[str, Any]: JSONB(),
         list[str]: ARRAY(Text()),
         bytes: LargeBinary(),
@@ -492,6 +492,13 @@ class IndexRow(Work, Base):
         ),
         Index("ix_index_row_lease", "lease_until", postgresql_where=text("state = 'running'")),
         Index("ix_index_row_forest", "tenant_id", "forest_id"),
+        Index(
+            "ix_index_row_unseen",
+            "tenant_id",
+            "forest_id",
+            "kind",
+            postgresql_where=text("indexed_version = 0"),
+        ),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)

@@ -185,9 +185,7 @@ class PostgresReduceRows(PostgresTrees):
 
     def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
         owner = self._db.scalar(
-            sa.select(m.Forest.owner).where(
-                m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest
-            )
+            sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
         )
         rows = self._db.execute(
             sa.select(m.Speaker.speaker_id, m.Speaker.name).where(
@@ -199,9 +197,7 @@ class PostgresReduceRows(PostgresTrees):
 
     def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
         rows = self._db.scalars(
-            sa.select(m.FactRow.fact_id).where(
-                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids)
-            )
+            sa.select(m.FactRow.fact_id).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids))
         )
         return frozenset(FactId(id_) for id_ in rows)
 
@@ -278,9 +274,7 @@ class PostgresReduceRows(PostgresTrees):
         if not ids:
             return {}
         rows = self._db.execute(
-            sa.select(m.Tree.__table__).where(
-                m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(ids)
-            )
+            sa.select(m.Tree.__table__).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(ids))
         ).all()
         return {
             TreeId(row.tree_id): ScopeHead(
@@ -288,9 +282,7 @@ class PostgresReduceRows(PostgresTrees):
                 kind=TreeKind(row.kind),
                 key=row.scope_key,
                 state=ScopeState(row.state),
-                head=TreeHead(
-                    TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count
-                )
+                head=TreeHead(TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count)
                 if row.root_id
                 else None,
             )
@@ -343,9 +335,7 @@ class PostgresReduceRows(PostgresTrees):
         self._db.execute(
             statement.on_conflict_do_update(
                 index_elements=["tenant_id", "tree_id"],
-                set_={
-                    name: statement.excluded[name] for name in ("centroid", "time_start", "time_end")
-                },
+                set_={name: statement.excluded[name] for name in ("centroid", "time_start", "time_end")},
                 where=m.Tree.kind == "scene",
             ),
             [
@@ -426,8 +416,7 @@ class PostgresReduceRows(PostgresTrees):
             sa.update(m.Forest)
             .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
             .values(
-                reduce_available_at=sa.func.clock_timestamp()
-                + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                reduce_available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
                 reduce_failures=m.Forest.reduce_failures + 1,
             )
         )

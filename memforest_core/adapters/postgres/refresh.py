@@ -16,6 +16,7 @@ from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import text_hash, want_indexed
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
+from memforest_core.adapters.postgres.trees import lock_nodes, lock_trees
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
 from memforest_core.domain.ids import (
     ForestId,
@@ -102,16 +103,21 @@ _REDO_PICK = sa.text(
     """
 )
 
-_MARK_PATHS = sa.text(
+_PATHS = sa.text(
     """
     WITH RECURSIVE path AS (
         SELECT node_id, parent_id FROM memforest.node
          WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
         UNION
-        SELECT n.node_id, n.parent_id FROM path
-          JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = path.parent_id)
-    UPDATE memforest.node n SET version = n.version + 1 FROM path
-     WHERE n.tenant_id = :t AND n.node_id = path.node_id
+        SELECT n.node_id, n.parent_id FROM path CROSS JOIN LATERAL (
+               SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
+    SELECT node_id FROM path
+    """
+)
+
+_MARK_NODES = sa.text(
+    """
+    UPDATE memforest.node SET version = version + 1 WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
     """
 )
 
@@ -122,6 +128,7 @@ _MARK_TREES = sa.text(
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """
 )
+
 
 class PostgresRefreshRows(PostgresVectors):
     """RefreshRows over one open transaction."""
@@ -170,9 +177,7 @@ class PostgresRefreshRows(PostgresVectors):
                 children=tuple(children[row.node_id]),
                 stored_hash=bytes(stored[row.node_id].input_hash) if row.node_id in stored else None,
                 stored_text=stored[row.node_id].text if row.node_id in stored else None,
-                stored_source=SummarySource(stored[row.node_id].source)
-                if row.node_id in stored
-                else None,
+                stored_source=SummarySource(stored[row.node_id].source) if row.node_id in stored else None,
             )
             for row in rows
         ]
@@ -214,9 +219,7 @@ class PostgresRefreshRows(PostgresVectors):
                     children[row.parent_id].append(payloads[row.payload_id])
             elif row.terms is not None:
                 children[row.parent_id].append(
-                    ChildText(
-                        row.text, from_bytes(row.pooled), unpack_counts(row.terms), row.leaf_count
-                    )
+                    ChildText(row.text, from_bytes(row.pooled), unpack_counts(row.terms), row.leaf_count)
                 )
         return children
 
@@ -264,6 +267,7 @@ class PostgresRefreshRows(PostgresVectors):
         redo_after_s: float,
     ) -> None:
         ordered = sorted(artifacts, key=lambda artifact: str(artifact.node.id))
+        lock_nodes(self._db, self._tenant, [artifact.node.id for artifact in ordered])
         kept = set(
             self._db.scalars(
                 _SAVE,
@@ -287,18 +291,14 @@ class PostgresRefreshRows(PostgresVectors):
         for forest, nodes in by_forest.items():
             want_indexed(self._db, self._tenant, forest, "node", nodes)
 
-    def _write_summaries(
-        self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
-    ) -> None:
+    def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
         later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, redo_after_s)
         columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
         self._db.execute(
             statement.on_conflict_do_update(
                 index_elements=["tenant_id", "node_id"],
-                set_={
-                    name: statement.excluded[name] for name in (*columns, "pooled", "terms")
-                }
+                set_={name: statement.excluded[name] for name in (*columns, "pooled", "terms")}
                 | {"redo_at": None, "created_at": sa.func.clock_timestamp()},
             ),
             [
@@ -329,22 +329,26 @@ class PostgresRefreshRows(PostgresVectors):
         if paid:
             self._db.execute(
                 insert(m.Summary).on_conflict_do_nothing(),
-                [
-                    {"tenant_id": self._tenant, "input_hash": key, "text": text}
-                    for key, text in sorted(paid.items())
-                ],
+                [{"tenant_id": self._tenant, "input_hash": key, "text": text} for key, text in sorted(paid.items())],
             )
 
     def release(self, token: LeaseToken, delay_s: float) -> None:
+        held = self._db.scalars(
+            sa.select(m.NodeRow.node_id)
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
+            .order_by(m.NodeRow.node_id)
+            .with_for_update(key_share=True)
+        ).all()
+        if not held:
+            return
         self._db.execute(
             sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(held))
             .values(
                 lease_token=None,
                 lease_until=None,
                 worker_id=None,
-                available_at=sa.func.clock_timestamp()
-                + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
             )
         )
 
@@ -355,6 +359,7 @@ class PostgresRefreshRows(PostgresVectors):
             .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
             .order_by(m.Tree.tree_id)
         ).all()
+        lock_trees(self._db, self._tenant, [TreeId(row.tree_id) for row in seen])
         self._db.execute(
             _SETTLE,
             {
@@ -379,10 +384,12 @@ class PostgresRefreshRows(PostgresVectors):
         if not mine:
             return 0
         ids: dict[str, Any] = {"t": self._tenant, "ids": [row.node_id for row in mine]}
-        self._db.execute(_MARK_PATHS, ids)
-        self._db.execute(
-            _MARK_TREES, {"t": self._tenant, "trees": list({row.tree_id for row in mine})}
-        )
+        paths = [NodeId(node) for node in self._db.scalars(_PATHS, ids)]
+        lock_nodes(self._db, self._tenant, paths)
+        self._db.execute(_MARK_NODES, {"t": self._tenant, "ids": paths})
+        trees = [TreeId(row.tree_id) for row in mine]
+        lock_trees(self._db, self._tenant, trees)
+        self._db.execute(_MARK_TREES, {"t": self._tenant, "trees": trees})
         self._db.execute(
             sa.update(m.NodeSummary)
             .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids["ids"]))
@@ -390,9 +397,7 @@ class PostgresRefreshRows(PostgresVectors):
         )
         return len(mine)
 
-    def record_calls(
-        self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
-    ) -> None:
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         record_calls(self._db, self._tenant, calls, forest, session)
 
 

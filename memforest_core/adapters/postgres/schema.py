@@ -36,9 +36,11 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     engine = open_engine(settings, owner)
     try:
         with store_errors(), engine.begin() as connection:
+            # Another upgrade is waited for longer than any table: it may be at a long migration.
+            connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
+            connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
-            connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
             connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
             command.upgrade(_config(connection), revision)
             _ensure_service_role(connection, sa.make_url(settings.url.get_secret_value()))

@@ -49,9 +49,7 @@ def from_document(document: dict[str, Any]) -> Statement:
 def _parsed(document: dict[str, Any]) -> Statement:
     return Statement(
         text=document["text"],
-        time=TimeSpan(
-            _moment(document["start"]), _moment(document["end"]), Precision(document["precision"])
-        ),
+        time=TimeSpan(_moment(document["start"]), _moment(document["end"]), Precision(document["precision"])),
         mentioned_at=datetime.fromisoformat(document["mentioned_at"]).astimezone(UTC),
         speaker=document["speaker"],
         subject=document["subject"],

@@ -41,7 +41,8 @@ _ANCESTORS = sa.text(
          WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
         UNION
         SELECT {", ".join(f"n.{name.strip()}" for name in _COLUMNS.split(","))}
-          FROM path JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = path.parent_id)
+          FROM path CROSS JOIN LATERAL (
+               SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
     SELECT * FROM path
     """  # noqa: S608 - column names are constants of this module
 )
@@ -76,6 +77,22 @@ _UPDATE = sa.text(
     """  # noqa: S608 - constants of this module
 )
 
+# Multi-row writers lock rows in one order, by id: refresh saves nodes without the forest's lock, and an UPDATE alone
+# visits rows in whatever order its plan has.
+_LOCK_NODES = sa.text(
+    """
+    SELECT node_id FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY node_id FOR NO KEY UPDATE
+    """
+)
+
+_LOCK_TREES = sa.text(
+    """
+    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY tree_id FOR NO KEY UPDATE
+    """
+)
+
 _PLACE = sa.text(
     """
     UPDATE memforest.placement p SET leaf_id = u.leaf
@@ -96,6 +113,16 @@ _HEADS = sa.text(
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
     """
 )
+
+
+def lock_nodes(connection: sa.Connection, tenant: TenantId, ids: Sequence[NodeId]) -> None:
+    """Lock node rows in the one order that all writers keep to."""
+    connection.execute(_LOCK_NODES, {"t": tenant, "ids": list(ids)})
+
+
+def lock_trees(connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId]) -> None:
+    """Lock tree rows in the one order that all writers keep to."""
+    connection.execute(_LOCK_TREES, {"t": tenant, "ids": list(ids)})
 
 
 def node_of(row: sa.Row[Any]) -> Node:
@@ -161,16 +188,14 @@ class PostgresTrees:
             },
         ).all()
         paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(bottoms)}).all()
-        children = self._db.execute(
-            _CHILDREN, {"t": self._tenant, "ids": [row.node_id for row in paths]}
-        ).all()
+        children = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": [row.node_id for row in paths]}).all()
         for row in (*paths, *children):
             node = node_of(row)
             loaded[node.tree_id][node.id] = node
         return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
 
     def write_trees(self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float) -> None:
-        """Write all diffs, note the leaves in the placements, and mark the trees due: four statements."""
+        """Write all diffs, note the leaves in the placements, and mark the trees due: six statements."""
         changes = sorted(changes, key=lambda change: str(change.tree_id))
         inserted = [node for change in changes for node in change.diff.inserted]
         updated = [node for change in changes for node in change.diff.updated]
@@ -178,7 +203,7 @@ class PostgresTrees:
             inserted.sort(key=lambda node: -node.level)
             self._db.execute(_INSERT, {"t": self._tenant, **_arrays(inserted)})
         if updated:
-            updated.sort(key=lambda node: str(node.id))
+            lock_nodes(self._db, self._tenant, [node.id for node in updated])
             self._db.execute(_UPDATE, {"t": self._tenant, **_arrays(updated)})
         leaves = [node for node in inserted if node.payload_id is not None]
         if leaves:
@@ -193,6 +218,7 @@ class PostgresTrees:
             )
         marked = [change for change in changes if change.diff.inserted or change.diff.updated]
         if marked:
+            lock_trees(self._db, self._tenant, [change.tree_id for change in marked])
             self._db.execute(
                 _HEADS,
                 {

@@ -64,9 +64,7 @@ class EdgeIndex:
                 known = shard.info().payload_schema
                 for field, kind in naming.FIELD_INDEXES.items():
                     if field not in known:
-                        shard.update(
-                            engine.UpdateOperation.create_field_index(field, _index_params(kind))
-                        )
+                        shard.update(engine.UpdateOperation.create_field_index(field, _index_params(kind)))
             self._shard = shard
 
     def upsert(self, points: Sequence[Point]) -> None:
@@ -77,9 +75,7 @@ class EdgeIndex:
                 shard = self._opened()
                 stored = _versions(shard, [point.id for point in batch])
                 fresh = [
-                    encoded[point.id]
-                    for point in batch
-                    if point.id not in stored or stored[point.id] < point.version
+                    encoded[point.id] for point in batch if point.id not in stored or stored[point.id] < point.version
                 ]
                 if fresh:
                     shard.update(engine.UpdateOperation.upsert_points(fresh))
@@ -127,12 +123,8 @@ class EdgeIndex:
 
     def _open(self) -> engine.EdgeShard:
         config = engine.EdgeConfig(
-            vectors={
-                naming.DENSE: engine.EdgeVectorParams(self._dimension, engine.Distance.Cosine)
-            },
-            sparse_vectors={
-                naming.TERMS: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf)
-            },
+            vectors={naming.DENSE: engine.EdgeVectorParams(self._dimension, engine.Distance.Cosine)},
+            sparse_vectors={naming.TERMS: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf)},
         )
         if not self._directory.exists():
             # Made beside and renamed: a process killed half way must leave nothing half made.
@@ -151,9 +143,7 @@ class EdgeIndex:
         return shard
 
     def _encode(self, point: Point) -> engine.Point:
-        vectors: dict[str, engine.NamedVector] = {
-            naming.DENSE: dense_values(point.dense, self._model, self._dimension)
-        }
+        vectors: dict[str, engine.NamedVector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
         if point.sparse.indices:
             vectors[naming.TERMS] = _sparse(point.sparse)
         return engine.Point(point.id, vectors, encode_payload(point))
@@ -219,9 +209,7 @@ def _hit(scored: engine.ScoredPoint) -> Hit:
     return Hit(UUID(str(scored.id)), PointKind(payload[naming.KIND]), scored.score)
 
 
-def _versions(
-    shard: engine.EdgeShard, ids: Sequence[UUID], tenant: TenantId | None = None
-) -> dict[UUID, int]:
+def _versions(shard: engine.EdgeShard, ids: Sequence[UUID], tenant: TenantId | None = None) -> dict[UUID, int]:
     found: dict[UUID, int] = {}
     for record in shard.retrieve(list(ids), [naming.VERSION, naming.TENANT], False):
         payload = record.payload or {}

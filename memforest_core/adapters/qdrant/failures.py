@@ -30,9 +30,7 @@ def server_failures(collection: str, operation: str) -> Iterator[None]:
         yield
     except ResourceExhaustedResponse as error:
         wait = float(error.retry_after_s)
-        raise IndexUnavailable(
-            f"Qdrant limits the rate of {operation} on {collection!r}", retry_after=wait
-        ) from error
+        raise IndexUnavailable(f"Qdrant limits the rate of {operation} on {collection!r}", retry_after=wait) from error
     except UnexpectedResponse as error:
         raise refusal(collection, operation, error) from error
     except (
@@ -61,8 +59,7 @@ def refusal(collection: str, operation: str, error: UnexpectedResponse) -> MemFo
     reason = _reason(error.content)
     if "dimension" in reason.lower():
         return InvalidSettings(
-            f"Qdrant refuses {at}: {reason}; set the embedding model that built this index, "
-            "or rebuild it"
+            f"Qdrant refuses {at}: {reason}; set the embedding model that built this index, or rebuild it"
         )
     return InvariantViolated(f"Qdrant refuses {at} ({status}): {reason}")
 

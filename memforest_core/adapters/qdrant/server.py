@@ -54,16 +54,12 @@ class QdrantServerIndex:
         self._closed = False
 
     @classmethod
-    def at(
-        cls, url: str, api_key: str | None, model: str, dimension: int, timeout_s: float
-    ) -> QdrantServerIndex:
+    def at(cls, url: str, api_key: str | None, model: str, dimension: int, timeout_s: float) -> QdrantServerIndex:
         """The index on the server at ``url``; ``timeout_s`` (rounded up) bounds each read."""
 
         def connect() -> QdrantClient:
             # The compatibility check is a request of its own on a thread of its own at start.
-            return QdrantClient(
-                url=url, api_key=api_key, timeout=math.ceil(timeout_s), check_compatibility=False
-            )
+            return QdrantClient(url=url, api_key=api_key, timeout=math.ceil(timeout_s), check_compatibility=False)
 
         return cls(connect, model, dimension)
 
@@ -129,9 +125,7 @@ class QdrantServerIndex:
         with self._calling("versions") as client:
             if not ids:
                 return found
-            records = client.retrieve(
-                self._name, list(map(str, ids)), with_payload=[naming.VERSION, naming.TENANT]
-            )
+            records = client.retrieve(self._name, list(map(str, ids)), with_payload=[naming.VERSION, naming.TENANT])
         for record in records:
             payload = record.payload or {}
             if payload[naming.TENANT] == tenant:
@@ -168,9 +162,7 @@ class QdrantServerIndex:
         try:
             client.create_collection(
                 self._name,
-                vectors_config={
-                    naming.DENSE: q.VectorParams(size=self._dimension, distance=q.Distance.COSINE)
-                },
+                vectors_config={naming.DENSE: q.VectorParams(size=self._dimension, distance=q.Distance.COSINE)},
                 sparse_vectors_config={naming.TERMS: q.SparseVectorParams(modifier=q.Modifier.IDF)},
                 hnsw_config=q.HnswConfigDiff(m=0, payload_m=naming.PAYLOAD_M),
             )
@@ -189,9 +181,7 @@ class QdrantServerIndex:
         )
 
     def _encode(self, point: Point) -> q.PointStruct:
-        vectors: dict[str, q.Vector] = {
-            naming.DENSE: dense_values(point.dense, self._model, self._dimension)
-        }
+        vectors: dict[str, q.Vector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
         if point.sparse.indices:
             vectors[naming.TERMS] = _sparse(point.sparse)
         return q.PointStruct(id=str(point.id), vector=vectors, payload=encode_payload(point))
@@ -260,9 +250,7 @@ def _index_params(kind: naming.FieldIndex) -> _IndexParams:
         case naming.FieldIndex.UUID:
             return q.UuidIndexParams(type=q.UuidIndexType.UUID, enable_hnsw=False)
         case naming.FieldIndex.INTEGER:
-            return q.IntegerIndexParams(
-                type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False
-            )
+            return q.IntegerIndexParams(type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False)
         case naming.FieldIndex.FLOAT:
             return q.FloatIndexParams(type=q.FloatIndexType.FLOAT, enable_hnsw=False)
         case _:

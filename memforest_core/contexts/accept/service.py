@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -19,7 +19,7 @@ from memforest_core.domain.turns import (
     parse_timestamp,
     parse_turns,
 )
-from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
+from memforest_core.errors import InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import (
     AcceptRows,
@@ -164,10 +164,10 @@ class Acceptance:
         if started_at is not None:
             return SessionFrame(owner, place, parse_timestamp(started_at, place, "started_at"))
         if isinstance(turns, Sequence) and not isinstance(turns, str | bytes):
-            for raw in turns:
-                stamp = raw.get("timestamp") if isinstance(raw, dict) else None
+            for number, raw in enumerate(turns, start=1):
+                stamp = raw.get("timestamp") if isinstance(raw, Mapping) else None
                 if stamp is not None:
-                    return SessionFrame(owner, place, parse_timestamp(stamp, place, "timestamp"))
+                    return SessionFrame(owner, place, parse_timestamp(stamp, place, f"Turn {number}"))
         return SessionFrame(owner, place, self._now())
 
     @staticmethod
@@ -175,9 +175,7 @@ class Acceptance:
         """Whether a turn with the caller's id is stored already; another content is a conflict."""
         old = rows.turn_named(session, turn.id)
         if old is not None and not old.same_as(turn):
-            raise SessionConflict(
-                f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id."
-            )
+            raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
         return old is not None
 
     def _store_turns(

@@ -47,8 +47,6 @@ def mergeable(one: Statement, other: Statement) -> bool:
     ):
         if normalize_name(left) != normalize_name(right):
             return False
-    if {normalize_name(name) for name in one.entities} != {
-        normalize_name(name) for name in other.entities
-    }:
+    if {normalize_name(name) for name in one.entities} != {normalize_name(name) for name in other.entities}:
         return False
     return numbers(one.text) == numbers(other.text)

@@ -70,21 +70,18 @@ def attach(
             continue
         matrix[len(pool)] = item.vector
         pool.append(Known(exact, statement, item.vector))
-        facts[exact] = Fact(
-            exact, statement, normalized, item.cell_ordinal, item.candidate.item
-        )
+        facts[exact] = Fact(exact, statement, normalized, item.cell_ordinal, item.candidate.item)
         owners.append(exact)
     return Attached(tuple(owners), tuple(facts.values()))
 
 
-def _twin(
-    item: Incoming, pool: Sequence[Known], matrix: Vectors, threshold: float
-) -> FactId | None:
+def _twin(item: Incoming, pool: Sequence[Known], matrix: Vectors, threshold: float) -> FactId | None:
     """The closest mergeable near duplicate, if there is one."""
     if not pool:
         return None
     scores = matrix @ item.vector
-    for row in np.argsort(-scores, kind="stable").tolist():
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    for row in order:
         if scores[row] < threshold:
             return None
         known = pool[row]

@@ -26,7 +26,7 @@ SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
 
 
 def _squeezed(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return " ".join(clean(text).split()).casefold()
 
 
 def check_sources(answer: ExtractionAnswer, window: Window) -> None:
@@ -60,9 +60,7 @@ def _subject(item: Item, first: WindowTurn) -> str:
     return first.speaker if subject.casefold() in SPEAKER_WORDS else subject
 
 
-def to_candidates(
-    answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]
-) -> list[Candidate]:
+def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
     """Candidates of a checked answer; ``cells`` maps the window's cell numbers to ids.
 
     An item belongs to the cell of its first source turn; its item number counts within that cell.
@@ -101,9 +99,7 @@ def to_candidates(
                     change=item.change,
                     polarity=item.polarity,
                     modality=item.modality,
-                    entities=tuple(
-                        dict.fromkeys(name for raw in item.entities if (name := clean(raw).strip()))
-                    ),
+                    entities=tuple(dict.fromkeys(name for raw in item.entities if (name := clean(raw).strip()))),
                     scene=clean(item.scene).strip().casefold(),
                     origin=item.origin,
                     verbatim=False,
@@ -148,5 +144,3 @@ def verbatim(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
             )
         )
     return candidates
-
-

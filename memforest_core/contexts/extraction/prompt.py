@@ -25,8 +25,8 @@ Write "items", one for each thing worth remembering:
 - "turns": the numbers of the turns that say it. "quote": a short piece copied letter by letter from one of them.
 - "speaker": who said it. "subject": whom or what it is about.
 - "attribute" and "value": when it states a state, e.g. attribute "residence", value "Davis"; use short lower-case names
-  such as residence, job, age, pet, relationship, possession, preference, weight, status. "previous_value": the old value
-  if it was said.
+  such as residence, job, age, pet, relationship, possession, preference, weight, status. "previous_value": the old
+  value if it was said.
 - "change": start, stop, switch, correct (a correction of something said before) or none.
 - "polarity": negative when it says that something is not so. "modality": asserted, planned, hearsay or hypothetical.
 - "when": the date phrase of the event copied letter by letter ("last Tuesday", "in May 2021"), empty if none was said.

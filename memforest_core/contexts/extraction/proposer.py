@@ -12,6 +12,7 @@ from memforest_core.contexts.extraction.answer import ExtractionAnswer
 from memforest_core.contexts.extraction.candidates import check_sources
 from memforest_core.contexts.extraction.offline import propose
 from memforest_core.contexts.extraction.prompt import SYSTEM, render_window, schema
+from memforest_core.domain.text import clean
 from memforest_core.domain.windows import Window
 from memforest_core.errors import ContentFault
 from memforest_core.ports.models import CallRecord, ChatModel, ChatRequest, Message, Step
@@ -71,9 +72,7 @@ class ModelProposer:
         messages = [Message("system", SYSTEM), Message("user", render_window(window))]
         fault = ContentFault("no answer")
         for attempt in range(self._repairs + 1):
-            reply = self._chat.complete(
-                ChatRequest(Step.EXTRACT, tuple(messages), self._schema, "extraction")
-            )
+            reply = self._chat.complete(ChatRequest(Step.EXTRACT, tuple(messages), self._schema, "extraction"))
             calls.append(reply.record)
             try:
                 answer = parse_answer(reply.text)
@@ -98,9 +97,11 @@ def parse_answer(text: str) -> ExtractionAnswer:
     if start < 0:
         raise ContentFault("the answer holds no JSON object")
     try:
-        document = json.loads(text[start : end + 1] if end > start else text[start:])
+        document = _cleaned(json.loads(text[start : end + 1] if end > start else text[start:]))
     except json.JSONDecodeError as error:
         raise ContentFault(f"the JSON is malformed or cut off: {error.msg} at {error.pos}") from None
+    except ValueError:
+        raise ContentFault("the JSON holds a number that is too long") from None
     except RecursionError:
         raise ContentFault("the JSON is nested too deeply") from None
     try:
@@ -111,3 +112,14 @@ def parse_answer(text: str) -> ExtractionAnswer:
             for fault in error.errors(include_url=False, include_input=False)[:5]
         )
         raise ContentFault(f"the JSON does not fit the schema: {faults}") from None
+
+
+def _cleaned(value: object) -> object:
+    """A JSON value whose texts can be stored and validated: no NUL, no lone surrogates."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(part) for part in value]
+    if isinstance(value, dict):
+        return {clean(key): _cleaned(part) for key, part in value.items()}
+    return value

@@ -29,7 +29,6 @@ from memforest_core.ports.extract import (
 from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.settings import ExtractSettings
 
-
 CRASHED = "crashed"
 
 

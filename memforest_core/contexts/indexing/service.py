@@ -46,15 +46,11 @@ class Indexer:
         try:
             vectors = known | self._embed(tenant, [text for text in _texts(points) if text not in known])
             self._index.delete([point.id for point in points if point.gone])
-            self._index.upsert(
-                [_point(tenant, point, vectors) for point in points if not point.gone]
-            )
+            self._index.upsert([_point(tenant, point, vectors) for point in points if not point.gone])
         except StoreUnavailable:
             raise
         except MemForestError as error:
-            decision = decide(
-                error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random()
-            )
+            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
             with self._store.indexing(tenant) as rows:
                 rows.retry_points(token, max(1.0, decision.delay_s), error.code, error.message)
             return 0
@@ -76,9 +72,7 @@ class Indexer:
 
 
 def _texts(points: Sequence[StalePoint]) -> list[str]:
-    return list(
-        dict.fromkeys(point.text for point in points if not point.gone and point.vector is None)
-    )
+    return list(dict.fromkeys(point.text for point in points if not point.gone and point.vector is None))
 
 
 def _point(tenant: TenantId, point: StalePoint, vectors: dict[str, Vectors]) -> Point:

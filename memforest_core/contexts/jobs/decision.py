@@ -47,9 +47,7 @@ def backoff(tries: int, jitter: float) -> float:
     return float(span * (0.5 + jitter / 2))
 
 
-def decide(
-    error: MemForestError, *, attempts: int, max_attempts: int, divisible: bool, jitter: float
-) -> Decision:
+def decide(error: MemForestError, *, attempts: int, max_attempts: int, divisible: bool, jitter: float) -> Decision:
     """What becomes of work that failed with ``error``.
 
     ``attempts`` counts the tries made so far, this one included; ``divisible`` says whether the work can be

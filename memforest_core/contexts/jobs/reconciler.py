@@ -36,9 +36,7 @@ class Round:
 class Reconciler:
     """Runs in every worker process; one at a time does a round, found by a lock in the database."""
 
-    def __init__(
-        self, jobs: JobStore, refresh: RefreshStore, wakeups: WakeUps, limits: LeaseLimits
-    ) -> None:
+    def __init__(self, jobs: JobStore, refresh: RefreshStore, wakeups: WakeUps, limits: LeaseLimits) -> None:
         self._jobs = jobs
         self._refresh = refresh
         self._wakeups = wakeups

@@ -20,7 +20,7 @@ from memforest_core.domain.ids import (
     leaf_id,
     tree_id,
 )
-from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import micros
 from memforest_core.memtree import Key, Leaf, build, insert
@@ -109,8 +109,7 @@ class Placing:
                 )
             )
         self._keys = {
-            fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex)
-            for fact in attached.new
+            fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in attached.new
         }
         subjects = {fact.id: normalize_name(fact.statement.subject) for fact in attached.new}
         self._rows.add_facts(self._forest, attached.new, self._keys, subjects)
@@ -165,9 +164,7 @@ class Placing:
                 tree = tree_id(self._forest, TreeKind.ENTITY, scope.key)
                 drafts.setdefault(
                     tree,
-                    ScopeDraft(
-                        tree, TreeKind.ENTITY, scope.key, scope.label, self._settings.tree.entity_k
-                    ),
+                    ScopeDraft(tree, TreeKind.ENTITY, scope.key, scope.label, self._settings.tree.entity_k),
                 )
                 if scope.person:
                     self._persons.add(tree)
@@ -193,9 +190,7 @@ class Placing:
                 rules.scene_time_bonus,
                 rules.scene_time_days,
             ),
-            lambda: tree_id(
-                self._forest, TreeKind.SCENE, str(self._rows.next_scene(self._forest))
-            ),
+            lambda: tree_id(self._forest, TreeKind.SCENE, str(self._rows.next_scene(self._forest))),
         )
         for fact in facts:
             start, end = fact_span(fact)
@@ -230,25 +225,18 @@ class Placing:
         touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
         heads = self._rows.scopes(touched)
         candidates = [tree for tree in touched if heads[tree].head is None]
-        evidence = self._rows.evidence(
-            [tree for tree in candidates if heads[tree].kind is TreeKind.ENTITY]
-        )
+        evidence = self._rows.evidence([tree for tree in candidates if heads[tree].kind is TreeKind.ENTITY])
         rules = self._settings.reduce
         to_build = [
             tree
             for tree in candidates
             if heads[tree].kind is not TreeKind.ENTITY
             or tree in self._persons
-            or (
-                evidence[tree][0] >= rules.entity_min_facts
-                and evidence[tree][1] >= rules.entity_min_sessions
-            )
+            or (evidence[tree][0] >= rules.entity_min_facts and evidence[tree][1] >= rules.entity_min_sessions)
         ]
-        grown = [tree for tree in touched if heads[tree].state is ScopeState.ACTIVE]
+        grown = {tree: head for tree in touched if (head := heads[tree].head) is not None}
         changes: list[TreeChange] = []
-        whole = self._rows.members(
-            [tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION]
-        )
+        whole = self._rows.members([tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION])
         for tree in to_build:
             leaves = list(self._leaves[tree].values()) if tree not in whole else _leaves(tree, whole[tree])
             k = self._k(heads[tree].kind)
@@ -257,17 +245,11 @@ class Placing:
         for tree in rebuilt:
             if tree in grown:
                 self._leaves[tree] = {leaf.payload_id: leaf for leaf in _leaves(tree, whole[tree])}
-        loaded = self._rows.load_paths(
-            [(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()]
-        )
-        for tree in grown:
-            head = heads[tree].head
-            assert head is not None
+        loaded = self._rows.load_paths([(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()])
+        for tree, head in grown.items():
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
             changes.append(TreeChange(tree, diff.head, diff))
-        self._rows.write_trees(
-            changes, self._settings.refresh.quiet_s, self._settings.refresh.max_staleness_s
-        )
+        self._rows.write_trees(changes, self._settings.refresh.quiet_s, self._settings.refresh.max_staleness_s)
 
     def _k(self, kind: TreeKind) -> int:
         trees = self._settings.tree
@@ -283,5 +265,3 @@ def _leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) ->
         Leaf(id=leaf_id(tree, payload), key=key, time_start=start, time_end=end, payload_id=payload)
         for payload, key, start, end in members
     ]
-
-

@@ -54,9 +54,7 @@ class Reduction:
 class ReductionService:
     """Drains forests of a tenant, one batch per call."""
 
-    def __init__(
-        self, store: ReduceStore, index: VectorIndex, model: str, settings: Settings
-    ) -> None:
+    def __init__(self, store: ReduceStore, index: VectorIndex, model: str, settings: Settings) -> None:
         self._store = store
         self._index = index
         self._model = model
@@ -108,9 +106,7 @@ class ReductionService:
         where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
         floor = self._settings.reduce.near_duplicate
         queries = [
-            IndexQuery(waiting.vector, where, NEAR_LIMIT, floor)
-            for cell in batch.cells
-            for waiting in cell.candidates
+            IndexQuery(waiting.vector, where, NEAR_LIMIT, floor) for cell in batch.cells for waiting in cell.candidates
         ]
         if not queries:
             return [], True

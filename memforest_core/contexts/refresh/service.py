@@ -82,9 +82,7 @@ class RefreshService:
         except StoreUnavailable:
             raise
         except MemForestError as error:
-            decision = decide(
-                error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random()
-            )
+            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
             with self._store.refreshing(tenant) as rows:
                 rows.record_calls(calls, nodes[0].forest_id, None)
                 rows.release(token, max(1.0, decision.delay_s))
@@ -97,9 +95,7 @@ class RefreshService:
         return len(nodes)
 
     def _key(self, node: ReadyNode) -> bytes:
-        return input_hash(
-            self._summarizer.model, self._settings.budget_chars, [c.text for c in node.children]
-        )
+        return input_hash(self._summarizer.model, self._settings.budget_chars, [c.text for c in node.children])
 
     def _write(
         self,
@@ -119,9 +115,7 @@ class RefreshService:
                 to_call.append(position)
         if len(to_call) > 1 and self._summarizer.paid:
             with ThreadPoolExecutor(min(self._concurrency, len(to_call))) as pool:
-                texts = list(
-                    pool.map(lambda p: self._ask(nodes[p], keys[nodes[p].id], calls), to_call)
-                )
+                texts = list(pool.map(lambda p: self._ask(nodes[p], keys[nodes[p].id], calls), to_call))
         else:
             texts = [self._ask(nodes[p], keys[nodes[p].id], calls) for p in to_call]
         written.update(zip(to_call, texts, strict=True))
@@ -157,9 +151,7 @@ class RefreshService:
         self, nodes: Sequence[ReadyNode], written: Sequence[Written], calls: list[CallRecord]
     ) -> list[NodeArtifact]:
         """Texts, vectors and term counts of nodes: a model's summary is embedded, others pool their leaves."""
-        from_model = [
-            position for position, text in enumerate(written) if text.source is SummarySource.MODEL
-        ]
+        from_model = [position for position, text in enumerate(written) if text.source is SummarySource.MODEL]
         vectors: dict[int, Vectors] = {}
         if from_model:
             embedded = self._embedder.embed([written[position].text for position in from_model])

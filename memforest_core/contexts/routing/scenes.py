@@ -53,9 +53,7 @@ class SceneFact:
 class SceneMap:
     """The scenes of a forest while a batch is routed; mutated in place, in the order of the facts."""
 
-    def __init__(
-        self, scenes: Sequence[Scene], rules: SceneRules, new_id: Callable[[], TreeId]
-    ) -> None:
+    def __init__(self, scenes: Sequence[Scene], rules: SceneRules, new_id: Callable[[], TreeId]) -> None:
         self.scenes = list(scenes)
         self._rows = {scene.id: row for row, scene in enumerate(scenes)}
         self._rules = rules

@@ -77,12 +77,8 @@ def test_many_texts_are_sent_in_batches(server: ModelServer) -> None:
     assert done.record.cost_usd == pytest.approx(done.record.prompt_tokens / 1e6)
 
 
-def test_vectors_that_are_not_unit_are_made_so(
-    server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "tests.support.model_answers.vectors", lambda texts, kind: [[3.0, 4.0] for _ in texts]
-    )
+def test_vectors_that_are_not_unit_are_made_so(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.model_answers.vectors", lambda texts, kind: [[3.0, 4.0] for _ in texts])
     np.testing.assert_allclose(embedder(server).embed(["a"]).vectors, [[0.6, 0.8]])
 
 
@@ -90,9 +86,7 @@ def test_nothing_in_nothing_out(server: ModelServer) -> None:
     assert embedder(server).embed([]).vectors.shape == (0, HASH_DIMENSION)
 
 
-@pytest.mark.parametrize(
-    "rows", [[[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]]
-)
+@pytest.mark.parametrize("rows", [[[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]])
 def test_an_answer_that_does_not_fit_is_rejected(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch, rows: list[list[float]]
 ) -> None:
@@ -101,14 +95,10 @@ def test_an_answer_that_does_not_fit_is_rejected(
         embedder(server).embed(["one", "two"])
 
 
-def test_a_model_that_changes_its_dimension_is_rejected(
-    server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_changes_its_dimension_is_rejected(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     model = embedder(server)
     assert model.dimension == HASH_DIMENSION
-    monkeypatch.setattr(
-        "tests.support.model_answers.vectors", lambda texts, kind: [[1.0] for _ in texts]
-    )
+    monkeypatch.setattr("tests.support.model_answers.vectors", lambda texts, kind: [[1.0] for _ in texts])
     with pytest.raises(ModelRejected, match=f"{HASH_DIMENSION} were expected"):
         model.embed(["one"])
 
@@ -126,9 +116,7 @@ def test_a_model_that_changes_its_dimension_is_rejected(
         (Fault.CONTEXT_LENGTH, ContextTooLong),
     ],
 )
-def test_every_failure_has_its_class(
-    server: ModelServer, fault: Fault, expected: type[MemForestError]
-) -> None:
+def test_every_failure_has_its_class(server: ModelServer, fault: Fault, expected: type[MemForestError]) -> None:
     seen: list[CallRecord] = []
     server.script(fault)
     with pytest.raises(MemForestError) as caught:

@@ -30,9 +30,7 @@ def embedder() -> MiniLmEmbedder:
 
 def sentences(count: int, seed: int = 7) -> list[str]:
     chance = random.Random(seed)
-    return [
-        " ".join(chance.choices(SENTENCE.split(), k=chance.randint(1, 40))) for _ in range(count)
-    ]
+    return [" ".join(chance.choices(SENTENCE.split(), k=chance.randint(1, 40))) for _ in range(count)]
 
 
 def similarity(embedder: MiniLmEmbedder, one: str, other: str) -> float:
@@ -154,9 +152,7 @@ def test_text_that_is_not_unicode_is_refused_without_quoting_it(embedder: MiniLm
 
 def test_questions_are_embedded_like_statements(embedder: MiniLmEmbedder) -> None:
     question = ["Where did Bob live?"]
-    np.testing.assert_array_equal(
-        embedder.embed_query(question).vectors, embedder.embed(question).vectors
-    )
+    np.testing.assert_array_equal(embedder.embed_query(question).vectors, embedder.embed(question).vectors)
 
 
 def test_missing_wheels_are_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,4 @@ def asking(vector: DenseVector | SparseVector | None = None, **changes: Any) -> 
     """The 100 points of Alice's closest to the first axis; other changes go to the filter."""
     limit = changes.pop("limit", 100)
     min_score = changes.pop("min_score", None)
-    return IndexQuery(
-        direction(1) if vector is None else vector, where(**changes), limit, min_score
-    )
+    return IndexQuery(direction(1) if vector is None else vector, where(**changes), limit, min_score)

@@ -38,9 +38,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorInde
         server: QdrantHttp = request.getfixturevalue("qdrant_http")
         made = QdrantServerIndex.at(server.url, None, MODEL, DIMENSION, timeout_s=10)
     else:
-        made = QdrantServerIndex(
-            lambda: QdrantClient(":memory:"), MODEL, DIMENSION, lock=threading.RLock()
-        )
+        made = QdrantServerIndex(lambda: QdrantClient(":memory:"), MODEL, DIMENSION, lock=threading.RLock())
     made.prepare()
     yield made
     made.close()

@@ -47,9 +47,7 @@ class TestWrites:
 
     def test_a_newer_version_replaces_vector_terms_and_payload(self, index: VectorIndex) -> None:
         old = point(version=3, tree_kind="entity", sparse=terms(t1=1.0))
-        new = replace(
-            old, version=4, dense=direction(0, 1), sparse=terms(t2=1.0), tree_kind="scene"
-        )
+        new = replace(old, version=4, dense=direction(0, 1), sparse=terms(t2=1.0), tree_kind="scene")
         index.upsert([old])
         index.upsert([new])
         [[hit], by_old_term, [by_new_term]] = index.search(
@@ -75,9 +73,7 @@ class TestWrites:
         assert index.versions(ACME, [current.id]) == {current.id: 2}
         assert found(index, tree_kinds=("entity",), min_score=0.9) == [current.id]
 
-    def test_a_stale_point_does_not_hold_back_the_rest_of_its_batch(
-        self, index: VectorIndex
-    ) -> None:
+    def test_a_stale_point_does_not_hold_back_the_rest_of_its_batch(self, index: VectorIndex) -> None:
         newer, stale, fresh = point(version=9), point(version=9), point(version=1)
         index.upsert([newer, stale])
         index.upsert([replace(newer, version=10), replace(stale, version=8), fresh])
@@ -122,9 +118,7 @@ class TestWrites:
 
 
 TREE, OTHER_TREE, SESSION, OTHER_SESSION = (named(n) for n in ("t1", "t2", "s1", "s2"))
-ROOT = point(
-    named("root"), kind=PointKind.NODE, is_root=True, level=2, tree_id=TREE, tree_kind="entity"
-)
+ROOT = point(named("root"), kind=PointKind.NODE, is_root=True, level=2, tree_id=TREE, tree_kind="entity")
 INNER = point(named("inner"), kind=PointKind.NODE, level=1, tree_id=OTHER_TREE, tree_kind="scene")
 CELL = point(named("cell"), kind=PointKind.CELL, session_id=SESSION)
 OTHER_CELL = point(named("other cell"), kind=PointKind.CELL, session_id=OTHER_SESSION)
@@ -161,9 +155,7 @@ class TestFilters:
     def test_hits_say_what_kind_they_are(self, index: VectorIndex) -> None:
         index.upsert([ROOT, CELL, FACT])
         [hits] = index.search([asking()])
-        assert {hit.id: hit.kind for hit in hits} == {
-            each.id: each.kind for each in (ROOT, CELL, FACT)
-        }
+        assert {hit.id: hit.kind for hit in hits} == {each.id: each.kind for each in (ROOT, CELL, FACT)}
 
     @pytest.mark.parametrize(
         ("interval", "expected"),
@@ -201,9 +193,7 @@ class TestFilters:
 
 class TestIsolation:
     def test_nothing_crosses_forests_or_tenants(self, index: VectorIndex) -> None:
-        places = [
-            (TenantId(tenant), forest) for tenant in ("acme", "bolt") for forest in (ALICE, BOB)
-        ]
+        places = [(TenantId(tenant), forest) for tenant in ("acme", "bolt") for forest in (ALICE, BOB)]
         mine = {place: point(tenant=place[0], forest_id=place[1]) for place in places}
         index.upsert(list(mine.values()))
         everything = tuple(each.id for each in mine.values())
@@ -231,18 +221,14 @@ class TestScores:
         question = random.normal(size=DIMENSION).astype(np.float32)
         [hits] = index.search([asking(question, limit=25)])
         cosine = {
-            each.id: float(
-                each.dense @ question / (np.linalg.norm(each.dense) * np.linalg.norm(question))
-            )
+            each.id: float(each.dense @ question / (np.linalg.norm(each.dense) * np.linalg.norm(question)))
             for each in points
         }
         assert [hit.id for hit in hits] == sorted(cosine, key=lambda id: -cosine[id])[:25]
         for hit in hits:
             assert hit.score == pytest.approx(cosine[hit.id], abs=1e-4)
 
-    def test_sparse_scores_weigh_terms_by_their_rarity_within_the_forest(
-        self, index: VectorIndex
-    ) -> None:
+    def test_sparse_scores_weigh_terms_by_their_rarity_within_the_forest(self, index: VectorIndex) -> None:
         random = np.random.default_rng(11)
         alice = [point(sparse=_random_terms(random)) for _ in range(120)]
         # Bob's forest makes the terms that are rare in Alice's the most common of all.
@@ -256,9 +242,7 @@ class TestScores:
         for hit in hits:
             assert hit.score == pytest.approx(expected[hit.id], rel=1e-4)
 
-    def test_rarity_counts_all_of_the_forest_not_only_what_the_filter_keeps(
-        self, index: VectorIndex
-    ) -> None:
+    def test_rarity_counts_all_of_the_forest_not_only_what_the_filter_keeps(self, index: VectorIndex) -> None:
         facts = [point(sparse=terms(t1=1.0)) for _ in range(2)]
         cells = [point(kind=PointKind.CELL, sparse=terms(t2=1.0)) for _ in range(9)]
         index.upsert([*facts, *cells])
@@ -307,9 +291,7 @@ class TestManyAtOnce:
                 asking(terms(t5=1.0)),
             ]
         )
-        assert [[hit.id for hit in hits] for hits in answers[:DIMENSION]] == [
-            [each.id] for each in axes
-        ]
+        assert [[hit.id for hit in hits] for hits in answers[:DIMENSION]] == [[each.id] for each in axes]
         assert [len(hits) for hits in answers[DIMENSION:]] == [0, 0, 1, 0]
 
     def test_no_queries_no_answers(self, index: VectorIndex) -> None:
@@ -323,9 +305,7 @@ class TestManyAtOnce:
         assert set(found(index, ids=tuple(each.id for each in some))) == {p.id for p in some}
         assert index.versions(ACME, [p.id for p in some]) == {p.id: p.version for p in some}
 
-    def test_eight_threads_write_and_search_without_losing_anything(
-        self, index: VectorIndex
-    ) -> None:
+    def test_eight_threads_write_and_search_without_losing_anything(self, index: VectorIndex) -> None:
         failures: list[BaseException] = []
         shared = point(version=0)
 
@@ -355,9 +335,7 @@ class TestManyAtOnce:
 
 
 class TestRefusals:
-    def test_another_dimension_is_refused_with_what_to_do_and_nothing_written(
-        self, index: VectorIndex
-    ) -> None:
+    def test_another_dimension_is_refused_with_what_to_do_and_nothing_written(self, index: VectorIndex) -> None:
         good, wide = point(), point(dense=direction(1, dimension=12))
         with pytest.raises(InvalidSettings, match=r"\(12,\).*dimension 8.*rebuild"):
             index.upsert([good, wide])

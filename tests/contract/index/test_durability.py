@@ -36,9 +36,7 @@ REPOSITORY = Path(__file__).parents[3]
 @contextmanager
 def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A Python process in the repository, killed with SIGKILL at the end."""
-    started = subprocess.Popen(
-        [sys.executable, *arguments], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    )
+    started = subprocess.Popen([sys.executable, *arguments], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
     try:
         yield started
     finally:
@@ -85,9 +83,7 @@ def test_a_closed_index_opens_again_with_everything_in_it(tmp_path: Path) -> Non
 
 
 def test_models_and_dimensions_live_beside_each_other(tmp_path: Path) -> None:
-    indexes = [
-        EdgeIndex(tmp_path, model, size) for model, size in (("a/b", 4), ("a/b", 8), ("a-b", 8))
-    ]
+    indexes = [EdgeIndex(tmp_path, model, size) for model, size in (("a/b", 4), ("a/b", 8), ("a-b", 8))]
     assert len({index.name for index in indexes}) == 3
     for index in indexes:
         index.prepare()
@@ -133,9 +129,7 @@ def test_a_collection_of_another_dimension_is_refused_with_what_to_do(
 
 
 def test_many_workers_prepare_at_once(qdrant_http: QdrantHttp) -> None:
-    workers = [
-        QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5) for _ in range(6)
-    ]
+    workers = [QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5) for _ in range(6)]
     prepared: list[UUID] = []
 
     def start(worker: QdrantServerIndex) -> None:

@@ -85,9 +85,7 @@ def test_a_status_decides_who_has_to_act(
         httpx.PoolTimeout("busy"),
     ],
 )
-def test_a_broken_connection_is_worth_a_retry(
-    call: Callable[[VectorIndex], object], error: httpx.HTTPError
-) -> None:
+def test_a_broken_connection_is_worth_a_retry(call: Callable[[VectorIndex], object], error: httpx.HTTPError) -> None:
     def answer(_: httpx.Request) -> httpx.Response:
         raise error
 

@@ -48,9 +48,7 @@ def recorded(qdrant_http: QdrantHttp) -> list[httpx.Request]:
     """The requests of every operation of the adapter, with every field in use at least once."""
     recorder = Recorder()
     index = QdrantServerIndex(
-        lambda: QdrantClient(
-            url=qdrant_http.url, timeout=5, check_compatibility=False, transport=recorder
-        ),
+        lambda: QdrantClient(url=qdrant_http.url, timeout=5, check_compatibility=False, transport=recorder),
         MODEL,
         DIMENSION,
     )
@@ -128,11 +126,7 @@ def test_the_collection_is_partitioned_by_forest_with_no_graph_across(
     assert created["hnsw_config"] == {"m": 0, "payload_m": 16}
     assert created["vectors"] == {"dense": {"size": DIMENSION, "distance": "Cosine"}}
     assert created["sparse_vectors"] == {"terms": {"modifier": "idf"}}
-    indexes = {
-        body(r)["field_name"]: body(r)["field_schema"]
-        for r in recorded
-        if r.url.path.endswith("/index")
-    }
+    indexes = {body(r)["field_name"]: body(r)["field_schema"] for r in recorded if r.url.path.endswith("/index")}
     assert set(indexes) == set(naming.FIELD_INDEXES)
     assert [name for name, schema in indexes.items() if schema.get("is_tenant")] == ["forest"]
 
@@ -156,9 +150,7 @@ def test_sparse_queries_carry_the_forest_as_their_corpus(recorded: list[httpx.Re
         ),
         (
             "/points/batch",
-            lambda sent: sent["operations"][0]["upsert"]["update_filter"]["must"][0].update(
-                range={"less": 3}
-            ),
+            lambda sent: sent["operations"][0]["upsert"]["update_filter"]["must"][0].update(range={"less": 3}),
         ),
         ("/query/batch", lambda sent: sent["searches"][0].update(limit="many")),
         ("/query/batch", lambda sent: sent["searches"][1]["params"].update(idf={"corpus": 3})),
@@ -171,9 +163,7 @@ def test_sparse_queries_carry_the_forest_as_their_corpus(recorded: list[httpx.Re
 def test_a_broken_body_is_seen(
     recorded: list[httpx.Request], path_end: str, spoil: Any, qdrant_http: QdrantHttp
 ) -> None:
-    request = next(
-        r for r in recorded if r.url.path.endswith(path_end) and r.method in ("PUT", "POST")
-    )
+    request = next(r for r in recorded if r.url.path.endswith(path_end) and r.method in ("PUT", "POST"))
     broken = deepcopy(body(request))
     spoil(broken)
     assert fault(request, broken) is not None

@@ -80,9 +80,7 @@ def test_a_model_in_the_price_list_costs_what_the_list_says(server: ModelServer)
 
 
 def test_the_request_carries_messages_schema_limits_and_headers(server: ModelServer) -> None:
-    chat(server, temperature=0.2, extra_headers={"X-Team": "memory"}).complete(
-        request(max_tokens=77)
-    )
+    chat(server, temperature=0.2, extra_headers={"X-Team": "memory"}).complete(request(max_tokens=77))
     (call,) = server.requests
     assert call.path == "/v1/chat/completions"
     assert call.body["model"] == "test-model"
@@ -182,9 +180,7 @@ def test_a_refused_connection_is_unavailable_at_once(warm: None) -> None:
         assert time.monotonic() - started < 2
 
 
-def test_a_missing_key_is_said_before_any_request(
-    warm: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_key_is_said_before_any_request(warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     model = LitellmChat({Step.EXTRACT: StepSettings("openai/gpt-4o-mini")})
     with pytest.raises(ModelAuthFailed, match="MEMFOREST_LLM__API_KEY"):

@@ -15,9 +15,7 @@ from memforest_core.ports.models import ChatRequest, Message, Step
 from tests.support.model_server import ModelServer
 
 SCHEMA = {"type": "object", "properties": {"items": {"type": "array"}}}
-REQUEST = ChatRequest(
-    Step.EXTRACT, (Message("system", "Fixed."), Message("user", "Text.")), SCHEMA, "facts"
-)
+REQUEST = ChatRequest(Step.EXTRACT, (Message("system", "Fixed."), Message("user", "Text.")), SCHEMA, "facts")
 
 
 def asked(server: ModelServer) -> list[str | None]:

@@ -17,9 +17,7 @@ def test_programs_that_the_account_can_not_reach_are_copied_once(place: Path) ->
     closed = place / "closed"
     closed.mkdir(mode=0o700)
     hidden = closed / installed.name
-    shutil.copytree(
-        installed / "pginstall", hidden / "pginstall", ignore=shutil.ignore_patterns("include")
-    )
+    shutil.copytree(installed / "pginstall", hidden / "pginstall", ignore=shutil.ignore_patterns("include"))
     libraries = installed.with_name(f"{installed.name}.libs")
     if libraries.exists():
         shutil.copytree(libraries, closed / libraries.name)

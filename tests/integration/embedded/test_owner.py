@@ -69,9 +69,7 @@ def test_ctrl_c_reaches_the_owner_and_not_its_servers(owner: StartOwner) -> None
     assert over(first["valkey"])
 
 
-def test_an_owner_that_forgets_to_close_leaves_nothing_behind(
-    data: Path, owner: StartOwner
-) -> None:
+def test_an_owner_that_forgets_to_close_leaves_nothing_behind(data: Path, owner: StartOwner) -> None:
     running = owner("leave")
     running.reported()
 
@@ -99,9 +97,7 @@ def test_after_kill_9_of_the_owner_the_next_start_is_clean(data: Path, owner: St
     assert servers_of(data) == set()
 
 
-def test_after_kill_9_of_owner_and_servers_the_next_start_recovers(
-    data: Path, owner: StartOwner
-) -> None:
+def test_after_kill_9_of_owner_and_servers_the_next_start_recovers(data: Path, owner: StartOwner) -> None:
     running = owner("wait")
     first = running.reported()
     with psycopg.connect(first["conninfo"]) as connection:
@@ -118,9 +114,7 @@ def test_after_kill_9_of_owner_and_servers_the_next_start_recovers(
 
 
 @pytest.mark.parametrize("orphaned", [True, False], ids=["initdb lives on", "initdb died too"])
-def test_a_cluster_that_was_half_made_is_made_anew(
-    place: Path, owner: StartOwner, orphaned: bool
-) -> None:
+def test_a_cluster_that_was_half_made_is_made_anew(place: Path, owner: StartOwner, orphaned: bool) -> None:
     making = place / "data" / "pg.new"
     running = owner("leave")
     assert eventually(lambda: (making / "global").exists())

@@ -88,12 +88,8 @@ def test_settings_are_durable_sorted_alike_and_closed_to_others(data: Path) -> N
             " current_setting('server_encoding')",
         ) == [("on", "on", "UTC", "off", "UTF8")]
         assert execute(servers, "select lower('ÉCOLE')") == [("école",)]
-        assert execute(servers, "select distinct type, auth_method from pg_hba_file_rules") == [
-            ("local", "peer")
-        ]
-        assert execute(servers, "select to_tsvector('simple', '“Él” — vivía')::text") == [
-            ("'vivía':2 'él':1",)
-        ]
+        assert execute(servers, "select distinct type, auth_method from pg_hba_file_rules") == [("local", "peer")]
+        assert execute(servers, "select to_tsvector('simple', '“Él” — vivía')::text") == [("'vivía':2 'él':1",)]
         assert servers.postgres is not None
         assert servers.valkey is not None
         for pid in (servers.postgres.pid, servers.valkey.pid):

@@ -20,9 +20,9 @@ PIECES = st.sampled_from([*WORDINGS.split("|"), "\ud800", "e\u0301"])
 SAID = st.lists(PIECES, max_size=40).map(" ".join)
 ANYTHING = st.text(max_size=300) | st.text(st.characters(), max_size=60)
 TEXTS = SAID | ANYTHING | SAID.map(lambda text: text * 30)
-SPEAKERS = st.sampled_from(
-    ["Bob", "assistant", "Ünal O’Neil", "I", "x" * 500, " ", "\ud800"]
-) | st.text(min_size=1, max_size=20)
+SPEAKERS = st.sampled_from(["Bob", "assistant", "Ünal O’Neil", "I", "x" * 500, " ", "\ud800"]) | st.text(
+    min_size=1, max_size=20
+)
 LINES = st.tuples(st.sampled_from(Role), SPEAKERS, TEXTS)
 
 

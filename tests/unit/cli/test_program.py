@@ -22,7 +22,6 @@ HEAVY = (
     "litellm",
     "numpy",
     "onnxruntime",
-    "pydantic",
     "qdrant_client",
     "sqlalchemy",
     "tokenizers",

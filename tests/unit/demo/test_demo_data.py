@@ -50,8 +50,7 @@ def test_every_turn_is_complete_and_said_by_someone_known() -> None:
 
 def test_exactly_one_session_has_a_second_human_speaker() -> None:
     people = [
-        {turn["speaker_id"] for turn in session.turns if turn["role"] == "user"}
-        for session in load_conversation()
+        {turn["speaker_id"] for turn in session.turns if turn["role"] == "user"} for session in load_conversation()
     ]
 
     assert sum(who == {"bob", "maya"} for who in people) == 1

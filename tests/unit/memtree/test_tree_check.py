@@ -126,9 +126,7 @@ def test_every_violation_can_be_provoked() -> None:
     assert {code for code, _ in BREAKS} | {Broken.REPEATED_ID} == set(Broken)
 
 
-@pytest.mark.parametrize(
-    ("code", "spoil"), BREAKS, ids=[f"{at}-{code}" for at, (code, _) in enumerate(BREAKS)]
-)
+@pytest.mark.parametrize(("code", "spoil"), BREAKS, ids=[f"{at}-{code}" for at, (code, _) in enumerate(BREAKS)])
 def test_a_broken_tree_is_reported(code: Broken, spoil: Break) -> None:
     store = good()
     spoil(store)

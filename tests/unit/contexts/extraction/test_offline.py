@@ -135,9 +135,7 @@ def test_first_person_becomes_the_speaker(said: str, told: str) -> None:
         ("I started learning Spanish.", "activity", "learning Spanish", Change.START),
     ],
 )
-def test_common_statements_set_an_attribute(
-    text: str, attribute: str, value: str, change: Change
-) -> None:
+def test_common_statements_set_an_attribute(text: str, attribute: str, value: str, change: Change) -> None:
     item = only(text)
 
     assert (item.attribute, item.value, item.change) == (attribute, value, change)
@@ -356,9 +354,7 @@ def test_long_sentences_are_kept_and_cut_at_a_word() -> None:
 
 
 def test_each_cell_has_a_summary_with_its_speaker() -> None:
-    answer = propose(
-        window(bob("I live in Boston."), assistant("Nice."), bob("Thanks!"), assistant("Bye!"))
-    )
+    answer = propose(window(bob("I live in Boston."), assistant("Nice."), bob("Thanks!"), assistant("Bye!")))
 
     assert [summary.cell for summary in answer.summaries] == [1, 2]
     assert answer.summaries[0].text == "Bob lives in Boston."
@@ -376,7 +372,5 @@ def test_each_cell_has_a_summary_with_its_speaker() -> None:
         ("We saw the Bank of England.", ("Bank of England",)),
     ],
 )
-def test_names_are_capitalized_words_but_not_days_or_openers(
-    sentence: str, names: tuple[str, ...]
-) -> None:
+def test_names_are_capitalized_words_but_not_days_or_openers(sentence: str, names: tuple[str, ...]) -> None:
     assert names_in(sentence) == names

@@ -91,9 +91,7 @@ def upgrade() -> None:
         sa.Column("worker_id", sa.UUID(), nullable=True),
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error_text", sa.Text(), nullable=True),
-        sa.CheckConstraint(
-            "state IN ('held', 'ready', 'running', 'done', 'dead')", name=op.f("ck_index_row_state")
-        ),
+        sa.CheckConstraint("state IN ('held', 'ready', 'running', 'done', 'dead')", name=op.f("ck_index_row_state")),
         sa.PrimaryKeyConstraint("tenant_id", "point_id", name=op.f("pk_index_row")),
         schema="memforest",
     )
@@ -120,6 +118,14 @@ def upgrade() -> None:
         schema="memforest",
         postgresql_where=sa.text("state = 'running'"),
     )
+    op.create_index(
+        "ix_index_row_unseen",
+        "index_row",
+        ["tenant_id", "forest_id", "kind"],
+        unique=False,
+        schema="memforest",
+        postgresql_where=sa.text("indexed_version = 0"),
+    )
     op.create_table(
         "llm_call",
         sa.Column("tenant_id", sa.Text(), nullable=False),
@@ -143,9 +149,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant_id", "call_id", name=op.f("pk_llm_call")),
         schema="memforest",
     )
-    op.create_index(
-        "ix_llm_call_at", "llm_call", ["tenant_id", "at"], unique=False, schema="memforest"
-    )
+    op.create_index("ix_llm_call_at", "llm_call", ["tenant_id", "at"], unique=False, schema="memforest")
     op.create_index(
         "ix_llm_call_session",
         "llm_call",
@@ -159,9 +163,7 @@ def upgrade() -> None:
         sa.Column("forest_id", sa.UUID(), nullable=False),
         sa.Column("speaker_id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint(
-            "tenant_id", "forest_id", "speaker_id", "name", name=op.f("pk_speaker")
-        ),
+        sa.PrimaryKeyConstraint("tenant_id", "forest_id", "speaker_id", "name", name=op.f("pk_speaker")),
         schema="memforest",
     )
     op.create_table(
@@ -267,9 +269,7 @@ def upgrade() -> None:
         schema="memforest",
         postgresql_using="gin",
     )
-    op.create_index(
-        "ix_fact_seq", "fact", ["tenant_id", "forest_id", "seq"], unique=False, schema="memforest"
-    )
+    op.create_index("ix_fact_seq", "fact", ["tenant_id", "forest_id", "seq"], unique=False, schema="memforest")
     op.create_table(
         "session",
         sa.Column("tenant_id", sa.Text(), nullable=False),
@@ -281,9 +281,7 @@ def upgrade() -> None:
         sa.Column("turn_count", sa.Integer(), server_default="0", nullable=False),
         sa.Column("cell_count", sa.Integer(), server_default="0", nullable=False),
         sa.Column("lane", sa.SmallInteger(), server_default="0", nullable=False),
-        sa.Column(
-            "metadata", postgresql.JSONB(astext_type=sa.Text()), server_default="{}", nullable=False
-        ),
+        sa.Column("metadata", postgresql.JSONB(astext_type=sa.Text()), server_default="{}", nullable=False),
         sa.Column(
             "created_at",
             postgresql.TIMESTAMP(timezone=True),
@@ -403,18 +401,14 @@ def upgrade() -> None:
         sa.Column("worker_id", sa.UUID(), nullable=True),
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error_text", sa.Text(), nullable=True),
-        sa.CheckConstraint(
-            "state IN ('held', 'ready', 'running', 'done', 'dead')", name=op.f("ck_cell_state")
-        ),
+        sa.CheckConstraint("state IN ('held', 'ready', 'running', 'done', 'dead')", name=op.f("ck_cell_state")),
         sa.ForeignKeyConstraint(
             ["tenant_id", "session_id"],
             ["memforest.session.tenant_id", "memforest.session.session_id"],
             name=op.f("fk_cell_session"),
         ),
         sa.PrimaryKeyConstraint("tenant_id", "cell_id", name=op.f("pk_cell")),
-        sa.UniqueConstraint(
-            "tenant_id", "session_id", "ordinal", name=op.f("uq_cell_tenant_id_session_id_ordinal")
-        ),
+        sa.UniqueConstraint("tenant_id", "session_id", "ordinal", name=op.f("uq_cell_tenant_id_session_id_ordinal")),
         schema="memforest",
     )
     op.create_index(
@@ -425,9 +419,7 @@ def upgrade() -> None:
         schema="memforest",
         postgresql_where=sa.text("state = 'ready' AND ordinal = window_ordinal"),
     )
-    op.create_index(
-        "ix_cell_forest", "cell", ["tenant_id", "forest_id"], unique=False, schema="memforest"
-    )
+    op.create_index("ix_cell_forest", "cell", ["tenant_id", "forest_id"], unique=False, schema="memforest")
     op.create_index(
         "ix_cell_held",
         "cell",
@@ -512,12 +504,8 @@ def upgrade() -> None:
         unique=False,
         schema="memforest",
     )
-    op.create_index(
-        "ix_node_parent", "node", ["tenant_id", "parent_id"], unique=False, schema="memforest"
-    )
-    op.create_index(
-        "ix_node_payload", "node", ["tenant_id", "payload_id"], unique=False, schema="memforest"
-    )
+    op.create_index("ix_node_parent", "node", ["tenant_id", "parent_id"], unique=False, schema="memforest")
+    op.create_index("ix_node_payload", "node", ["tenant_id", "payload_id"], unique=False, schema="memforest")
     op.create_table(
         "placement",
         sa.Column("tenant_id", sa.Text(), nullable=False),
@@ -552,9 +540,7 @@ def upgrade() -> None:
         sa.Column("dated", sa.Boolean(), nullable=False),
         sa.Column("speaker_id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column(
-            "metadata", postgresql.JSONB(astext_type=sa.Text()), server_default="{}", nullable=False
-        ),
+        sa.Column("metadata", postgresql.JSONB(astext_type=sa.Text()), server_default="{}", nullable=False),
         sa.ForeignKeyConstraint(
             ["tenant_id", "session_id"],
             ["memforest.session.tenant_id", "memforest.session.session_id"],
@@ -736,6 +722,12 @@ def downgrade() -> None:
     op.drop_index("ix_llm_call_session", table_name="llm_call", schema="memforest")
     op.drop_index("ix_llm_call_at", table_name="llm_call", schema="memforest")
     op.drop_table("llm_call", schema="memforest")
+    op.drop_index(
+        "ix_index_row_unseen",
+        table_name="index_row",
+        schema="memforest",
+        postgresql_where=sa.text("indexed_version = 0"),
+    )
     op.drop_index(
         "ix_index_row_lease",
         table_name="index_row",

@@ -95,9 +95,7 @@ def upgrade() -> None:
         " THEN CREATE ROLE memforest_service NOLOGIN; END IF; END $$"
     )
     op.execute("GRANT USAGE ON SCHEMA memforest TO memforest_service")
-    op.execute(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memforest TO memforest_service"
-    )
+    op.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memforest TO memforest_service")
     op.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA memforest TO memforest_service")
     op.execute("REVOKE INSERT, UPDATE, DELETE ON memforest.schema_version FROM memforest_service")
     for table in TENANT_TABLES:
