@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, progress, the printed report, and a forest with one tree in real Postgres."""
+"""What the benchmarks share: options, progress, the report, and one growing tree, in real Postgres and in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import random
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -27,19 +28,25 @@ from memforest_core.contexts.canonical.identity import identify
 from memforest_core.domain.facts import Change, Fact, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import (
     ForestId,
+    LeaseToken,
     NodeId,
     PayloadId,
     SessionId,
     TenantId,
     TreeId,
+    WorkerId,
     leaf_id,
     tree_id,
 )
+from memforest_core.domain.indexed import TermCounts
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, micros
 from memforest_core.embedded.servers import EmbeddedServers
-from memforest_core.memtree import Key, Leaf, build, insert
+from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert, ready
+from memforest_core.memtree.paths import order
+from memforest_core.ports.models import CallRecord
 from memforest_core.ports.reduce import Member, ScopeDraft, TreeChange
+from memforest_core.ports.refresh import ChildText, NodeArtifact, ReadyNode
 from memforest_core.settings import DatabaseSettings, TreeSettings
 
 TENANT = TenantId("benchmark")
@@ -213,3 +220,118 @@ class OneTree:
                 diff = insert(head, loaded[self.tree], leaves, self.new_id)
             rows.write_trees([TreeChange(self.tree, diff.head, diff)], quiet_s, stale_s)
             return time.perf_counter() - started
+
+
+class MemoryTree:
+    """The tree of ``OneTree`` in this process: a RefreshStore for one thread, whose rows are plain objects.
+
+    It keeps what decides about model calls (structure, versions, texts, paid summaries) and nothing else.
+    """
+
+    def __init__(self, tree: TreeId, new_id: Callable[[], NodeId]) -> None:
+        self._tree = tree
+        self._new_id = new_id
+        self._head: TreeHead | None = None
+        self._nodes: dict[NodeId, Node] = {}
+        self._under: dict[NodeId, set[NodeId]] = defaultdict(set)
+        self._dirty: set[NodeId] = set()
+        self._facts: dict[PayloadId, str] = {}
+        self._summaries: dict[NodeId, NodeArtifact] = {}
+        self._paid: dict[bytes, str] = {}
+
+    def insert(self, facts: Sequence[Fact]) -> None:
+        """As the reducer does."""
+        leaves = [made_leaf(self._tree, fact) for fact in facts]
+        self._facts.update((PayloadId(fact.id), fact.statement.text) for fact in facts)
+        if self._head is None:
+            self._keep(
+                build(tree_id=self._tree, k=ENTITY_K, root_id=self._new_id(), leaves=leaves, new_id=self._new_id)
+            )
+        else:
+            loaded = [node for leaf in leaves for node in self._path(self._head, leaf.key)]
+            self._keep(insert(self._head, loaded, leaves, self._new_id))
+
+    def _keep(self, diff: Diff) -> None:
+        self._head = diff.head
+        for node in (*diff.inserted, *diff.updated):
+            before = self._nodes.get(node.id)
+            if before is not None and before.parent_id is not None:
+                self._under[before.parent_id].discard(node.id)
+            if node.parent_id is not None:
+                self._under[node.parent_id].add(node.id)
+            self._put(node)
+
+    def _put(self, node: Node) -> None:
+        self._nodes[node.id] = node
+        (self._dirty.add if node.dirty else self._dirty.discard)(node.id)
+
+    def _children(self, node: NodeId) -> list[Node]:
+        return sorted((self._nodes[child] for child in self._under[node]), key=order)
+
+    def _path(self, head: TreeHead, key: Key) -> Iterator[Node]:
+        """The nodes that ``key`` descends through, with all their children."""
+        node = self._nodes[head.root_id]
+        yield node
+        while node.level > 0:
+            children = self._children(node.id)
+            yield from children
+            below = [child for child in children if child.key is None or child.key <= key]
+            node = below[-1] if below else children[0]
+
+    @contextmanager
+    def refreshing(self, tenant: TenantId) -> Iterator[MemoryTree]:
+        yield self
+
+    def claim_ready(
+        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
+    ) -> tuple[LeaseToken, list[ReadyNode]]:
+        nodes = [self._nodes[id_] for id_ in ready(self._nodes[id_] for id_ in self._dirty)[:limit]]
+        return LeaseToken(UUID(int=0)), [self._read(node) for node in nodes]
+
+    def _read(self, node: Node) -> ReadyNode:
+        stored = self._summaries.get(node.id)
+        return ReadyNode(
+            id=node.id,
+            tree_id=self._tree,
+            forest_id=ForestId(self._tree),
+            kind=TreeKind.ENTITY,
+            label="Bob",
+            level=node.level,
+            version=node.version,
+            attempts=1,
+            stale=False,
+            children=tuple(
+                ChildText(self._text(child), None, TermCounts(()), child.leaf_count)
+                for child in self._children(node.id)
+            ),
+            stored_hash=stored.input_hash if stored else None,
+            stored_text=stored.text if stored else None,
+            stored_source=stored.source if stored else None,
+        )
+
+    def _text(self, node: Node) -> str:
+        return self._summaries[node.id].text if node.payload_id is None else self._facts[node.payload_id]
+
+    def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        return {key: self._paid[key] for key in hashes if key in self._paid}
+
+    def save(
+        self, token: LeaseToken, artifacts: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
+    ) -> None:
+        for artifact in artifacts:
+            self._summaries[artifact.node.id] = artifact
+            self._put(replace(self._nodes[artifact.node.id], clean_version=artifact.node.version))
+            if artifact.paid:
+                self._paid[artifact.input_hash] = artifact.text
+
+    def release(self, token: LeaseToken, delay_s: float) -> None:
+        """Nothing is leased: there is one thread."""
+
+    def settle(self, trees: Sequence[TreeId]) -> None:
+        """The tree is always due."""
+
+    def redo(self, limit: int) -> int:
+        return 0
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        """The summarizer counts."""

@@ -419,7 +419,7 @@ def test_a_worker_finishes_what_is_under_way_and_leaves(servers: SessionServers,
         process = running.start_worker(concurrency=2)
         client = running.client()
         for line in LINES * 3:
-            client.enqueue("zoe", f"{line['session_id']}-{time.monotonic_ns()}", line["turns"])  # type: ignore[arg-type]
+            client.enqueue("zoe", f"{line['session_id']}-{time.monotonic_ns()}", line["turns"])
         deadline = time.monotonic() + READY_S
         while not running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'running'"):
             assert time.monotonic() < deadline, running.log_tail()
@@ -435,5 +435,5 @@ def test_a_worker_finishes_what_is_under_way_and_leaves(servers: SessionServers,
         assert running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'running'") == 0
         assert running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'ready'") > 0
         assert running.scalar("SELECT coalesce(sum(lost_leases), 0) FROM memforest.cell") == 0
-        for line in running.log_tail().splitlines():
-            assert "kayak" not in json.dumps(json.loads(line))
+        for logged in running.log_tail().splitlines():
+            assert "kayak" not in json.dumps(json.loads(logged))

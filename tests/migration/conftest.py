@@ -1,0 +1,15 @@
+"""Servers for the migration tests; each test makes the databases it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.servers import SessionServers, session_servers
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[SessionServers]:
+    with session_servers() as running:
+        yield running
