@@ -169,6 +169,8 @@ def main() -> None:
     options.add_argument("--leaves", type=int, nargs="+", default=SIZES, metavar="N", help="sizes of the trees")
     options.add_argument("--batches", type=int, default=BATCHES, help="per size and pattern (default: %(default)s)")
     chosen = options.parse_args()
+    if chosen.batches < 2:
+        options.error("--batches must be at least 2: a spread is reported")
     report = Report(chosen.seed, chosen.json)
     with database() as running:
         rows = run(running, chosen)

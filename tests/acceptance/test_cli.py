@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,17 @@ def processes_of(directory: Path) -> list[psutil.Process]:
         for process in psutil.process_iter(["cmdline", "cwd"])
         if any(str(directory) in part for part in [process.info["cwd"] or "", *(process.info["cmdline"] or ())])
     ]
+
+
+@contextmanager
+def stopped_at_last(process: subprocess.Popen[str]) -> Iterator[None]:
+    """A failed test leaves no process behind either."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(STOP_S)
 
 
 def started_up(directory: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
@@ -337,11 +349,12 @@ def test_a_second_process_is_told_who_has_the_directory(node: Node) -> None:
 def test_up_stops_when_told_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     """Given a node in the foreground, when it is told to stop, then it ends with 0 and so do its servers."""
     process, announced = started_up(tmp_path / "data")
-    servers = psutil.Process(process.pid).children(recursive=True)
-    assert announced["pid"] == process.pid
-    assert servers
-    process.send_signal(number)
-    assert process.wait(STOP_S) == 0
+    with stopped_at_last(process):
+        servers = psutil.Process(process.pid).children(recursive=True)
+        assert announced["pid"] == process.pid
+        assert servers
+        process.send_signal(number)
+        assert process.wait(STOP_S) == 0
     assert process.stderr is not None
     assert process.stderr.read() == ""
     assert not any(server.is_running() for server in servers)
@@ -357,12 +370,13 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, numbe
         text=True,
         env=environment(),
     )
-    deadline = time.monotonic() + READY_S
-    while not psutil.Process(process.pid).children():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(number)
-    assert process.wait(STOP_S) == code
+    with stopped_at_last(process):
+        deadline = time.monotonic() + READY_S
+        while not psutil.Process(process.pid).children():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(number)
+        assert process.wait(STOP_S) == code
     assert process.stderr is not None
     assert process.stderr.read() == ""
     assert processes_of(tmp_path) == []

@@ -59,9 +59,7 @@ def test_down_and_up_again(empty: DatabaseSettings) -> None:
         command.downgrade(schema._config(connection), "base")
     with engine.connect() as connection:
         left = connection.scalar(
-            sa.text(
-                "SELECT count(*) FROM pg_tables WHERE schemaname = :s AND tablename <> 'schema_version'"
-            ),
+            sa.text("SELECT count(*) FROM pg_tables WHERE schemaname = :s AND tablename <> 'schema_version'"),
             {"s": SCHEMA},
         )
         assert left == 0
@@ -82,7 +80,7 @@ def test_two_upgrades_at_once_are_one(empty: DatabaseSettings) -> None:
 def test_the_service_role_is_made_with_its_password(servers: SessionServers, empty: DatabaseSettings) -> None:
     """Given a URL with an unknown role and an awkward password, when upgraded, then the role can log in and sees rows
     of its tenant only."""
-    role, password = f"app_{uuid4().hex[:8]}", "it's 100% \"odd\""
+    role, password = f"app_{uuid4().hex[:8]}", 'it\'s 100% "odd"'
     assert empty.migration_url is not None
     owner = empty.migration_url.get_secret_value()
     database = sa.make_url(owner).database

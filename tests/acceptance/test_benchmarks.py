@@ -1,0 +1,92 @@
+"""The benchmarks through their command line, at small sizes: what they promise holds and the report can be read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from benchmarks.refresh import longest_chain
+from memforest_core.domain.ids import NodeId
+from tests.support.processes import environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def reported(module: str, *arguments: str) -> dict[str, Any]:
+    """The JSON object that a benchmark prints last; its progress must be on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--json", "--seed", "3", *arguments],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["seed"] == 3
+    assert {"cores", "python", "platform", "load"} <= answer["machine"].keys()
+    return dict(answer)
+
+
+@pytest.fixture(scope="module")
+def inserted() -> list[dict[str, Any]]:
+    rows = reported("benchmarks.tree_insert", "--leaves", "100", "1000", "--batches", "3")["rows"]
+    return list(rows)
+
+
+@pytest.fixture(scope="module")
+def refreshed() -> list[dict[str, Any]]:
+    rows = reported("benchmarks.refresh", "--facts", "50", "150", "--real-eager", "100")["rows"]
+    return list(rows)
+
+
+def test_each_size_of_tree_has_its_row(inserted: list[dict[str, Any]]) -> None:
+    assert [row["leaves"] for row in inserted] == [100, 1000]
+    for row in inserted:
+        assert row["median_ms"] > row["tree_median_ms"] > 0
+        assert row["batches"] == 3
+
+
+def test_a_batch_takes_as_many_statements_into_a_large_tree_as_into_a_small_one(
+    inserted: list[dict[str, Any]],
+) -> None:
+    small, large = inserted
+    assert small["statements"] == large["statements"] > 0
+
+
+def test_coalesced_refresh_asks_less_than_once_per_fact_and_eager_refresh_more(
+    refreshed: list[dict[str, Any]],
+) -> None:
+    assert [row["facts"] for row in refreshed] == [50, 150]
+    for row in refreshed:
+        assert 0 < row["coalesced_calls"] < row["facts"]
+        assert row["coalesced_calls"] < row["eager_calls"]
+        assert row["coalesced_calls"] + row["coalesced_joined"] + row["coalesced_passed"] == row["internal_nodes"]
+
+
+def test_no_more_calls_wait_for_each_other_than_the_tree_is_high(refreshed: list[dict[str, Any]]) -> None:
+    for row in refreshed:
+        assert 0 < row["critical_path_calls"] <= row["height"]
+
+
+def test_the_report_says_which_counts_come_from_a_tree_in_memory(refreshed: list[dict[str, Any]]) -> None:
+    """Given eager refresh on Postgres up to 100 facts, when 150 are asked for, then the row says where its count is from."""
+    assert [row["eager_source"] for row in refreshed] == ["postgres", "memory"]
+
+
+def test_a_chain_of_calls_goes_through_nodes_that_needed_none() -> None:
+    """Given root <- joined <- asked, and a sibling that asked, then the longest chain is the root's and one below."""
+    root, joined, asked, sibling = (NodeId(UUID(int=number)) for number in range(4))
+    upwards = [(asked, joined), (joined, root), (sibling, root), (root, None)]
+    assert longest_chain({root, asked, sibling}, upwards) == 2
+    assert longest_chain({sibling, asked}, upwards) == 1
+    assert longest_chain(set(), upwards) == 0

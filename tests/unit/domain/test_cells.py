@@ -1,0 +1,152 @@
+"""How turns are cut into cells, long turns into pieces, and cells grouped into windows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from memforest_core.domain.cells import TOPIC_MARKER, CellCut, Cutting, assign_windows, cut_cells, pieces
+from memforest_core.domain.turns import Role, Turn
+from tests.support.builders import NOON, turn
+
+SMALL = Cutting(cell_turns=2, cell_chars=100, window_turns=4)
+
+
+def turns(count: int, content: str = "I live in Davis.") -> list[Turn]:
+    return [turn(ordinal, content) for ordinal in range(count)]
+
+
+def spans(cells: list[CellCut]) -> list[tuple[int, int]]:
+    return [(cell.first_turn, cell.last_turn) for cell in cells]
+
+
+def test_a_cell_closes_at_two_turns() -> None:
+    cells = cut_cells(turns(5), 0, SMALL)
+
+    assert spans(cells) == [(0, 1), (2, 3), (4, 4)]
+    assert [cell.ordinal for cell in cells] == [0, 1, 2]
+    assert [cell.full for cell in cells] == [True, True, False]
+    assert [cell.turns for cell in cells] == [2, 2, 1]
+
+
+def test_a_cell_is_dialogue_with_names() -> None:
+    [cell] = cut_cells([turn(0, "Where do you live?", name="Ann"), turn(1, "In Davis.", name="Bob")], 0, SMALL)
+
+    assert cell.text == "Ann: Where do you live?\nBob: In Davis."
+    assert (cell.char_start, cell.char_end) == (None, None)
+    assert (cell.time_start, cell.time_end) == (NOON, NOON + timedelta(minutes=1))
+
+
+def test_a_cell_spans_its_turns_times_in_whatever_order_they_come() -> None:
+    [cell] = cut_cells([turn(0, at=NOON), turn(1, at=NOON - timedelta(hours=1))], 0, SMALL)
+
+    assert (cell.time_start, cell.time_end) == (NOON - timedelta(hours=1), NOON)
+
+
+@pytest.mark.parametrize(
+    ("second", "joins"),
+    [
+        (turn(1, at=NOON + timedelta(hours=6)), True),
+        (turn(1, at=NOON + timedelta(hours=6, microseconds=1)), False),
+        (turn(1, at=NOON - timedelta(hours=7)), False),
+        (turn(1, "x" * 84), True),
+        (turn(1, "x" * 85), False),
+        (turn(1, metadata={TOPIC_MARKER: True}), False),
+        (turn(1, metadata={TOPIC_MARKER: "yes"}), True),
+        (turn(1, role=Role.ASSISTANT), True),
+        (turn(1, role=Role.SYSTEM), False),
+    ],
+    ids=[
+        "six hours",
+        "more than six hours",
+        "hours back",
+        "fits exactly",
+        "one character too many",
+        "topic marker",
+        "something else in its place",
+        "assistant",
+        "system",
+    ],
+)
+def test_a_turn_joins_unless_time_size_or_topic_say_otherwise(second: Turn, joins: bool) -> None:
+    """Given an open cell of one turn of 16 characters, and room for 100."""
+    assert len(cut_cells([turn(0), second], 0, SMALL)) == (1 if joins else 2)
+
+
+def test_numbers_go_on_from_the_stored_cells() -> None:
+    cells = cut_cells([turn(6), turn(7), turn(8)], 3, SMALL)
+
+    assert [cell.ordinal for cell in cells] == [3, 4]
+    assert spans(cells) == [(6, 7), (8, 8)]
+
+
+def test_a_turn_above_the_cap_becomes_cells_of_its_own_that_keep_their_offsets() -> None:
+    long = "Bob walked along the river. " * 10
+
+    cells = cut_cells([turn(0), turn(1, long), turn(2)], 0, SMALL)
+
+    assert spans(cells) == [(0, 0)] + [(1, 1)] * (len(cells) - 2) + [(2, 2)]
+    parts = cells[1:-1]
+    assert "".join(long[part.char_start : part.char_end] for part in parts) == long
+    assert all(part.text == f"Bob: {long[part.char_start : part.char_end]}" for part in parts)
+    assert all(part.full for part in parts)
+    assert [cell.ordinal for cell in cells] == list(range(len(cells)))
+
+
+def test_a_turn_of_exactly_the_cap_stays_whole() -> None:
+    [cell] = cut_cells([turn(0, "x" * 100)], 0, SMALL)
+
+    assert (cell.char_start, cell.char_end) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", [""]),
+        ("short", ["short"]),
+        ("x" * 25, ["x" * 10, "x" * 10, "x" * 5]),
+        ("It rains. Sun comes.", ["It rains. ", "Sun comes."]),
+        ("aaa bbb ccc ddd", ["aaa bbb ", "ccc ddd"]),
+        ("a. bbbbbbbbbbbbbb", ["a. bbbbbbb", "bbbbbbb"]),
+        ("12345678\nabcdefgh", ["12345678\n", "abcdefgh"]),
+    ],
+    ids=["empty", "fits", "unbroken", "sentence", "word", "an early end does not count", "line"],
+)
+def test_a_long_text_is_cut_at_a_sentence_or_a_word_near_the_end(text: str, found: list[str]) -> None:
+    assert [text[start:end] for start, end in pieces(text, 10)] == found
+
+
+def test_no_turns_make_no_cells_and_no_cells_no_windows() -> None:
+    assert cut_cells([], 0, SMALL) == []
+    assert assign_windows([], SMALL) == []
+
+
+def windows(cells: list[CellCut]) -> list[int]:
+    return [cell.window for cell in assign_windows(cells, SMALL)]
+
+
+def test_a_window_holds_four_turns() -> None:
+    assert windows(cut_cells(turns(10), 0, SMALL)) == [0, 0, 2, 2, 4]
+
+
+def test_windows_are_named_by_their_first_cell() -> None:
+    assert windows(cut_cells([turn(n) for n in range(6)], 5, SMALL)) == [5, 5, 7]
+
+
+def test_a_gap_parts_windows() -> None:
+    late = [turn(ordinal, at=NOON + timedelta(days=1, minutes=ordinal)) for ordinal in (2, 3)]
+
+    assert windows(cut_cells([turn(0), turn(1), *late], 0, SMALL)) == [0, 1]
+
+
+def test_a_window_holds_twice_a_cells_characters() -> None:
+    assert windows(cut_cells(turns(4, "x" * 70), 0, SMALL)) == [0, 0, 2, 2]
+    assert windows(cut_cells([turn(0, "x" * 500)], 0, SMALL)) == [0, 1, 2, 3, 4]
+
+
+def test_more_short_cells_than_turns_allow_are_parted() -> None:
+    """Given cells of one turn each, then a window holds four of them."""
+    apart = [turn(ordinal, metadata={TOPIC_MARKER: True}) for ordinal in range(6)]
+
+    assert windows(cut_cells(apart, 0, SMALL)) == [0, 0, 0, 0, 4, 4]

@@ -1,0 +1,99 @@
+"""What the index sees: texts under their dates, term counts that add up, and BM25 weights."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from memforest_core.domain.indexed import (
+    K1,
+    LEAF_LENGTH,
+    MAX_NODE_TERMS,
+    B,
+    TermCounts,
+    add_counts,
+    bm25_weights,
+    cell_text,
+    count_terms,
+    day_words,
+    fact_terms_text,
+    pack_counts,
+    unpack_counts,
+)
+from memforest_core.domain.lexical import document_weights, term_index
+from memforest_core.domain.text import terms
+
+MOMENT = datetime(2023, 5, 8, 22, tzinfo=UTC)
+
+
+def test_a_date_is_written_as_people_ask_for_it() -> None:
+    assert day_words(MOMENT) == "Monday 8 May 2023"
+
+
+def test_dates_and_speakers_can_be_searched() -> None:
+    for text in (cell_text("Bob: I moved.", MOMENT), fact_terms_text("Bob moved.", "Bob", MOMENT)):
+        assert set(terms("Bob moved Monday May 2023")) <= set(terms(text))
+
+
+def test_terms_are_counted_by_index() -> None:
+    counts = count_terms("dog cat dog")
+
+    assert dict(counts.counts) == {term_index("dog"): 2.0, term_index("cat"): 1.0}
+    assert counts.length == 3.0
+    assert [index for index, _ in counts.counts] == sorted(index for index, _ in counts.counts)
+
+
+def test_the_counts_of_parts_are_the_counts_of_the_whole() -> None:
+    parts = ["I adopted a dog", "the dog is called Rex", "Rex likes Davis"]
+
+    assert add_counts(count_terms(part) for part in parts) == count_terms(" ".join(parts))
+    assert add_counts([]) == TermCounts(())
+
+
+def test_a_node_drops_its_rarest_terms_first() -> None:
+    rare = TermCounts(tuple((index, 1.0) for index in range(MAX_NODE_TERMS)))
+    common = TermCounts(tuple((index, 5.0) for index in range(MAX_NODE_TERMS, MAX_NODE_TERMS + 10)))
+
+    kept = dict(add_counts([rare, common]).counts)
+
+    assert len(kept) == MAX_NODE_TERMS
+    assert {index for index, _ in common.counts} <= kept.keys()
+
+
+def test_the_weights_of_a_leaf_are_bm25() -> None:
+    text = "dog cat dog bird"
+
+    indices, weights = bm25_weights(count_terms(text), leaves=1)
+
+    assert (indices, weights) == document_weights(terms(text), LEAF_LENGTH)
+    norm = K1 * (1 - B + B * 4 / LEAF_LENGTH)
+    assert dict(zip(indices, weights, strict=True))[term_index("dog")] == pytest.approx(2 * (K1 + 1) / (2 + norm))
+
+
+def test_length_is_measured_against_that_of_as_many_leaves() -> None:
+    long = TermCounts(tuple((index, 4.0) for index in range(40)))
+
+    _, alone = bm25_weights(long, leaves=1)
+    _, of_sixteen = bm25_weights(long, leaves=16)
+
+    assert of_sixteen[0] > alone[0]
+    assert bm25_weights(long, leaves=0) == bm25_weights(long, leaves=1)
+
+
+def test_a_text_without_terms_weighs_nothing() -> None:
+    assert bm25_weights(count_terms("the of and"), leaves=1) == ((), ())
+
+
+@pytest.mark.parametrize("text", ["", "dog", "one dog, two dogs, 1,900 dollars, Zoë 狗"])
+def test_counts_survive_storage(text: str) -> None:
+    counts = count_terms(text)
+
+    assert unpack_counts(pack_counts(counts)) == counts
+    assert len(pack_counts(counts)) == 8 * len(counts.counts)
+
+
+def test_the_largest_index_survives_storage() -> None:
+    counts = TermCounts(((0, 1.0), (2**32 - 1, 3.0)))
+
+    assert unpack_counts(pack_counts(counts)) == counts

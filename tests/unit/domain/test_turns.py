@@ -1,0 +1,296 @@
+"""What is accepted from a caller, what it becomes, and the one sentence that answers anything else."""
+
+from __future__ import annotations
+
+from collections import UserDict
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memforest_core.domain.turns import (
+    Role,
+    SessionFrame,
+    Turn,
+    TurnLimits,
+    checked_name,
+    parse_timestamp,
+    parse_turns,
+)
+from memforest_core.errors import InvalidInput
+from tests.support.builders import NOON, turn
+
+FRAME = SessionFrame("alice", ZoneInfo("UTC"), NOON)
+LIMITS = TurnLimits()
+PARIS = ZoneInfo("Europe/Paris")
+
+
+def parsed(*raw: object, frame: SessionFrame = FRAME, limits: TurnLimits = LIMITS) -> list[Turn]:
+    return parse_turns(raw, frame, limits)
+
+
+def user(**fields: object) -> dict[str, object]:
+    return {"role": "user", "content": "I live in Davis.", **fields}
+
+
+def test_a_turn_keeps_what_was_sent() -> None:
+    [found] = parsed(
+        user(id="m1", timestamp="2023-05-08T10:00:00Z", speaker_id="u7", name="Bob", metadata={"channel": 3})
+    )
+
+    assert found == Turn(
+        ordinal=0,
+        id="m1",
+        role=Role.USER,
+        content="I live in Davis.",
+        occurred_at=datetime(2023, 5, 8, 10, tzinfo=UTC),
+        dated=True,
+        speaker_id="u7",
+        name="Bob",
+        metadata={"channel": 3},
+    )
+
+
+def test_a_turn_without_an_id_is_named_by_its_place_in_the_session() -> None:
+    frame = SessionFrame("alice", ZoneInfo("UTC"), NOON, first_ordinal=7)
+
+    assert [(each.ordinal, each.id) for each in parsed(user(), user(), frame=frame)] == [(7, "turn-7"), (8, "turn-8")]
+
+
+@pytest.mark.parametrize(
+    ("given", "speaker_id", "name"),
+    [
+        ({"role": "user"}, "alice", "alice"),
+        ({"role": "assistant"}, "assistant", "assistant"),
+        ({"role": "tool"}, "tool", "tool"),
+        ({"role": "user", "name": "Bob"}, "Bob", "Bob"),
+        ({"role": "user", "speaker_id": "u7"}, "u7", "u7"),
+        ({"role": "assistant", "speaker_id": "a1", "name": "Ada"}, "a1", "Ada"),
+    ],
+)
+def test_a_speaker_is_the_one_given_or_the_owner_for_users_and_the_role_for_others(
+    given: dict[str, object], speaker_id: str, name: str
+) -> None:
+    [found] = parsed({"content": "Hello there.", **given})
+
+    assert (found.speaker_id, found.name) == (speaker_id, name)
+
+
+def test_a_turn_without_a_time_takes_that_of_the_turn_before_it_and_the_first_the_sessions_start() -> None:
+    later = NOON + timedelta(hours=3)
+
+    found = parsed(user(), user(timestamp=later), user())
+
+    assert [each.occurred_at for each in found] == [NOON, later, later]
+    assert [each.dated for each in found] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        ("2023-05-08T10:00:00Z", datetime(2023, 5, 8, 10, tzinfo=UTC)),
+        (" 2023-05-08T12:00:00+02:00 ", datetime(2023, 5, 8, 10, tzinfo=UTC)),
+        ("2023-05-08 10:00", datetime(2023, 5, 8, 8, tzinfo=UTC)),
+        ("2023-05-08", datetime(2023, 5, 7, 22, tzinfo=UTC)),
+        ("2023-12-08T10:00", datetime(2023, 12, 8, 9, tzinfo=UTC)),
+        (1_683_540_000, datetime(2023, 5, 8, 10, tzinfo=UTC)),
+        (1_683_540_000.5, datetime(2023, 5, 8, 10, 0, 0, 500_000, tzinfo=UTC)),
+        (1_683_540_000_000, datetime(2023, 5, 8, 10, tzinfo=UTC)),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (-86_400, datetime(1969, 12, 31, tzinfo=UTC)),
+        (datetime(2023, 5, 8, 10), datetime(2023, 5, 8, 8, tzinfo=UTC)),
+        (datetime(2023, 5, 8, 10, tzinfo=timezone(timedelta(hours=-5))), datetime(2023, 5, 8, 15, tzinfo=UTC)),
+    ],
+)
+def test_times_are_iso_8601_or_unix_and_naive_ones_are_read_in_the_zone(value: object, moment: datetime) -> None:
+    found = parse_timestamp(value, PARIS, "Turn 1")
+
+    assert found == moment
+    assert found.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "yesterday",
+        "",
+        "2023-13-01",
+        "2023-02-30T10:00:00",
+        "0001-01-01T00:00:00+23:00",
+        "9999-12-31T23:59:59-12:00",
+        "0999-12-31T23:59:59Z",
+        "3000-01-01T00:00:00Z",
+        datetime(1, 1, 1),
+        1e300,
+        10**400,
+        float("nan"),
+        float("inf"),
+        True,
+        [2023, 5, 8],
+        {"seconds": 1},
+        "\ud800",
+    ],
+)
+def test_an_impossible_time_is_refused(value: object) -> None:
+    with pytest.raises(InvalidInput, match="ISO 8601") as refused:
+        parse_timestamp(value, PARIS, "Turn 4")
+
+    assert refused.value.code == "invalid_timestamp"
+    assert refused.value.message.startswith("Turn 4: ")
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        ("hello", "invalid_turns"),
+        (None, "invalid_turns"),
+        ({"role": "user"}, "missing_content"),
+        ({"role": "user", "content": None}, "missing_content"),
+        ({"role": "user", "content": " \n"}, "missing_content"),
+        ({"role": "user", "content": ["parts"]}, "missing_content"),
+        ({"content": "x"}, "unknown_role"),
+        ({"role": "robot", "content": "x"}, "unknown_role"),
+        ({"role": ["user"], "content": "x"}, "unknown_role"),
+        (user(text="x"), "unknown_field"),
+        (user(timestamp="tomorrow"), "invalid_timestamp"),
+        (user(id=""), "invalid_name"),
+        (user(id=7), "invalid_name"),
+        (user(name=" "), "invalid_name"),
+        (user(speaker_id="x" * 513), "invalid_name"),
+        (user(content="a\x00b"), "nul_character"),
+        (user(content="a\ud800b"), "invalid_unicode"),
+        (user(id="a\x00b"), "nul_character"),
+        (user(name="a\udfffb"), "invalid_unicode"),
+        (user(metadata="text"), "invalid_metadata"),
+        (user(metadata={1: "x"}), "invalid_metadata"),
+        (user(metadata={"at": NOON}), "invalid_metadata"),
+        (user(metadata={"n": float("nan")}), "invalid_metadata"),
+        (user(metadata={"n": float("-inf")}), "invalid_metadata"),
+        (user(metadata={"deep": {"list": ["a\x00b"]}}), "nul_character"),
+        (user(metadata={"deep": {"k\x00": 1}}), "nul_character"),
+        (user(metadata={"deep": ["a\ud800b"]}), "invalid_unicode"),
+        (user(metadata={"blob": "x" * 300_000}), "metadata_too_long"),
+    ],
+)
+def test_bad_input_is_refused_with_its_position_in_one_sentence(raw: object, code: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parsed(user(), raw)
+
+    assert refused.value.code == code
+    assert refused.value.message.startswith("Turn 2")
+    assert refused.value.message.endswith(".")
+    assert "\n" not in refused.value.message
+    assert len(refused.value.message) < 250
+
+
+def test_bottomless_metadata_is_refused() -> None:
+    bottomless: list[object] = []
+    bottomless.append(bottomless)
+    deep: object = "x"
+    for _ in range(100_000):
+        deep = [deep]
+
+    for value in (bottomless, deep):
+        with pytest.raises(InvalidInput) as refused:
+            parsed(user(metadata={"deep": value}))
+        assert refused.value.code == "invalid_metadata"
+
+
+def test_metadata_may_talk_about_nul_and_hold_any_json() -> None:
+    metadata = {"text": "\\u0000 is NUL", "n": 1.5, "ok": True, "none": None, "list": [{"é": "🌲"}]}
+
+    [found] = parsed(user(metadata=metadata))
+
+    assert found.metadata == metadata
+
+
+def test_a_message_does_not_repeat_the_conversation() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parsed(user(content="my secret \x00"))
+
+    assert "secret" not in refused.value.message
+
+
+@pytest.mark.parametrize("raw", ["hello", b"hello", {"role": "user", "content": "x"}, 5, None, iter([])])
+def test_turns_come_as_a_list(raw: object) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_turns(raw, FRAME, LIMITS)  # type: ignore[arg-type]
+
+    assert refused.value.code == "invalid_turns"
+
+
+def test_any_mapping_is_a_turn() -> None:
+    assert parsed(UserDict(user()))[0].content == "I live in Davis."
+
+
+def test_an_empty_session_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least one turn") as refused:
+        parsed()
+
+    assert refused.value.code == "empty_session"
+
+
+def test_an_id_is_used_once() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parsed(user(id="a"), user(id="b"), user(id="a"))
+
+    assert refused.value.code == "duplicate_turn_id"
+    assert refused.value.message.startswith("Turn 3")
+
+
+def test_the_number_of_turns_is_counted_from_the_sessions_beginning() -> None:
+    limits = TurnLimits(max_turns=3)
+    ahead = SessionFrame("alice", ZoneInfo("UTC"), NOON, first_ordinal=3)
+
+    assert len(parsed(user(), user(), user(), limits=limits)) == 3
+    for frame, count in ((FRAME, 4), (ahead, 1)):
+        with pytest.raises(InvalidInput, match="at most 3 turns") as refused:
+            parsed(*[user()] * count, frame=frame, limits=limits)
+        assert refused.value.code == "too_many_turns"
+
+
+def test_a_turns_size_is_counted_in_bytes() -> None:
+    limits = TurnLimits(max_turn_bytes=8)
+
+    assert parsed(user(content="é" * 4), limits=limits)[0].content == "éééé"
+    with pytest.raises(InvalidInput, match=r"8 bytes \(it has 9\)") as refused:
+        parsed(user(content="é" * 4 + "x"), limits=limits)
+    assert refused.value.code == "turn_too_long"
+
+
+@pytest.mark.parametrize("value", ["", "  ", None, 3, b"x", "x" * 513, "字" * 400])
+def test_a_name_is_a_short_non_empty_string(value: object) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        checked_name(value, "owner")
+
+    assert refused.value.code == "invalid_name"
+    assert refused.value.message.startswith("owner must")
+
+
+def test_a_name_is_kept_as_it_is() -> None:
+    assert checked_name(" Zoë 🌲 ", "owner") == " Zoë 🌲 "
+    assert checked_name("x" * 512, "owner") == "x" * 512
+
+
+def test_the_same_turn_again_says_the_same() -> None:
+    stored = turn(3)
+    undated = Turn(3, stored.id, stored.role, stored.content, NOON + timedelta(days=9), False, "bob", "Bob")
+
+    assert stored.same_as(turn(3, metadata={"seen": 2}))
+    assert stored.same_as(undated)
+    assert undated.same_as(stored)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        turn(3, "I live in Miami."),
+        turn(3, role=Role.ASSISTANT),
+        turn(3, name="Eve"),
+        turn(3, at=NOON),
+        turn(4, at=NOON + timedelta(minutes=3)),
+    ],
+    ids=["content", "role", "speaker", "time", "id"],
+)
+def test_a_turn_that_differs_in_anything_said_is_another_turn(other: Turn) -> None:
+    assert not turn(3).same_as(other)
