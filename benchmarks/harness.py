@@ -138,9 +138,7 @@ def seeded_ids(rng: random.Random) -> Callable[[], NodeId]:
 
 def made_fact(forest: ForestId, number: int, said: datetime, chars: int) -> Fact:
     """An undated statement of about ``chars`` characters, which no other forest or number has."""
-    words = (
-        f"Bob said in note {number} of book {str(forest)[:8]} that parcel {number * 7919} went to shelf {number % 97}"
-    )
+    words = f"Bob said in note {number} of book {str(forest)[:8]} that parcel {number * 7919} is on shelf {number % 97}"
     filler = " after the count of the brass lamps in the second hall was written down by the night clerk"
     text = (words + filler * (chars // len(filler) + 1))[: chars - 1] + "."
     statement = Statement(

@@ -71,12 +71,12 @@ _MILLISECONDS_FROM = 1e11
 
 def _checked(text: str, where: str) -> str:
     if "\x00" in text:
-        raise InvalidInput(f"Remove the NUL characters from {where}.", code="nul_character")
+        raise InvalidInput(f"{where}: remove the NUL characters.", code="nul_character")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidInput(
-            f"Replace the unpaired surrogate characters in {where}; it is not valid Unicode.",
+            f"{where}: replace the unpaired surrogate characters; the text is not valid Unicode.",
             code="invalid_unicode",
         ) from None
     return text
@@ -85,9 +85,9 @@ def _checked(text: str, where: str) -> str:
 def checked_name(value: object, what: str) -> str:
     """An id or name given by a caller: a non-empty string of at most 512 characters and 1,024 bytes."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidInput(f"Give {what} as a non-empty string.", code="invalid_name")
+        raise InvalidInput(f"{what} must be a non-empty string.", code="invalid_name")
     if len(value) > _MAX_ID:
-        raise InvalidInput(f"Shorten {what} to at most {_MAX_ID} characters.", code="invalid_name")
+        raise InvalidInput(f"{what} must have at most {_MAX_ID} characters.", code="invalid_name")
     if len(_checked(value, what).encode()) > _MAX_ID_BYTES:
         raise InvalidInput(f"{what} must have at most {_MAX_ID_BYTES} bytes in UTF-8.", code="invalid_name")
     return value

@@ -55,9 +55,8 @@ class Deployment:
 
     def start_worker(self, *, concurrency: int = 4) -> subprocess.Popen[bytes]:
         """Start ``memforest worker`` for all queues; it is enlisted when this returns."""
-        before = self.scalar("SELECT count(*) FROM memforest.worker")
-        log = (self.logs / f"worker-{len(self.workers)}.log").open("wb")
-        with log:
+        path = self.logs / f"worker-{len(self.workers)}.log"
+        with path.open("wb") as log:
             process = subprocess.Popen(
                 [
                     sys.executable,
@@ -76,7 +75,7 @@ class Deployment:
             )
         self.workers.append(process)
         deadline = time.monotonic() + READY_TIMEOUT_S
-        while self.scalar("SELECT count(*) FROM memforest.worker") <= before:
+        while b"worker_ready" not in path.read_bytes():
             assert process.poll() is None, self.log_tail()
             assert time.monotonic() < deadline, self.log_tail()
             time.sleep(0.05)

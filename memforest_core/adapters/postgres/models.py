@@ -389,6 +389,7 @@ class NodeRow(Base):
             "level",
             postgresql_where=text("version > clean_version"),
         ),
+        Index("ix_node_token", "tenant_id", "lease_token", postgresql_where=text("lease_token IS NOT NULL")),
         CheckConstraint("clean_version <= version", name="clean"),
     )
 
@@ -492,6 +493,7 @@ class IndexRow(Work, Base):
         ),
         Index("ix_index_row_lease", "lease_until", postgresql_where=text("state = 'running'")),
         Index("ix_index_row_forest", "tenant_id", "forest_id"),
+        Index("ix_index_row_token", "tenant_id", "lease_token", postgresql_where=text("lease_token IS NOT NULL")),
         Index(
             "ix_index_row_unseen",
             "tenant_id",

@@ -51,11 +51,12 @@ def attach(
     ``stored`` are the exact ids that exist already; ``near`` are facts to compare with, and so are the batch's own
     new ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content.
     """
+    if not incoming:
+        return Attached((), ())
     facts: dict[FactId, Fact] = {}
     owners: list[FactId] = []
     pool = list(near)
-    width = incoming[0].vector.shape[0] if incoming else 0
-    matrix = np.zeros((len(near) + len(incoming), width), np.float32)
+    matrix = np.zeros((len(near) + len(incoming), incoming[0].vector.shape[0]), np.float32)
     for row, known in enumerate(near):
         matrix[row] = known.vector
     for item in incoming:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,7 +83,7 @@ def test_cells_keep_their_caps(turns: list[Turn], cutting: Cutting) -> None:
         assert sum(len(each.content) for each in held) <= cutting.cell_chars
         assert cell.text == "\n".join(speech(each.name, each.content) for each in held)
         assert cell.full is (cell.turns == cutting.cell_turns)
-        assert all(abs(later - sooner) <= cutting.gap for sooner, later in zip(moments, moments[1:], strict=False))
+        assert all(abs(later - sooner) <= cutting.gap for sooner, later in pairwise(moments))
         assert all(each.metadata.get(TOPIC_MARKER) is not True for each in held[1:])
 
 
@@ -137,4 +138,4 @@ def test_pieces_are_the_text(text: str, limit: int) -> None:
 
     assert "".join(text[start:end] for start, end in found) == text
     assert all(0 < end - start <= limit for start, end in found) or not text
-    assert all(end == start for (_, end), (start, _) in zip(found, found[1:], strict=False))
+    assert all(end == start for (_, end), (start, _) in pairwise(found))

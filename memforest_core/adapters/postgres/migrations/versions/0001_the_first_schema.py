@@ -46,7 +46,7 @@ def upgrade() -> None:
     op.create_table(
         "forest",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=False),
+        sa.Column("forest_id", sa.Uuid(), nullable=False),
         sa.Column("owner", sa.Text(), nullable=False),
         sa.Column("time_zone", sa.Text(), server_default="UTC", nullable=False),
         sa.Column(
@@ -70,8 +70,8 @@ def upgrade() -> None:
     op.create_table(
         "index_row",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("point_id", sa.UUID(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=False),
+        sa.Column("point_id", sa.Uuid(), nullable=False),
+        sa.Column("forest_id", sa.Uuid(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("indexed_version", sa.BigInteger(), server_default="0", nullable=False),
@@ -86,9 +86,9 @@ def upgrade() -> None:
             server_default=sa.text("clock_timestamp()"),
             nullable=False,
         ),
-        sa.Column("lease_token", sa.UUID(), nullable=True),
+        sa.Column("lease_token", sa.Uuid(), nullable=True),
         sa.Column("lease_until", postgresql.TIMESTAMP(timezone=True), nullable=True),
-        sa.Column("worker_id", sa.UUID(), nullable=True),
+        sa.Column("worker_id", sa.Uuid(), nullable=True),
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error_text", sa.Text(), nullable=True),
         sa.CheckConstraint("state IN ('held', 'ready', 'running', 'done', 'dead')", name=op.f("ck_index_row_state")),
@@ -119,6 +119,14 @@ def upgrade() -> None:
         postgresql_where=sa.text("state = 'running'"),
     )
     op.create_index(
+        "ix_index_row_token",
+        "index_row",
+        ["tenant_id", "lease_token"],
+        unique=False,
+        schema="memforest",
+        postgresql_where=sa.text("lease_token IS NOT NULL"),
+    )
+    op.create_index(
         "ix_index_row_unseen",
         "index_row",
         ["tenant_id", "forest_id", "kind"],
@@ -138,8 +146,8 @@ def upgrade() -> None:
         ),
         sa.Column("step", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=True),
-        sa.Column("session_id", sa.UUID(), nullable=True),
+        sa.Column("forest_id", sa.Uuid(), nullable=True),
+        sa.Column("session_id", sa.Uuid(), nullable=True),
         sa.Column("prompt_tokens", sa.Integer(), nullable=False),
         sa.Column("completion_tokens", sa.Integer(), nullable=False),
         sa.Column("cached_tokens", sa.Integer(), nullable=False),
@@ -160,7 +168,7 @@ def upgrade() -> None:
     op.create_table(
         "speaker",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=False),
+        sa.Column("forest_id", sa.Uuid(), nullable=False),
         sa.Column("speaker_id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "forest_id", "speaker_id", "name", name=op.f("pk_speaker")),
@@ -203,7 +211,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "worker",
-        sa.Column("worker_id", sa.UUID(), nullable=False),
+        sa.Column("worker_id", sa.Uuid(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("queues", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column(
@@ -224,8 +232,8 @@ def upgrade() -> None:
     op.create_table(
         "fact",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("fact_id", sa.UUID(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=False),
+        sa.Column("fact_id", sa.Uuid(), nullable=False),
+        sa.Column("forest_id", sa.Uuid(), nullable=False),
         sa.Column("seq", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("text", sa.Text(), nullable=False),
         sa.Column("normalized", sa.Text(), nullable=False),
@@ -273,8 +281,8 @@ def upgrade() -> None:
     op.create_table(
         "session",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("session_id", sa.UUID(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=False),
+        sa.Column("session_id", sa.Uuid(), nullable=False),
+        sa.Column("forest_id", sa.Uuid(), nullable=False),
         sa.Column("external_id", sa.Text(), nullable=False),
         sa.Column("time_zone", sa.Text(), nullable=False),
         sa.Column("started_at", postgresql.TIMESTAMP(timezone=True), nullable=False),
@@ -311,17 +319,17 @@ def upgrade() -> None:
     op.create_table(
         "tree",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("tree_id", sa.UUID(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=False),
+        sa.Column("tree_id", sa.Uuid(), nullable=False),
+        sa.Column("forest_id", sa.Uuid(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("scope_key", sa.Text(), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("k", sa.SmallInteger(), nullable=False),
-        sa.Column("root_id", sa.UUID(), nullable=True),
+        sa.Column("root_id", sa.Uuid(), nullable=True),
         sa.Column("height", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column("leaf_count", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("session_id", sa.UUID(), nullable=True),
+        sa.Column("session_id", sa.Uuid(), nullable=True),
         sa.Column("domain", sa.Text(), server_default="", nullable=False),
         sa.Column("centroid", sa.LargeBinary(), nullable=True),
         sa.Column("time_start", postgresql.TIMESTAMP(timezone=True), nullable=True),
@@ -362,9 +370,9 @@ def upgrade() -> None:
     op.create_table(
         "cell",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("cell_id", sa.UUID(), nullable=False),
-        sa.Column("forest_id", sa.UUID(), nullable=False),
-        sa.Column("session_id", sa.UUID(), nullable=False),
+        sa.Column("cell_id", sa.Uuid(), nullable=False),
+        sa.Column("forest_id", sa.Uuid(), nullable=False),
+        sa.Column("session_id", sa.Uuid(), nullable=False),
         sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("window_ordinal", sa.Integer(), nullable=False),
         sa.Column("first_turn", sa.Integer(), nullable=False),
@@ -396,9 +404,9 @@ def upgrade() -> None:
             server_default=sa.text("clock_timestamp()"),
             nullable=False,
         ),
-        sa.Column("lease_token", sa.UUID(), nullable=True),
+        sa.Column("lease_token", sa.Uuid(), nullable=True),
         sa.Column("lease_until", postgresql.TIMESTAMP(timezone=True), nullable=True),
-        sa.Column("worker_id", sa.UUID(), nullable=True),
+        sa.Column("worker_id", sa.Uuid(), nullable=True),
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error_text", sa.Text(), nullable=True),
         sa.CheckConstraint("state IN ('held', 'ready', 'running', 'done', 'dead')", name=op.f("ck_cell_state")),
@@ -455,9 +463,9 @@ def upgrade() -> None:
     op.create_table(
         "node",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("node_id", sa.UUID(), nullable=False),
-        sa.Column("tree_id", sa.UUID(), nullable=False),
-        sa.Column("parent_id", sa.UUID(), nullable=True),
+        sa.Column("node_id", sa.Uuid(), nullable=False),
+        sa.Column("tree_id", sa.Uuid(), nullable=False),
+        sa.Column("parent_id", sa.Uuid(), nullable=True),
         sa.Column("level", sa.SmallInteger(), nullable=False),
         sa.Column("key_time", sa.BigInteger(), nullable=False),
         sa.Column("key_ordinal", sa.Integer(), nullable=False),
@@ -469,7 +477,7 @@ def upgrade() -> None:
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("clean_version", sa.BigInteger(), nullable=False),
         sa.Column("erased_version", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("payload_id", sa.UUID(), nullable=True),
+        sa.Column("payload_id", sa.Uuid(), nullable=True),
         sa.Column("attempts", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column(
             "available_at",
@@ -477,9 +485,9 @@ def upgrade() -> None:
             server_default=sa.text("clock_timestamp()"),
             nullable=False,
         ),
-        sa.Column("lease_token", sa.UUID(), nullable=True),
+        sa.Column("lease_token", sa.Uuid(), nullable=True),
         sa.Column("lease_until", postgresql.TIMESTAMP(timezone=True), nullable=True),
-        sa.Column("worker_id", sa.UUID(), nullable=True),
+        sa.Column("worker_id", sa.Uuid(), nullable=True),
         sa.CheckConstraint("clean_version <= version", name=op.f("ck_node_clean")),
         sa.ForeignKeyConstraint(
             ["tenant_id", "tree_id"],
@@ -506,13 +514,21 @@ def upgrade() -> None:
     )
     op.create_index("ix_node_parent", "node", ["tenant_id", "parent_id"], unique=False, schema="memforest")
     op.create_index("ix_node_payload", "node", ["tenant_id", "payload_id"], unique=False, schema="memforest")
+    op.create_index(
+        "ix_node_token",
+        "node",
+        ["tenant_id", "lease_token"],
+        unique=False,
+        schema="memforest",
+        postgresql_where=sa.text("lease_token IS NOT NULL"),
+    )
     op.create_table(
         "placement",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("tree_id", sa.UUID(), nullable=False),
-        sa.Column("payload_id", sa.UUID(), nullable=False),
-        sa.Column("session_id", sa.UUID(), nullable=False),
-        sa.Column("leaf_id", sa.UUID(), nullable=True),
+        sa.Column("tree_id", sa.Uuid(), nullable=False),
+        sa.Column("payload_id", sa.Uuid(), nullable=False),
+        sa.Column("session_id", sa.Uuid(), nullable=False),
+        sa.Column("leaf_id", sa.Uuid(), nullable=True),
         sa.ForeignKeyConstraint(
             ["tenant_id", "tree_id"],
             ["memforest.tree.tenant_id", "memforest.tree.tree_id"],
@@ -531,7 +547,7 @@ def upgrade() -> None:
     op.create_table(
         "turn",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("session_id", sa.UUID(), nullable=False),
+        sa.Column("session_id", sa.Uuid(), nullable=False),
         sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("external_id", sa.Text(), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
@@ -558,7 +574,7 @@ def upgrade() -> None:
     op.create_table(
         "candidate",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("cell_id", sa.UUID(), nullable=False),
+        sa.Column("cell_id", sa.Uuid(), nullable=False),
         sa.Column("item", sa.SmallInteger(), nullable=False),
         sa.Column("turn_ordinals", postgresql.ARRAY(sa.BigInteger()), nullable=False),
         sa.Column("quote", sa.Text(), nullable=False),
@@ -576,7 +592,7 @@ def upgrade() -> None:
     op.create_table(
         "node_summary",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("node_id", sa.UUID(), nullable=False),
+        sa.Column("node_id", sa.Uuid(), nullable=False),
         sa.Column("text", sa.Text(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
@@ -613,10 +629,10 @@ def upgrade() -> None:
     op.create_table(
         "occurrence",
         sa.Column("tenant_id", sa.Text(), nullable=False),
-        sa.Column("cell_id", sa.UUID(), nullable=False),
+        sa.Column("cell_id", sa.Uuid(), nullable=False),
         sa.Column("item", sa.SmallInteger(), nullable=False),
-        sa.Column("fact_id", sa.UUID(), nullable=False),
-        sa.Column("session_id", sa.UUID(), nullable=False),
+        sa.Column("fact_id", sa.Uuid(), nullable=False),
+        sa.Column("session_id", sa.Uuid(), nullable=False),
         sa.Column("turn_ordinals", postgresql.ARRAY(sa.BigInteger()), nullable=False),
         sa.ForeignKeyConstraint(
             ["tenant_id", "cell_id", "item"],
@@ -660,6 +676,12 @@ def downgrade() -> None:
     op.drop_table("turn", schema="memforest")
     op.drop_index("ix_placement_payload", table_name="placement", schema="memforest")
     op.drop_table("placement", schema="memforest")
+    op.drop_index(
+        "ix_node_token",
+        table_name="node",
+        schema="memforest",
+        postgresql_where=sa.text("lease_token IS NOT NULL"),
+    )
     op.drop_index("ix_node_payload", table_name="node", schema="memforest")
     op.drop_index("ix_node_parent", table_name="node", schema="memforest")
     op.drop_index("ix_node_order", table_name="node", schema="memforest")
@@ -727,6 +749,12 @@ def downgrade() -> None:
         table_name="index_row",
         schema="memforest",
         postgresql_where=sa.text("indexed_version = 0"),
+    )
+    op.drop_index(
+        "ix_index_row_token",
+        table_name="index_row",
+        schema="memforest",
+        postgresql_where=sa.text("lease_token IS NOT NULL"),
     )
     op.drop_index(
         "ix_index_row_lease",
