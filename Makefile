@@ -37,6 +37,7 @@ format: setup  ## format the code
 bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.tree_insert --json
 	$(BIN)/python -m benchmarks.refresh --json
+	$(BIN)/python -m benchmarks.extract_windows --json
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --no-annotate

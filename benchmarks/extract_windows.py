@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> None:
             for run in range(1, chosen.runs + 1):
                 taken.append(extraction_s(memory, f"s{run}", run))
                 say(f"run {run}: {taken[-1]:.2f} s")
-                memory.flush("bob")
+                memory.flush("bob", timeout_s=60)
     row: Row = {
         "windows": WINDOWS,
         "slots": SLOTS,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memforest_core.errors import InvalidSettings
 
 OFFLINE = "offline"
 """The model name of the built-in provider that needs no network and no key."""
+
+_BROKER_SCHEMES = {"redis", "rediss", "redis+socket"}
 
 
 class Group(BaseModel):
@@ -40,6 +43,19 @@ class BrokerSettings(Group):
     """A publish to a frozen broker fails after this long; the work is already stored."""
     max_wakeups: int = Field(default=64, ge=1)
     """Wake-ups sent at once for one accepted session; running workers look for the rest."""
+
+    @field_validator("url")
+    @classmethod
+    def _redis_address(cls, url: SecretStr) -> SecretStr:
+        """Refused here, where it can still be mended: the first message is sent after a session was stored."""
+        scheme, separator, rest = url.get_secret_value().partition("://")
+        if separator and rest and scheme == "sentinel":
+            return url
+        parts = urlsplit(url.get_secret_value())
+        place = parts.path if scheme == "redis+socket" else parts.hostname
+        if scheme not in _BROKER_SCHEMES or not place or parts.port == 0:
+            raise ValueError("give an address such as redis://host:6379/0")
+        return url
 
 
 class IndexSettings(Group):

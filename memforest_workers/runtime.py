@@ -104,8 +104,8 @@ class Runtime:
     def work(self, kind: WorkKind, queue: Queue, unit: Callable[[TenantId], bool]) -> int:
         """Run units of one kind until none is left or the task's budget is spent; how many did something.
 
-        The rows decide whose turn it is, not the message. The first success wakes one more task, so that idle
-        slots fill up as long as there is work; a spent budget hands over to a new message.
+        The rows decide whose turn it is, not the message. After a first success, work that is left wakes one more
+        task, so that idle slots fill up; a spent budget hands over to a new message.
         """
         deadline = time.monotonic() + self.services.settings.worker.task_budget_s
         done = 0
@@ -116,7 +116,7 @@ class Runtime:
             if time.monotonic() >= deadline:
                 self.wake(queue, tenants[0])
                 return done
-            if done == 0 and queue is not Queue.REDUCE:
+            if done == 1 and queue is not Queue.REDUCE:
                 self.wake(queue, tenants[0])
             progressed = [tenant for tenant in tenants[:1] if unit(tenant)]
             if not progressed and not any(unit(tenant) for tenant in tenants[1:4]):

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from memforest_core.bootstrap.models import open_embedder
+from memforest_core.ports.models import Embedder
+from memforest_core.settings import EmbeddingSettings
 from tests.support.servers import SessionServers, session_servers
 from tests.support.stack import Stack, make_template, stack
 
@@ -18,7 +21,13 @@ def servers() -> Iterator[SessionServers]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def embedder() -> Embedder:
+    """The built-in model, loaded once for all tests."""
+    return open_embedder(EmbeddingSettings())
+
+
 @pytest.fixture
-def pipeline(servers: SessionServers, tmp_path: Path) -> Iterator[Stack]:
-    with stack(servers, tmp_path) as running:
+def pipeline(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
+    with stack(servers, tmp_path, embedder=embedder) as running:
         yield running

@@ -1,188 +1,589 @@
-"""Accepting sessions on real Postgres: whole or not at all, free when repeated, inside the app's own transaction."""
+"""Accepting on real Postgres: a session is stored whole in one transaction, or not at all."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session as OrmSession
 
-from memforest_core.errors import SessionConflict
-from tests.integration.test_pipeline import said
+from memforest_core.adapters.broker import wakeups
+from memforest_core.adapters.postgres.extract import PostgresExtractStore
+from memforest_core.client import MemForestClient
+from memforest_core.errors import InvalidInput, MemForestError, SessionConflict
+from tests.support.builders import said
+from tests.support.proxy import door
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack
 
-FOUR = said("I live in Davis.", "I work at the lab.", "I bought a red bike.", "I adopted a cat.")
+LONG_AGO = "UPDATE memforest.cell SET available_at = clock_timestamp() WHERE state = 'held'"
+CELLS = """SELECT ordinal, window_ordinal, first_turn, last_turn, text, state, xmin::text AS version
+             FROM memforest.cell ORDER BY session_id, ordinal"""
 
 
-def counts(pipeline: Stack) -> dict[str, int]:
-    """Rows of every table that accepting writes."""
-    tables = ("forest", "session", "speaker", "turn", "cell", "index_row")
-    return {table: int(pipeline.rows(f"SELECT count(*) FROM memforest.{table}")[0][0]) for table in tables}  # type: ignore[call-overload]
+def client_of(pipeline: Stack) -> MemForestClient:
+    return pipeline.memory.client
 
 
-def test_a_session_is_stored_with_its_turns_cells_and_windows(pipeline: Stack) -> None:
-    handle = pipeline.memory.ingest("bob", "s1", [*FOUR, *said("Six.", start=1_700_000_600)])
-    assert counts(pipeline) == {"forest": 1, "session": 1, "speaker": 1, "turn": 5, "cell": 3, "index_row": 3}
-    windows = pipeline.rows("SELECT ordinal, window_ordinal, state FROM memforest.cell ORDER BY ordinal")
-    assert [tuple(row) for row in windows] == [(0, 0, "ready"), (1, 0, "ready"), (2, 2, "ready")]
-    assert (handle.accepted.new_turns, handle.accepted.new_windows) == (5, 2)
-    assert handle.status().stage == "accepted"
+def cells(pipeline: Stack) -> list[tuple[int, int, int, int, str]]:
+    """(ordinal, window, first turn, last turn, state) of each cell."""
+    return [(row.ordinal, row.window_ordinal, row.first_turn, row.last_turn, row.state) for row in pipeline.rows(CELLS)]
 
 
-def test_what_a_turn_carries_comes_back(pipeline: Stack) -> None:
-    turn = {
-        "id": "m-1",
+def claimed(pipeline: Stack) -> int:
+    """Claim every window there is; how many."""
+    found = 0
+    while True:
+        with PostgresExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+            if rows.claim_window(pipeline.runtime.worker, 60.0) is None:
+                return found
+            found += 1
+
+
+def test_a_session_is_stored_with_its_turns_cells_and_windows_in_one_transaction(pipeline: Stack) -> None:
+    handle = client_of(pipeline).enqueue("bob", "s1", said("One.", "Two.", "Three.", "Four.", "Five."))
+
+    assert (handle.accepted.turns, handle.accepted.new_turns, handle.accepted.new_windows) == (5, 5, 2)
+    assert cells(pipeline) == [(0, 0, 0, 1, "ready"), (1, 0, 2, 3, "ready"), (2, 2, 4, 4, "ready")]
+    written = pipeline.rows(
+        """SELECT DISTINCT xmin::text FROM memforest.turn UNION SELECT xmin::text FROM memforest.cell
+           UNION SELECT xmin::text FROM memforest.session UNION SELECT xmin::text FROM memforest.forest
+           UNION SELECT xmin::text FROM memforest.index_row UNION SELECT xmin::text FROM memforest.speaker"""
+    )
+    assert len(written) == 1
+    assert pipeline.counts()["index_row"] == 3
+    assert pipeline.rows("SELECT turn_count, cell_count FROM memforest.session") == [(5, 3)]
+    status = handle.status()
+    assert (status.stage, status.turns, status.cells, status.indexed) == ("accepted", 5, 3, 0)
+
+
+def test_a_turn_is_stored_as_it_was_sent(pipeline: Stack) -> None:
+    sent = {
+        "id": "m1",
         "role": "user",
-        "content": "Hi",
-        "timestamp": "2024-05-01T10:00:00+02:00",
-        "metadata": {"a": [1]},
+        "content": "Zoë 🌲\r\n\tsaid: \\u0000 'x' %s",
+        "timestamp": "2023-05-08T10:00:00.123456+02:00",
+        "speaker_id": "u7",
+        "name": "Bob",
+        "metadata": {"deep": [1.5, None, {"é": "\\u0000"}]},
     }
-    pipeline.memory.ingest("bob", "s1", [turn])
-    row = pipeline.rows("SELECT external_id, metadata, occurred_at, dated, speaker_id FROM memforest.turn")[0]
-    assert (row[0], row[1], row[3], row[4]) == ("m-1", {"a": [1]}, True, "bob")
-    assert row[2].isoformat() == "2024-05-01T08:00:00+00:00"  # type: ignore[attr-defined]
+    client_of(pipeline).enqueue("bob", "s1", [sent])
+
+    [row] = pipeline.rows("SELECT * FROM memforest.turn")
+    assert (row.external_id, row.role, row.content) == ("m1", "user", sent["content"])
+    assert row.occurred_at == datetime(2023, 5, 8, 8, 0, 0, 123_456, tzinfo=UTC)
+    assert (row.speaker_id, row.name, row.metadata) == ("u7", "Bob", sent["metadata"])
+    assert pipeline.rows("SELECT speaker_id, name FROM memforest.speaker") == [("u7", "Bob")]
 
 
-def test_sending_again_is_free_and_gives_the_same_handle(pipeline: Stack) -> None:
-    first = pipeline.memory.ingest("bob", "s1", FOUR)
-    before = counts(pipeline)
-    again = pipeline.memory.ingest("bob", "s1", FOUR)
-    prefix = pipeline.memory.ingest("bob", "s1", FOUR[:2])
-    assert first == again == prefix
-    assert (again.accepted.new_turns, again.accepted.new_windows, prefix.accepted.new_turns) == (0, 0, 0)
-    assert counts(pipeline) == before
+def test_the_longest_names_are_stored(pipeline: Stack) -> None:
+    """Given names of 1,024 bytes that nothing compresses, then every index entry still holds them."""
+    names = ["".join(chr(0x4E00 + (7 * n + 13 * n * n + k) % 20_000) for n in range(341)) for k in (0, 5_000, 9_000)]
+    owner, speaker, name = names
+
+    turn = {"role": "user", "content": "Hello there.", "speaker_id": speaker, "name": name}
+    handle = client_of(pipeline).enqueue(owner, names[0], [turn])
+
+    assert handle.status().turns == 1
 
 
-def test_undated_turns_can_be_sent_again_too(pipeline: Stack) -> None:
-    undated = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-    assert pipeline.memory.ingest("bob", "s1", undated) == pipeline.memory.ingest("bob", "s1", undated)
+def test_a_long_turn_is_split_with_its_offsets(servers: SessionServers, tmp_path: Path) -> None:
+    text = "We walked along the river. " * 40
+    with stack(servers, tmp_path, accept={"cell_chars": 200}) as pipeline:
+        client_of(pipeline).enqueue("bob", "s1", said(text))
+
+        rows = pipeline.rows("SELECT char_start, char_end FROM memforest.cell ORDER BY ordinal")
+        assert "".join(text[row.char_start : row.char_end] for row in rows) == text
+        assert len(rows) >= len(text) // 200
 
 
-def test_contradicting_turns_are_refused_and_change_nothing(pipeline: Stack) -> None:
-    pipeline.memory.ingest("bob", "s1", FOUR)
-    before = counts(pipeline)
-    changed = [*FOUR[:3], {**FOUR[3], "content": "I adopted a dog."}, *said("More.", start=1_700_001_000)]
-    with pytest.raises(SessionConflict, match="Turn 4"):
-        pipeline.memory.ingest("bob", "s1", changed)
-    assert counts(pipeline) == before
+def test_sending_again_is_free_and_returns_an_equal_handle(pipeline: Stack) -> None:
+    turns = said("One.", "Two.", "Three.")
+    first = client_of(pipeline).enqueue("bob", "s1", turns)
+    before, rows = pipeline.counts(), pipeline.rows(CELLS)
+
+    again = client_of(pipeline).enqueue("bob", "s1", turns)
+
+    assert again == first
+    assert again.accepted.session_id == first.accepted.session_id
+    assert (again.accepted.turns, again.accepted.new_turns, again.accepted.new_windows) == (3, 0, 0)
+    assert pipeline.counts() == before
+    assert pipeline.rows(CELLS) == rows
 
 
-def test_one_session_from_eight_threads_is_stored_once(pipeline: Stack) -> None:
-    faults: list[BaseException] = []
+def test_an_undated_session_can_be_sent_again_at_any_time(pipeline: Stack) -> None:
+    turns = [{"role": "user", "content": "One."}, {"role": "assistant", "content": "Two."}]
+    first = client_of(pipeline).enqueue("bob", "s1", turns)
+    time.sleep(0.01)
 
-    def send() -> None:
+    assert client_of(pipeline).enqueue("bob", "s1", turns).accepted.new_turns == 0
+    longer = client_of(pipeline).enqueue("bob", "s1", [*turns, {"role": "user", "content": "Three."}])
+
+    assert longer == first
+    assert longer.accepted.new_turns == 1
+    assert len(pipeline.rows("SELECT DISTINCT occurred_at FROM memforest.turn")) == 1
+
+
+def test_a_longer_version_adds_only_what_is_new(pipeline: Stack) -> None:
+    """Given three stored turns, when seven are sent, then four are new and no stored cell is touched."""
+    turns = said("One.", "Two.", "Three.", "Four.", "Five.", "Six.", "Seven.")
+    client_of(pipeline).enqueue("bob", "s1", turns[:3])
+    before = pipeline.rows(CELLS)
+    assert claimed(pipeline) == 1
+
+    longer = client_of(pipeline).enqueue("bob", "s1", turns)
+
+    assert (longer.accepted.turns, longer.accepted.new_turns, longer.accepted.new_windows) == (7, 4, 1)
+    after = pipeline.rows(CELLS)
+    assert [row[:5] for row in after[:2]] == [row[:5] for row in before]
+    assert [row.state for row in after] == ["running", "running", "ready", "ready"]
+    assert [(row.first_turn, row.last_turn) for row in after] == [(0, 1), (2, 2), (3, 4), (5, 6)]
+    assert claimed(pipeline) == 1
+
+
+def test_a_shorter_version_changes_nothing(pipeline: Stack) -> None:
+    turns = said("One.", "Two.", "Three.", "Four.")
+    first = client_of(pipeline).enqueue("bob", "s1", turns)
+    before, rows = pipeline.counts(), pipeline.rows(CELLS)
+
+    shorter = client_of(pipeline).enqueue("bob", "s1", turns[:1])
+
+    assert shorter == first
+    assert (shorter.accepted.turns, shorter.accepted.new_turns) == (4, 0)
+    assert pipeline.counts() == before
+    assert pipeline.rows(CELLS) == rows
+
+
+@pytest.mark.parametrize("change", ["content", "role", "name", "timestamp", "order"])
+def test_turns_that_contradict_stored_ones_are_refused_and_nothing_changes(pipeline: Stack, change: str) -> None:
+    turns = said("One.", "Two.", "Three.")
+    client_of(pipeline).enqueue("bob", "s1", turns)
+    before, rows = pipeline.counts(), pipeline.rows(CELLS)
+    other = [dict(turn) for turn in turns] + said("Four.", start=1_700_009_000)
+    values = {"content": "Uno.", "role": "tool", "name": "Eve", "timestamp": 1_600_000_000}
+    if change == "order":
+        other[0], other[1] = other[1], other[0]
+    else:
+        other[1][change] = values[change]
+
+    with pytest.raises(SessionConflict) as refused:
+        client_of(pipeline).enqueue("bob", "s1", other)
+
+    assert refused.value.code == "session_conflict"
+    assert refused.value.message == (
+        f"Turn {1 if change == 'order' else 2} differs from the stored one: send it under a new session id."
+    )
+    assert pipeline.counts() == before
+    assert pipeline.rows(CELLS) == rows
+
+
+def test_sessions_of_two_owners_share_nothing(pipeline: Stack) -> None:
+    """Given two owners who use the same session id, then each has a session and a forest of their own."""
+    one = client_of(pipeline).enqueue("bob", "s1", said("One."))
+    two = client_of(pipeline).enqueue("ann", "s1", said("Uno."))
+
+    assert one.accepted.session_id != two.accepted.session_id
+    assert one.accepted.forest_id != two.accepted.forest_id
+    assert one != two
+
+
+# Appending
+
+
+def append(pipeline: Stack, text: str, number: int = 0, **fields: object) -> tuple[int, int]:
+    """Append a turn; how many turns and windows were new."""
+    turn = {"role": "user", "content": text, "timestamp": 1_700_000_000 + 60 * number, **fields}
+    accepted = client_of(pipeline).append("bob", "s1", turn).accepted
+    return accepted.new_turns, accepted.new_windows
+
+
+def test_an_appended_turn_waits_for_its_second_and_is_searchable_meanwhile(pipeline: Stack) -> None:
+    assert append(pipeline, "One.") == (1, 0)
+
+    assert cells(pipeline) == [(0, 0, 0, 0, "held")]
+    assert claimed(pipeline) == 0
+    assert pipeline.runtime.maintain() == 1
+    assert client_of(pipeline).status("bob", "s1").stage == "raw"
+
+
+def test_the_second_turn_closes_the_cell(pipeline: Stack) -> None:
+    append(pipeline, "One.")
+    pipeline.runtime.maintain()
+
+    assert append(pipeline, "Two.", 1) == (1, 1)
+
+    assert cells(pipeline) == [(0, 0, 0, 1, "ready")]
+    assert pipeline.rows("SELECT text FROM memforest.cell") == [("bob: One.\nbob: Two.",)]
+    assert pipeline.rows("SELECT version, indexed_version, state FROM memforest.index_row") == [(2, 1, "ready")]
+    assert claimed(pipeline) == 1
+
+
+def test_each_appended_turn_goes_to_the_open_cell_or_opens_one(pipeline: Stack) -> None:
+    """Given appends with a pause of a day after the third, then cells are those of the session sent at once."""
+    for number in (0, 1, 2, 1_440, 1_441):
+        append(pipeline, f"Turn {number}.", number)
+
+    assert cells(pipeline) == [(0, 0, 0, 1, "ready"), (1, 1, 2, 2, "ready"), (2, 2, 3, 4, "ready")]
+    assert claimed(pipeline) == 3
+    append(pipeline, "Turn 1442.", 1_442)
+    assert cells(pipeline)[-1] == (3, 3, 5, 5, "held")
+
+
+def test_a_cell_spans_the_times_of_turns_that_come_out_of_order(pipeline: Stack) -> None:
+    append(pipeline, "Later.", 60)
+    append(pipeline, "Sooner.", 0)
+
+    [row] = pipeline.rows("SELECT time_start, time_end FROM memforest.cell")
+    assert row.time_start == datetime.fromtimestamp(1_700_000_000, UTC)
+    assert row.time_end == datetime.fromtimestamp(1_700_003_600, UTC)
+
+
+def test_the_quiet_period_releases_an_open_cell(pipeline: Stack) -> None:
+    """Given an open cell, when the reconciler runs, then it waits until the quiet period is over."""
+    append(pipeline, "One.")
+    assert pipeline.services.reconciler.run().released == 0
+    assert cells(pipeline)[0][-1] == "held"
+
+    pipeline.execute(LONG_AGO)
+
+    assert pipeline.services.reconciler.run().released == 1
+    assert cells(pipeline) == [(0, 0, 0, 0, "ready")]
+    assert append(pipeline, "Two.", 1) == (1, 0)
+    assert cells(pipeline) == [(0, 0, 0, 0, "ready"), (1, 1, 1, 1, "held")]
+
+
+def test_the_quiet_period_begins_anew_with_each_cell(servers: SessionServers, tmp_path: Path) -> None:
+    with stack(servers, tmp_path, accept={"quiet_s": 0.15}) as pipeline:
+        append(pipeline, "One.")
+        assert pipeline.services.reconciler.run().released == 0
+        time.sleep(0.2)
+        assert pipeline.services.reconciler.run().released == 1
+
+
+def test_flush_closes_open_cells_at_once(pipeline: Stack) -> None:
+    append(pipeline, "I live in Davis.")
+
+    with pytest.raises(MemForestError) as late:
+        client_of(pipeline).flush("bob", timeout_s=0.05)
+
+    assert late.value.code == "wait_timeout"
+    assert cells(pipeline) == [(0, 0, 0, 0, "ready")]
+    pipeline.drive()
+    assert client_of(pipeline).flush("bob", timeout_s=5).done
+
+
+def test_appending_a_turn_of_the_same_id_again_changes_nothing(pipeline: Stack) -> None:
+    append(pipeline, "One.", id="a")
+    append(pipeline, "Two.", 1, id="b")
+    before, rows = pipeline.counts(), pipeline.rows(CELLS)
+
+    assert append(pipeline, "One.", id="a") == (0, 0)
+
+    assert pipeline.counts() == before
+    assert pipeline.rows(CELLS) == rows
+    with pytest.raises(SessionConflict, match="'a' is stored with other content"):
+        append(pipeline, "Uno.", id="a")
+    assert pipeline.counts() == before
+
+
+def test_the_whole_session_can_be_sent_after_it_was_appended(pipeline: Stack) -> None:
+    """Given three appended turns, when the session is sent whole, then its open cell closes and nothing is doubled."""
+    turns = [
+        {"role": "user", "content": f"Turn {number}.", "timestamp": 1_700_000_000 + 60 * number} for number in range(5)
+    ]
+    for turn in turns[:3]:
+        client_of(pipeline).append("bob", "s1", turn)
+    assert cells(pipeline)[-1] == (1, 1, 2, 2, "held")
+
+    assert client_of(pipeline).enqueue("bob", "s1", turns[:3]).accepted.new_turns == 0
+    assert cells(pipeline) == [(0, 0, 0, 1, "ready"), (1, 1, 2, 2, "ready")]
+    assert client_of(pipeline).enqueue("bob", "s1", turns).accepted.new_turns == 2
+    assert cells(pipeline)[2:] == [(2, 2, 3, 4, "ready")]
+
+
+def test_a_longer_version_fills_the_open_cell(pipeline: Stack) -> None:
+    turns = [
+        {"role": "user", "content": f"Turn {number}.", "timestamp": 1_700_000_000 + 60 * number} for number in range(4)
+    ]
+    client_of(pipeline).append("bob", "s1", turns[0])
+
+    assert client_of(pipeline).enqueue("bob", "s1", turns).accepted.new_windows == 1
+    assert cells(pipeline) == [(0, 0, 0, 1, "ready"), (1, 0, 2, 3, "ready")]
+
+
+def test_appended_and_then_extracted_the_trees_hold_each_cell_once(pipeline: Stack) -> None:
+    for number, text in enumerate(["I live in Davis.", "I adopted a dog.", "I work at the lab."]):
+        append(pipeline, text, number)
+        pipeline.drive()
+    pipeline.execute(LONG_AGO)
+    pipeline.services.reconciler.run()
+    pipeline.drive()
+
+    status = client_of(pipeline).status("bob", "s1")
+    assert (status.stage, status.cells, status.placed) == ("summaries", 2, 2)
+
+
+# Side by side
+
+
+def together(count: int, work: list[object]) -> list[BaseException]:
+    """Call every function of ``work`` at once in threads of their own; what they raised."""
+    start, raised = threading.Barrier(count), list[BaseException]()
+
+    def run(call: object) -> None:
+        assert callable(call)
+        start.wait()
         try:
-            pipeline.memory.ingest("bob", "s1", FOUR)
-        except BaseException as error:  # noqa: BLE001 - shown by the assertion
-            faults.append(error)
+            call()
+        except MemForestError as error:
+            raised.append(error)
 
-    threads = [threading.Thread(target=send) for _ in range(8)]
+    threads = [threading.Thread(target=run, args=(call,)) for call in work]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
-    assert faults == []
-    assert counts(pipeline)["turn"] == 4
+        thread.join(timeout=30)
+    assert not any(thread.is_alive() for thread in threads)
+    return raised
 
 
-def test_an_appended_turn_waits_for_the_second_one_of_its_cell(pipeline: Stack) -> None:
-    pipeline.memory.append("bob", "s1", FOUR[0])
-    state = "SELECT state, first_turn, last_turn FROM memforest.cell ORDER BY ordinal"
-    assert [tuple(row) for row in pipeline.rows(state)] == [("held", 0, 0)]
-    pipeline.memory.append("bob", "s1", FOUR[1])
-    assert [tuple(row) for row in pipeline.rows(state)] == [("ready", 0, 1)]
-    pipeline.memory.append("bob", "s1", FOUR[2])
-    assert [tuple(row) for row in pipeline.rows(state)] == [("ready", 0, 1), ("held", 2, 2)]
+def test_a_session_sent_by_eight_threads_at_once_is_stored_once(pipeline: Stack) -> None:
+    """Given a new tenant, owner and session, when eight send it together, then one stores it and all get its handle."""
+    turns = said(*[f"Turn {number}." for number in range(20)])
+    handles = []
+
+    raised = together(8, [lambda: handles.append(client_of(pipeline).enqueue("bob", "s1", turns))] * 8)
+
+    assert raised == []
+    assert len(handles) == 8 and all(handle == handles[0] for handle in handles)
+    assert sorted(handle.accepted.new_turns for handle in handles) == [0] * 7 + [20]
+    counts = pipeline.counts()
+    assert (counts["tenant"], counts["forest"], counts["session"]) == (1, 1, 1)
+    assert (counts["turn"], counts["cell"], counts["index_row"]) == (20, 10, 10)
 
 
-def test_a_quiet_period_closes_the_open_cell(pipeline: Stack) -> None:
-    pipeline.memory.append("bob", "s1", FOUR[0])
-    assert pipeline.services.reconciler.run().released == 0
-    pipeline.execute("UPDATE memforest.cell SET available_at = now() - interval '1 second'")
-    assert pipeline.services.reconciler.run().released == 1
-    pipeline.drive()
-    assert pipeline.memory.status("bob", "s1").placed == 1
+def test_turns_appended_at_once_are_all_kept_in_some_order(pipeline: Stack) -> None:
+    raised = together(8, [lambda number=number: append(pipeline, f"Turn {number}.", number) for number in range(8)])
+
+    assert raised == []
+    rows = pipeline.rows("SELECT ordinal, content FROM memforest.turn ORDER BY ordinal")
+    assert [row.ordinal for row in rows] == list(range(8))
+    assert {row.content for row in rows} == {f"Turn {number}." for number in range(8)}
+    assert [cell[2:4] for cell in cells(pipeline)] == [(0, 1), (2, 3), (4, 5), (6, 7)]
 
 
-def test_appending_the_same_turn_again_is_free(pipeline: Stack) -> None:
-    turn = {**FOUR[0], "id": "m-1"}
-    pipeline.memory.append("bob", "s1", turn)
-    before = counts(pipeline)
-    assert pipeline.memory.append("bob", "s1", turn).accepted.new_turns == 0
-    assert counts(pipeline) == before
-    with pytest.raises(SessionConflict):
-        pipeline.memory.append("bob", "s1", {**turn, "content": "Something else."})
+def test_many_sessions_of_one_owner_do_not_wait_for_each_other(pipeline: Stack) -> None:
+    work = [
+        lambda number=number: client_of(pipeline).enqueue("bob", f"s{number}", said("One.", name=f"P{number % 3}"))
+        for number in range(8)
+    ]
+
+    assert together(8, list(work)) == []
+    assert pipeline.counts()["session"] == 8
 
 
-def test_a_sent_session_closes_what_append_left_open(pipeline: Stack) -> None:
-    pipeline.memory.append("bob", "s1", FOUR[0])
-    pipeline.memory.ingest("bob", "s1", FOUR)
-    rows = pipeline.rows("SELECT state, first_turn, last_turn FROM memforest.cell ORDER BY ordinal")
-    assert [tuple(row) for row in rows] == [("ready", 0, 1), ("ready", 2, 3)]
+# Inside the caller's transaction
 
 
-@pytest.fixture
-def app(pipeline: Stack) -> Iterator[sa.Engine]:
-    """The app's own engine on the same database, with a table of its own."""
-    engine = pipeline.owner_engine()
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE public.orders (id int)")
-    yield engine
-    engine.dispose()
+@contextmanager
+def app_connection(pipeline: Stack) -> Iterator[sa.Connection]:
+    """The app's own connection, as MemForest's service role, with a table of the app's own."""
+    pipeline.execute("CREATE TABLE IF NOT EXISTS public.note (id int PRIMARY KEY)")
+    pipeline.execute("GRANT ALL ON public.note TO memforest_service")
+    engine = sa.create_engine(pipeline.settings.database.url.get_secret_value())
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
-@pytest.mark.parametrize("how", ["connection", "orm"])
-def test_the_callers_transaction_carries_the_session(pipeline: Stack, app: sa.Engine, how: str) -> None:
-    """Given the app's open transaction, when it commits, then order and session are there; else neither."""
-    client = pipeline.memory.client
-    for commit in (False, True):
-        connection = app.connect()
-        transaction = connection.begin()
-        connection.execute(sa.text("INSERT INTO public.orders VALUES (1)"))
-        connection.execute(sa.text("SELECT set_config('memforest.tenant', 'theirs', true)"))
-        joined = OrmSession(bind=connection) if how == "orm" else connection
-        client.enqueue("bob", "s1", FOUR, transaction=joined)
-        assert connection.scalar(sa.text("SELECT current_setting('memforest.tenant', true)")) == "theirs"
-        (transaction.commit if commit else transaction.rollback)()
-        connection.close()
-        assert counts(pipeline)["turn"] == (4 if commit else 0)
-        assert pipeline.rows("SELECT count(*) FROM public.orders")[0][0] == (1 if commit else 0)
+def notes(pipeline: Stack) -> int:
+    return int(str(pipeline.rows("SELECT count(*) FROM public.note")[0][0]))
 
 
-def test_a_refused_session_leaves_the_callers_transaction_usable(pipeline: Stack, app: sa.Engine) -> None:
-    client = pipeline.memory.client
-    client.enqueue("bob", "s1", FOUR)
-    with app.begin() as connection:
-        connection.execute(sa.text("INSERT INTO public.orders VALUES (1)"))
+TENANT = sa.text("SELECT current_setting('memforest.tenant', true)")
+NOTE = sa.text("INSERT INTO public.note VALUES (:id)")
+
+
+def test_a_session_commits_with_the_apps_own_data(pipeline: Stack) -> None:
+    with app_connection(pipeline) as connection:
+        connection.execute(NOTE, {"id": 1})
+        handle = client_of(pipeline).enqueue("bob", "s1", said("One.", "Two."), transaction=connection)
+        assert pipeline.counts()["session"] == 0
+        connection.commit()
+
+    assert (notes(pipeline), pipeline.counts()["session"]) == (1, 1)
+    assert handle.status().turns == 2
+    assert claimed(pipeline) == 1
+
+
+def test_a_session_is_gone_with_the_apps_rollback(pipeline: Stack) -> None:
+    with app_connection(pipeline) as connection:
+        connection.execute(NOTE, {"id": 1})
+        client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+        client_of(pipeline).append("bob", "s2", said("Two.")[0], transaction=connection)
+        connection.rollback()
+
+    assert notes(pipeline) == 0
+    assert all(not pipeline.counts()[table] for table in ("tenant", "forest", "session", "turn", "cell", "index_row"))
+
+
+def test_an_orm_session_carries_it_too(pipeline: Stack) -> None:
+    with app_connection(pipeline) as connection, OrmSession(connection) as orm:
+        orm.execute(NOTE, {"id": 1})
+        client_of(pipeline).append("bob", "s1", said("One.")[0], transaction=orm)
+        assert pipeline.counts()["session"] == 0
+        orm.commit()
+        client_of(pipeline).enqueue("bob", "s2", said("Two."), transaction=orm)
+        orm.rollback()
+
+    assert (notes(pipeline), pipeline.counts()["session"]) == (1, 1)
+
+
+@pytest.mark.parametrize("found", [None, "", "another"], ids=["never set", "empty", "another tenant"])
+def test_the_transactions_tenant_is_left_as_found(pipeline: Stack, found: str | None) -> None:
+    with app_connection(pipeline) as connection:
+        if found is not None:
+            connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": found})
+        client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+        assert (connection.scalar(TENANT) or "") == (found or "")
+        assert connection.scalar(sa.text("SELECT count(*) FROM memforest.session")) == 0
+        with pytest.raises(InvalidInput):
+            client_of(pipeline).enqueue("bob", "s2", [], transaction=connection)
+        assert (connection.scalar(TENANT) or "") == (found or "")
+        connection.commit()
+
+    assert pipeline.counts()["session"] == 1
+
+
+def test_a_tenant_set_for_the_connection_comes_back_after_the_transaction(pipeline: Stack) -> None:
+    with app_connection(pipeline) as connection:
+        connection.execute(sa.text("SELECT set_config('memforest.tenant', 'another', false)"))
+        connection.commit()
+        client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+        connection.commit()
+        assert connection.scalar(TENANT) == "another"
+
+
+def test_a_refusal_leaves_the_apps_transaction_usable(pipeline: Stack) -> None:
+    """Given turns that contradict stored ones, then the app can still write and commit."""
+    client_of(pipeline).enqueue("bob", "s1", said("One."))
+    before = pipeline.counts()
+
+    with app_connection(pipeline) as connection:
+        connection.execute(NOTE, {"id": 1})
         with pytest.raises(SessionConflict):
-            client.enqueue("bob", "s1", [{**FOUR[0], "content": "Other."}], transaction=connection)
-        connection.execute(sa.text("INSERT INTO public.orders VALUES (2)"))
-    assert pipeline.rows("SELECT count(*) FROM public.orders")[0][0] == 2
+            client_of(pipeline).enqueue("bob", "s1", said("Uno."), transaction=connection)
+        connection.execute(NOTE, {"id": 2})
+        connection.commit()
+
+    assert notes(pipeline) == 2
+    assert pipeline.counts() == before
 
 
-def test_a_broker_that_is_away_delays_but_does_not_refuse(servers: SessionServers, tmp_path: Path) -> None:
-    """Given no broker, when a session is sent, then it is stored within seconds and work finds it later."""
-    gone = {"url": "redis://127.0.0.1:1/0", "publish_timeout_s": 1.0}
-    with stack(servers, tmp_path, broker=gone) as pipeline:
-        started = time.monotonic()
-        pipeline.memory.ingest("bob", "s1", FOUR)
-        assert time.monotonic() - started < 10
-        assert counts(pipeline)["turn"] == 4
-        pipeline.drive()
-        assert pipeline.memory.status("bob", "s1").placed == 2
+def test_a_store_that_refuses_leaves_the_apps_transaction_usable(pipeline: Stack) -> None:
+    """Given a session that another transaction holds, when the lock times out, then only our part is undone."""
+    client_of(pipeline).enqueue("bob", "s1", said("One."))
+    with app_connection(pipeline) as holder, app_connection(pipeline) as connection:
+        client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=holder)
+        connection.execute(sa.text("SET LOCAL lock_timeout = '50ms'"))
+        connection.execute(NOTE, {"id": 1})
+        with pytest.raises(MemForestError) as refused:
+            client_of(pipeline).enqueue("bob", "s1", said("One.", "Two."), transaction=connection)
+        assert refused.value.code == "store_unavailable"
+        connection.execute(NOTE, {"id": 2})
+        connection.commit()
+
+    assert notes(pipeline) == 2
+    assert pipeline.counts()["turn"] == 1
 
 
-def test_ten_thousand_turns_are_fine_and_twenty_thousand_and_one_are_not(pipeline: Stack) -> None:
-    from memforest_core.errors import InvalidInput
+def test_what_is_no_open_transaction_is_refused(pipeline: Stack) -> None:
+    with app_connection(pipeline) as closed:
+        pass
+    with app_connection(pipeline) as failed, app_connection(pipeline) as automatic:
+        with pytest.raises(sa.exc.ProgrammingError):
+            failed.execute(sa.text("SELECT nonsense"))
+        automatic.execution_options(isolation_level="AUTOCOMMIT")
+        url = sa.make_url(pipeline.settings.database.url.get_secret_value())
+        with closing(psycopg.connect(url.set(drivername="postgresql").render_as_string(hide_password=False))) as raw:
+            for transaction in (raw, closed, failed, automatic, "BEGIN"):
+                with pytest.raises(InvalidInput) as refused:
+                    client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=transaction)
+                assert refused.value.code == "invalid_transaction"
+        automatic.rollback()
 
-    many = [{"role": "user", "content": f"Number {n}.", "timestamp": 1_700_000_000 + n} for n in range(10_000)]
-    assert pipeline.memory.ingest("bob", "s1", many).accepted.new_turns == 10_000
-    assert pipeline.rows("SELECT count(*) FROM memforest.cell")[0][0] == 5_000
-    with pytest.raises(InvalidInput, match="20000 turns"):
-        pipeline.memory.ingest("bob", "s2", [{"role": "user", "content": "x"}] * 20_001)
-    assert pipeline.rows("SELECT count(*) FROM memforest.session")[0][0] == 1
+    assert pipeline.counts()["session"] == 0
+
+
+# The broker
+
+
+@pytest.mark.parametrize("fault", ["shut", "freeze"])
+def test_a_broker_that_is_away_delays_work_and_refuses_nothing(
+    servers: SessionServers, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a broker that goes away after a first message, then sessions are accepted in bounded time, and woken later."""
+    monkeypatch.setattr(wakeups, "REST_S", 0.8)
+    with door(servers.broker_url) as way:
+        broker = {"url": way.url, "publish_timeout_s": 0.4}
+        with stack(servers, tmp_path, broker=broker) as pipeline:
+            client_of(pipeline).enqueue("bob", "s0", said("One."))
+            way.shut() if fault == "shut" else way.freeze()
+
+            started = time.monotonic()
+            handle = client_of(pipeline).enqueue("bob", "s1", said("One."))
+            assert time.monotonic() - started < 2.5
+            assert handle.status().turns == 1
+            started = time.monotonic()
+            client_of(pipeline).append("bob", "live", said("One.")[0])
+            client_of(pipeline).enqueue("bob", "s2", said("One."))
+            assert pipeline.services.reconciler.run().woken == 0
+            assert time.monotonic() - started < 0.6, "the broker is left alone for a while"
+
+            way.reopen()
+            deadline = time.monotonic() + 5
+            while not pipeline.services.reconciler.run().woken:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            assert claimed(pipeline) == 3
+
+
+# Size
+
+
+def test_ten_thousand_turns_are_accepted(pipeline: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    turns = said(*[f"On day {number} I paid {number} dollars for book number {number}." for number in range(10_000)])
+
+    started = time.monotonic()
+    handle = client_of(pipeline).enqueue("bob", "s1", turns)
+    stored = time.monotonic()
+    assert client_of(pipeline).enqueue("bob", "s1", turns) == handle
+    with capsys.disabled():
+        print(f"\n10,000 turns stored in {stored - started:.2f} s, again in {time.monotonic() - stored:.2f} s")
+
+    assert handle.accepted.new_windows == 2_500
+    counts = pipeline.counts()
+    assert (counts["turn"], counts["cell"], counts["index_row"]) == (10_000, 5_000, 5_000)
+    assert stored - started < 30
+
+
+def test_a_session_grows_to_its_limit_and_not_beyond(servers: SessionServers, tmp_path: Path) -> None:
+    """Given a limit of 4 turns, then a fifth is refused whether it is sent or appended."""
+    with stack(servers, tmp_path, accept={"max_turns": 4}) as pipeline:
+        client_of(pipeline).enqueue("bob", "s1", said("1", "2", "3", "4"))
+        before = pipeline.counts()
+        with pytest.raises(InvalidInput) as sent:
+            client_of(pipeline).enqueue("bob", "s1", said("1", "2", "3", "4", "5"))
+        with pytest.raises(InvalidInput) as appended:
+            client_of(pipeline).append("bob", "s1", said("5")[0])
+        assert sent.value.code == appended.value.code == "too_many_turns"
+        assert pipeline.counts() == before

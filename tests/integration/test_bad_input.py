@@ -1,143 +1,395 @@
-"""Bad input gets one sentence that says what to change, a stable code, and leaves nothing half-written."""
+"""Bad input and wrong settings: one sentence that says what to change, a stable code, nothing half-written."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from pydantic import SecretStr
 
 from memforest_core.adapters.postgres.collections import claim_collection
+from memforest_core.api import MemForest
+from memforest_core.bootstrap.service import open_services
 from memforest_core.client import MemForestClient
-from memforest_core.errors import CallerError, InvalidSettings, MemForestError, NotFound, StoreUnavailable
-from memforest_core.settings import load_settings
-from tests.integration.test_accept import counts
-from tests.integration.test_pipeline import said
+from memforest_core.errors import MemForestError
+from memforest_core.ports.models import Embedded
+from memforest_core.settings import DatabaseSettings, Settings, load_settings
+from tests.support.builders import said
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
+from tests.support.stack import Stack, admin, at, database, settings_for, stack
 
-GOOD = {"role": "user", "content": "Hi", "timestamp": "2024-01-01T00:00:00Z"}
-
-BAD_SESSIONS: list[tuple[str, object, str]] = [
-    ("empty session", [], "empty_session"),
-    ("not a list", "hello", "invalid_turns"),
-    ("not an object", ["hello"], "invalid_turns"),
-    ("no content", [{"role": "user"}], "missing_content"),
-    ("blank content", [{"role": "user", "content": "  "}], "missing_content"),
-    ("unknown role", [{**GOOD, "role": "alien"}], "unknown_role"),
-    ("unknown field", [{**GOOD, "text": "x"}], "unknown_field"),
-    ("impossible day", [{**GOOD, "timestamp": "2024-02-30T00:00:00Z"}], "invalid_timestamp"),
-    ("words for a time", [{**GOOD, "timestamp": "tomorrow"}], "invalid_timestamp"),
-    ("a year out of reach", [{**GOOD, "timestamp": 1e18}], "invalid_timestamp"),
-    ("not a number", [{**GOOD, "timestamp": float("nan")}], "invalid_timestamp"),
-    ("a megabyte", [{**GOOD, "content": "x" * 1_048_576}], "turn_too_long"),
-    ("20,001 turns", [GOOD] * 20_001, "too_many_turns"),
-    ("NUL bytes", [{**GOOD, "content": "a\x00b"}], "nul_character"),
-    ("lone surrogates", [{**GOOD, "content": "a\ud800b"}], "invalid_unicode"),
-    ("duplicate ids", [{**GOOD, "id": "a"}, {**GOOD, "id": "a"}], "duplicate_turn_id"),
-    ("metadata that is no object", [{**GOOD, "metadata": 3}], "invalid_metadata"),
-    ("an empty speaker", [{**GOOD, "speaker_id": ""}], "invalid_name"),
-]
+NOWHERE = "postgresql+psycopg://memforest_app@127.0.0.1:1/memforest"
 
 
-def assert_one_helpful_sentence(error: MemForestError) -> None:
-    assert error.code
-    assert "\n" not in error.message
-    assert len(error.message) < 300
-    assert error.message.endswith((".", "?"))
+@pytest.fixture(scope="module")
+def kept(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack with a stored session and an appended one, that no refusal below may change."""
+    with stack(servers, tmp_path_factory.mktemp("kept")) as running:
+        running.memory.client.enqueue("bob", "stored", said("One.", "Two.", "Three."))
+        running.memory.client.append("bob", "live", said("One.")[0])
+        yield running
 
 
-@pytest.mark.parametrize(("what", "turns", "code"), BAD_SESSIONS, ids=[row[0] for row in BAD_SESSIONS])
-def test_a_bad_session_is_refused_whole(pipeline: Stack, what: str, turns: object, code: str) -> None:
-    good_first = [GOOD, *turns] if isinstance(turns, list) and turns and what != "20,001 turns" else turns
-    for sent in (turns, good_first):
-        with pytest.raises(CallerError) as caught:
-            pipeline.memory.ingest("bob", "s1", sent)  # type: ignore[arg-type]
-        assert caught.value.code == code
-        assert_one_helpful_sentence(caught.value)
-    assert set(counts(pipeline).values()) == {0}
+def refusal(call: Callable[[], object]) -> MemForestError:
+    """What a call is refused with, checked to be one sentence for people."""
+    with pytest.raises(MemForestError) as refused:
+        call()
+    message = refused.value.message
+    assert message == str(refused.value)
+    assert message.endswith(".") and message[0].isupper() | message.startswith(("owner", "session_id", "started_at"))
+    assert "\n" not in message and ". " not in message.removesuffix(".")
+    assert len(message) < 300
+    assert refused.value.__cause__ is None, "a cause may hold rows, and it reaches logs"
+    return refused.value
 
 
-@pytest.mark.parametrize(("owner", "session"), [("", "s1"), ("bob", ""), ("b\x00b", "s1"), ("b" * 600, "s1")])
-def test_bad_names_are_refused(pipeline: Stack, owner: str, session: str) -> None:
-    with pytest.raises(CallerError) as caught:
-        pipeline.memory.ingest(owner, session, [GOOD])
-    assert_one_helpful_sentence(caught.value)
+@dataclass(frozen=True)
+class Case:
+    """Turns that are refused, the code, and what the sentence says to change."""
+
+    turns: object
+    code: str
+    says: str
 
 
-def test_an_unknown_owner_session_or_stage_is_named(pipeline: Stack) -> None:
+def one(**fields: object) -> list[dict[str, object]]:
+    return [{"role": "user", "content": "Hello there.", "timestamp": 1_700_000_000, **fields}]
+
+
+CASES = {
+    "empty session": Case([], "empty_session", "Send at least one turn"),
+    "no list": Case("hello", "invalid_turns", "Send turns as a list"),
+    "turn without content": Case([{"role": "user"}], "missing_content", "give a non-empty content"),
+    "blank content": Case(one(content=" \n "), "missing_content", "give a non-empty content"),
+    "unknown role": Case(one(role="robot"), "unknown_role", "set role to one of user, assistant, system, tool"),
+    "impossible timestamp": Case(one(timestamp="2023-02-30T10:00:00Z"), "invalid_timestamp", "ISO 8601 or unix"),
+    "absurd timestamp": Case(one(timestamp=1e300), "invalid_timestamp", "ISO 8601 or unix"),
+    "1 MB turn": Case(one(content="x" * 1_048_576), "turn_too_long", "shorten the content to 262144 bytes"),
+    "20,001 turns": Case(one() * 20_001, "too_many_turns", "split it into several sessions"),
+    "NUL bytes": Case(one(content="a\x00b"), "nul_character", "remove the NUL"),
+    "lone surrogate": Case(one(content="a\ud83d b"), "invalid_unicode", "replace the unpaired surrogate"),
+    "NUL in metadata": Case(one(metadata={"a": ["\x00"]}), "nul_character", "remove the NUL"),
+    "surrogate in metadata": Case(one(metadata={"\udc00": 1}), "invalid_unicode", "replace the unpaired surrogate"),
+    "metadata that is no JSON": Case(one(metadata={"a": object()}), "invalid_metadata", "must hold JSON values"),
+    "metadata that is not finite": Case(one(metadata={"a": float("nan")}), "invalid_metadata", "finite numbers"),
+    "duplicate ids": Case(one(id="a") + one(id="a"), "duplicate_turn_id", "used twice in this session"),
+    "unknown field": Case(one(text="x"), "unknown_field", "into metadata"),
+    "a bad turn after good ones": Case(one() * 3 + [{"role": "user"}], "missing_content", "Turn 4"),
+}
+
+
+@pytest.mark.parametrize("session_id", ["new", "stored"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_bad_session_is_refused_whole(kept: Stack, case: Case, session_id: str) -> None:
+    before = kept.counts()
+
+    turns: Any = case.turns
+    refused = refusal(lambda: kept.memory.client.enqueue("new-owner", session_id, turns))
+
+    assert refused.code == case.code
+    assert case.says in refused.message
+    assert kept.counts() == before
+
+
+@pytest.mark.parametrize("case", [case for case in CASES.values() if isinstance(case.turns, list) and case.turns])
+def test_a_bad_turn_is_not_appended(kept: Stack, case: Case) -> None:
+    if case.code in {"too_many_turns", "duplicate_turn_id"}:
+        return
+    before = kept.counts()
+    assert isinstance(case.turns, list)
+    turn = case.turns[-1]
+
+    assert refusal(lambda: kept.memory.client.append("bob", "live", turn)).code == case.code
+    assert refusal(lambda: kept.memory.client.append("new-owner", "new", turn)).code == case.code
+    assert kept.counts() == before
+
+
+@pytest.mark.parametrize("name", ["", " ", None, 7, "x" * 513, "a\x00b", "a\ud800b"])
+def test_bad_names_are_refused(kept: Stack, name: Any) -> None:
+    before = kept.counts()
+    client = kept.memory.client
+
     for call in (
-        lambda: pipeline.memory.status("nobody", "s1"),
-        lambda: pipeline.memory.flush("nobody"),
-        lambda: pipeline.memory.recall("nobody", "Where?"),
+        lambda: client.enqueue(name, "s", one()),
+        lambda: client.enqueue("bob", name, one()),
+        lambda: client.append(name, "s", one()[0]),
+        lambda: client.append("bob", name, one()[0]),
+        lambda: client.enqueue("new-owner", "new", one(id="a" if name is None else name, speaker_id=name or " ")),
     ):
-        with pytest.raises(NotFound) as caught:
-            call()
-        assert_one_helpful_sentence(caught.value)
-    with pytest.raises(CallerError, match="none, raw, facts or summaries"):
-        pipeline.memory.ingest("bob", "s1", [GOOD], wait="forever")
-    assert set(counts(pipeline).values()) == {0}
+        assert refusal(call).code in {"invalid_name", "nul_character", "invalid_unicode"}
+    assert kept.counts() == before
 
 
-@pytest.mark.parametrize(("question", "k"), [("", 5), ("   ", 5), ("Where?", 0), ("Where?", -1)])
-def test_a_bad_question_is_refused(pipeline: Stack, question: str, k: int) -> None:
-    pipeline.memory.ingest("bob", "s1", [GOOD])
-    with pytest.raises(CallerError) as caught:
-        pipeline.memory.recall("bob", question, k=k)
-    assert_one_helpful_sentence(caught.value)
+@pytest.mark.parametrize("name", ["", None, "nobody", "x" * 10_000, "a\x00b", "a\ud800b"])
+def test_an_unknown_owner_or_session_is_not_found(kept: Stack, name: Any) -> None:
+    client = kept.memory.client
+    before = kept.counts()
+
+    for call in (
+        lambda: client.status(name, "stored"),
+        lambda: client.status("bob", name),
+        lambda: client.wait(name, "stored", "facts", 1.0),
+        lambda: client.flush(name, 1.0),
+    ):
+        refused = refusal(call)
+        assert refused.code in {"not_found", "invalid_name", "nul_character", "invalid_unicode"}
+        if name == "nobody":
+            assert refused.code == "not_found"
+            assert "enqueue" in refused.message
+    assert kept.counts() == before
 
 
-def test_an_unreachable_postgres_is_named() -> None:
-    settings = load_settings(database={"url": "postgresql+psycopg://nobody@127.0.0.1:1/none"})
-    with MemForestClient(settings) as client, pytest.raises(StoreUnavailable) as caught:
-        client.enqueue("bob", "s1", [GOOD])
-    assert "MEMFOREST_DATABASE__URL" in caught.value.message
-    assert_one_helpful_sentence(caught.value)
+@pytest.mark.parametrize("stage", ["", "everything", "FACTS", "accepted"])
+def test_an_unknown_stage_is_refused(kept: Stack, stage: str) -> None:
+    before = kept.counts()
+
+    refused = refusal(lambda: kept.memory.ingest("bob", "new", one(), wait=stage))
+
+    assert refused.code == "invalid_wait"
+    assert kept.counts() == before
 
 
-def test_an_unreachable_index_delays_indexing_and_recall_says_so(servers: SessionServers, tmp_path: Path) -> None:
-    from memforest_core.adapters.qdrant.server import QdrantServerIndex
+def test_a_wait_that_ends_too_soon_says_how_far_the_session_is(kept: Stack) -> None:
+    refused = refusal(lambda: kept.memory.client.wait("bob", "stored", "facts", 0.05))
 
-    with stack(servers, tmp_path) as pipeline:
-        embedder = pipeline.services.embedder
-        away = QdrantServerIndex.at("http://127.0.0.1:1", None, embedder.model, embedder.dimension, 1.0)
-        pipeline.services.index.close()
-        pipeline.services.index = away
-        pipeline.memory.ingest("bob", "s1", said("I live in Davis.", "I work at the lab."))
-        for _ in range(3):
-            pipeline.runtime.extract()
-            pipeline.runtime.reduce()
-        assert pipeline.memory.status("bob", "s1").placed == 1
-        result = pipeline.memory.recall("bob", "Where does Bob live? Davis?")
-        assert any("Davis" in evidence.text for evidence in result.evidence)
-        assert result.degraded
+    assert refused.code == "wait_timeout"
+    assert "at stage accepted after 0.05 s" in refused.message
 
 
-def test_another_embedding_model_is_refused_at_start(pipeline: Stack) -> None:
-    with pytest.raises(InvalidSettings, match="MEMFOREST_EMBEDDING__MODEL") as caught:
-        claim_collection(pipeline.services.engine, "memforest-other-64", "other", 64)
-    assert_one_helpful_sentence(caught.value)
+@pytest.mark.parametrize("started_at", ["yesterday", 1e300, True, []])
+def test_an_impossible_start_is_refused(kept: Stack, started_at: object) -> None:
+    turns = [{"role": "user", "content": "Hello."}]
+
+    refused = refusal(lambda: kept.memory.client.enqueue("new-owner", "new", turns, started_at=started_at))
+
+    assert refused.code == "invalid_timestamp"
+    assert refused.message.startswith("started_at: ")
 
 
-def test_a_missing_model_key_waits_for_a_person_and_says_what_to_set(servers: SessionServers, tmp_path: Path) -> None:
-    """Given a model without its key, when a window is read, then it waits, unblamed, with the sentence on its row."""
+# Connecting
+
+
+def producing(settings: Settings) -> MemForestError:
+    """What a producer is refused with when it enqueues."""
+
+    def call() -> None:
+        with MemForestClient(settings) as client:
+            client.enqueue("bob", "s1", one())
+
+    return refusal(call)
+
+
+def opening(settings: Settings) -> MemForestError:
+    """What a whole service is refused with when it opens."""
+    return refusal(lambda: open_services(settings).close())
+
+
+def with_database(kept: Stack, url: str) -> Settings:
+    return kept.settings.model_copy(update={"database": DatabaseSettings(url=SecretStr(url))})
+
+
+def test_a_postgres_that_cannot_be_reached_is_named(kept: Stack) -> None:
+    settings = with_database(kept, NOWHERE)
+    started = time.monotonic()
+
+    for refused in (producing(settings), opening(settings)):
+        assert refused.code == "store_unavailable"
+        assert "MEMFOREST_DATABASE__URL" in refused.message
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "mysql://localhost/x", "postgresql://host:port/x"])
+def test_an_address_that_is_no_postgres_is_named(kept: Stack, url: str) -> None:
+    settings = with_database(kept, url)
+
+    for refused in (producing(settings), opening(settings)):
+        assert refused.code == "invalid_settings"
+        assert "MEMFOREST_DATABASE__URL" in refused.message
+
+
+def test_a_database_that_is_not_migrated_is_named(kept: Stack, servers: SessionServers) -> None:
+    admin(servers, "DROP DATABASE IF EXISTS empty_one")
+    admin(servers, "CREATE DATABASE empty_one")
+    url = at(servers.postgres_url, database="empty_one")
+    settings = with_database(kept, url)
+
+    for refused in (producing(settings), opening(settings)):
+        assert refused.code == "invalid_settings"
+        assert "run memforest db upgrade" in refused.message
+
+
+def test_a_database_of_another_version_is_named(servers: SessionServers, tmp_path: Path) -> None:
+    with database(servers) as address:
+        url = at(servers.postgres_url, database=sa.make_url(address.url.get_secret_value()).database or "")
+        engine = sa.create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE memforest.schema_version SET version_num = '9999'"))
+        engine.dispose()
+
+        refused = opening(settings_for(address, servers.broker_url, tmp_path))
+
+    assert refused.code == "invalid_settings"
+    assert "9999" in refused.message and "run memforest db upgrade" in refused.message
+
+
+def test_a_role_without_rights_is_named(servers: SessionServers, tmp_path: Path) -> None:
+    """Given a role that no upgrade has made, then the sentence says what makes it."""
+    with database(servers) as address:
+        admin(servers, "CREATE ROLE stranger LOGIN")
+        name = sa.make_url(address.url.get_secret_value()).database or ""
+        strange = DatabaseSettings(url=SecretStr(at(servers.postgres_url, database=name, user="stranger")))
+        refused = opening(settings_for(strange, servers.broker_url, tmp_path))
+        admin(servers, "DROP ROLE stranger")
+
+    assert refused.code == "invalid_settings"
+    assert "MEMFOREST_DATABASE__URL" in refused.message and "run memforest db upgrade" in refused.message
+
+
+def test_a_superuser_is_refused(servers: SessionServers, tmp_path: Path) -> None:
+    with database(servers) as address:
+        assert address.migration_url is not None
+        as_owner = DatabaseSettings(url=address.migration_url)
+
+        refused = opening(settings_for(as_owner, servers.broker_url, tmp_path))
+
+    assert refused.code == "invalid_settings"
+    assert "use the service role" in refused.message
+
+
+class WrongEmbedder:
+    """Another model, of another width."""
+
+    model = "other-model"
+    dimension = 7
+
+    def embed(self, texts: Any) -> Embedded:
+        raise AssertionError("nothing is embedded before the collection is checked")
+
+    embed_query = embed
+
+
+def test_an_embedding_model_of_another_dimension_is_refused(kept: Stack, tmp_path: Path) -> None:
+    before = kept.counts()
+    live = kept.services.embedder
+    settings = kept.settings.model_copy(
+        update={"index": kept.settings.index.model_copy(update={"path": tmp_path / "other"})}
+    )
+
+    refused = refusal(lambda: open_services(settings, embedder=WrongEmbedder()).close())
+
+    assert refused.code == "invalid_settings"
+    assert f"{live.model} with {live.dimension} dimensions" in refused.message
+    assert "other-model with 7" in refused.message
+    assert f"MEMFOREST_EMBEDDING__MODEL={live.model}" in refused.message
+    assert kept.counts() == before
+
+
+def test_two_processes_agree_on_one_collection(servers: SessionServers) -> None:
+    """Given no live collection, when two models claim it, then the second is refused, and the first may come again."""
+    with database(servers) as address:
+        assert address.migration_url is not None
+        engine = sa.create_engine(address.migration_url.get_secret_value())
+        claim_collection(engine, "one-3", "one", 3)
+        refused = refusal(lambda: claim_collection(engine, "two-3", "two", 3))
+        claim_collection(engine, "one-3", "one", 3)
+        with engine.connect() as connection:
+            assert connection.execute(sa.text("SELECT name, live FROM memforest.collection")).all() == [("one-3", True)]
+        engine.dispose()
+
+    assert refused.code == "invalid_settings"
+
+
+def test_a_missing_embedding_key_is_named_before_anything_is_stored(
+    servers: SessionServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with database(servers) as address:
+        settings = settings_for(
+            address, servers.broker_url, tmp_path, embedding={"model": "openai/text-embedding-3-small"}
+        )
+        refused = opening(settings)
+
+    assert refused.code == "model_auth_failed"
+    assert "set MEMFOREST_EMBEDDING__API_KEY" in refused.message
+
+
+def test_a_missing_chat_key_is_named_and_the_session_waits_for_it(
+    servers: SessionServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a chat model without its key, then the window stays whole, tells why, and is not blamed for it."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with stack(servers, tmp_path, llm={"model": "openai/gpt-4o-mini"}) as pipeline:
-        pipeline.memory.ingest("bob", "s1", [GOOD])
+        pipeline.memory.client.enqueue("bob", "s1", one())
         pipeline.runtime.extract()
-        row = pipeline.rows("SELECT state, attempts, error_code, error_text FROM memforest.cell")[0]
-        assert tuple(row)[:3] == ("ready", 0, "model_auth_failed")
-        assert "MEMFOREST_LLM__API_KEY" in str(row[3])
+
+        [row] = pipeline.rows("SELECT state, attempts, error_code, error_text FROM memforest.cell")
+        calls = pipeline.rows("SELECT count(*) FROM memforest.llm_call WHERE step = 'extract'")
+        candidates = pipeline.counts()["candidate"]
+
+    assert (row.state, row.attempts, row.error_code) == ("ready", 0, "model_auth_failed")
+    assert "set MEMFOREST_LLM__API_KEY" in row.error_text
+    assert (candidates, calls[0][0]) == (0, 0)
 
 
-def test_bad_settings_name_their_variable() -> None:
-    with pytest.raises(InvalidSettings, match="MEMFOREST_RECALL__K"):
-        load_settings(recall={"k": 0})
-    with pytest.raises(InvalidSettings, match="MEMFOREST_INDEX__PATH"):
-        open_services_without_path()
+@pytest.mark.parametrize(
+    "url", ["", "nonsense", "nope://localhost", "redis://", "redis://localhost:port", "redis+socket://", "http://[::1"]
+)
+def test_an_address_that_is_no_broker_is_named(url: str) -> None:
+    refused = refusal(lambda: load_settings(broker={"url": url}))
+
+    assert refused.code == "invalid_settings"
+    assert "MEMFOREST_BROKER__URL" in refused.message
+    assert "localhost" not in refused.message
 
 
-def open_services_without_path() -> None:
-    from memforest_core.bootstrap.models import open_embedder
-    from memforest_core.bootstrap.service import open_index
+@pytest.mark.parametrize(
+    "url",
+    ["redis://:pw@host:6379/0", "rediss://host", "redis+socket:///run/redis.sock", "sentinel://a:1;sentinel://b:2/0"],
+)
+def test_every_kind_of_redis_address_is_a_broker(url: str) -> None:
+    assert load_settings(broker={"url": url}).broker.url.get_secret_value() == url
 
-    settings = load_settings(index={"kind": "qdrant_edge"})
-    open_index(settings, open_embedder(settings.embedding))
+
+def test_an_unreachable_broker_accepts_and_delays(kept: Stack) -> None:
+    settings = load_settings(
+        database=kept.settings.database, broker={"url": "redis://127.0.0.1:1/0", "publish_timeout_s": 0.5}
+    )
+    before = kept.counts()["session"]
+    started = time.monotonic()
+
+    with MemForestClient(settings) as client:
+        assert client.enqueue("ann", "s1", one()).status().turns == 1
+
+    assert time.monotonic() - started < 1.5
+    assert kept.counts()["session"] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        ({"accept": {"cell_turns": 0}}, "MEMFOREST_ACCEPT__CELL_TURNS"),
+        ({"tenant": ""}, "MEMFOREST_TENANT"),
+        ({"accept": {"celll_turns": 1}}, "MEMFOREST_ACCEPT__CELLL_TURNS"),
+        ({"worker": {"heartbeat_s": 20}}, "MEMFOREST_WORKER"),
+    ],
+)
+def test_a_setting_out_of_range_is_named(groups: dict[str, Any], names: str) -> None:
+    refused = refusal(lambda: load_settings(**groups))
+
+    assert refused.code == "invalid_settings"
+    assert names in refused.message
+
+
+def test_a_time_zone_that_does_not_exist_is_named(kept: Stack) -> None:
+    accept = kept.settings.accept.model_copy(update={"time_zone": "Mars/Olympus"})
+    settings = kept.settings.model_copy(update={"accept": accept})
+
+    for call in (lambda: MemForestClient(settings), lambda: MemForest.connect(settings)):
+        refused = refusal(call)
+        assert refused.code == "invalid_settings"
+        assert "time zone" in refused.message

@@ -1,167 +1,528 @@
-"""Leases, fencing, heartbeats and tenants, on real Postgres."""
+"""Work as rows: one worker per claim, endings guarded by the token, leases that end with their workers, tenants apart."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import set_tenant
+from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import PostgresExtractStore
+from memforest_core.client import MemForestClient
+from memforest_core.contexts.extraction.answer import ExtractionAnswer
+from memforest_core.contexts.extraction.service import window_of
 from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
-from memforest_core.ports.extract import CellResult, ClaimedWindow, WindowResult
+from memforest_core.errors import InvariantViolated, NotFound
+from memforest_core.ports.extract import CellResult, ClaimedWindow, ExtractRows, NewCandidate, WindowResult
 from memforest_core.ports.jobs import LeaseLimits, WorkKind
-from tests.integration.test_pipeline import said
+from tests.support.builders import candidate, said, statement
 from tests.support.stack import Stack
 
-LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=2)
+LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=3)
+WORK = """SELECT ordinal, state, attempts, lost_leases, lease_token, worker_id, error_code, outcome
+            FROM memforest.cell ORDER BY session_id, ordinal"""
+EXPIRE = "UPDATE memforest.cell SET lease_until = clock_timestamp() WHERE state = 'running'"
 
 
-@pytest.fixture
-def filled(pipeline: Stack) -> Stack:
-    """Ten windows of two cells, ready for extraction."""
-    pipeline.memory.ingest("bob", "s1", said(*[f"I paid {n} dollars." for n in range(40)]))
-    return pipeline
+@contextmanager
+def extracting(pipeline: Stack) -> Iterator[ExtractRows]:
+    with PostgresExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+        yield rows
 
 
 def claim(pipeline: Stack, worker: WorkerId | None = None, lease_s: float = 60.0) -> ClaimedWindow | None:
-    store = PostgresExtractStore(pipeline.services.engine)
-    with store.extracting(pipeline.tenant) as rows:
+    with extracting(pipeline) as rows:
         return rows.claim_window(worker or pipeline.runtime.worker, lease_s)
 
 
-def empty_result(window: ClaimedWindow) -> WindowResult:
-    return WindowResult(tuple(CellResult(cell.id, Outcome.EMPTY, "", ()) for cell in window.cells), {})
+def held(pipeline: Stack, worker: WorkerId | None = None) -> ClaimedWindow:
+    """A claim that must succeed."""
+    found = claim(pipeline, worker)
+    assert found is not None
+    return found
 
 
-def test_no_window_is_claimed_twice(filled: Stack) -> None:
-    claimed: list[ClaimedWindow] = []
+def result_of(window: ClaimedWindow, text: str = "Bob lives in Davis.") -> WindowResult:
+    """One candidate for the window's first cell."""
+    told = statement(text)
+    item = NewCandidate(candidate(told, cell=window.cells[0].id.int), told.text)
+    cells = [CellResult(cell.id, Outcome.OK, f"Cell {cell.ordinal}.", ()) for cell in window.cells]
+    cells[0] = CellResult(window.cells[0].id, Outcome.OK, "First.", (item,))
+    answer = ExtractionAnswer.model_validate({"items": []}).model_dump(mode="json")
+    return WindowResult(tuple(cells), {}, input_hash=b"key", answer=answer)
 
-    def take() -> None:
-        while (window := claim(filled)) is not None:
-            claimed.append(window)
 
-    threads = [threading.Thread(target=take) for _ in range(6)]
+def finish(pipeline: Stack, window: ClaimedWindow, text: str = "Bob lives in Davis.") -> bool:
+    with extracting(pipeline) as rows:
+        return rows.finish_window(window, "model", result_of(window, text))
+
+
+def enqueue(pipeline: Stack, session: str = "s1", count: int = 4) -> None:
+    pipeline.memory.client.enqueue("bob", session, said(*[f"Turn {number}." for number in range(count)]))
+
+
+def states(pipeline: Stack) -> list[str]:
+    return [str(row.state) for row in pipeline.rows(WORK)]
+
+
+def free(pipeline: Stack, limits: LeaseLimits = LIMITS) -> int:
+    """Free what was lost, as a round of the reconciler does; how much."""
+    freed = 0
+    for tenant in pipeline.services.jobs.lost(limits):
+        with pipeline.services.jobs.upkeep(tenant) as rows:
+            freed += rows.free_lost(limits)
+    return freed
+
+
+# Claims
+
+
+def test_a_claim_takes_a_whole_window_with_what_its_extraction_reads(pipeline: Stack) -> None:
+    enqueue(pipeline, count=7)
+
+    first, second = held(pipeline), held(pipeline)
+
+    assert [cell.ordinal for cell in first.cells] == [0, 1]
+    assert ([turn.ordinal for turn in first.context], [turn.ordinal for turn in first.turns]) == ([], [0, 1, 2, 3])
+    assert [cell.ordinal for cell in second.cells] == [2, 3]
+    assert ([turn.ordinal for turn in second.context], [turn.ordinal for turn in second.turns]) == ([2, 3], [4, 5, 6])
+    assert (first.owner, first.time_zone, first.attempts) == ("bob", "UTC", 1)
+    assert first.token != second.token
+    assert claim(pipeline) is None
+    assert states(pipeline) == ["running"] * 4
+    shown, cells = window_of(second)
+    assert [turn.number for turn in (*shown.context, *shown.turns)] == [-1, 0, 1, 2, 3]
+    assert list(cells.values()) == [cell.id for cell in second.cells]
+
+
+def test_live_sessions_go_before_backfill_and_older_before_newer(pipeline: Stack) -> None:
+    client = pipeline.memory.client
+    for session, backfill in (("old bulk", True), ("old", False), ("new", False), ("new bulk", True)):
+        client.enqueue("bob", session, said("One."), backfill=backfill)
+    names = {row[0]: row[1] for row in pipeline.rows("SELECT session_id, external_id FROM memforest.session")}
+
+    assert [names[held(pipeline).session_id] for _ in range(4)] == ["old", "new", "old bulk", "new bulk"]
+
+
+def test_work_that_waits_for_later_is_not_claimed(pipeline: Stack) -> None:
+    enqueue(pipeline)
+    with extracting(pipeline) as rows:
+        window = rows.claim_window(pipeline.runtime.worker, 60.0)
+        assert window is not None
+        rows.retry_window(window, 60.0, counts=False, code="model_unavailable", text="Away.")
+
+    assert claim(pipeline) is None
+    assert pipeline.services.jobs.waiting(WorkKind.EXTRACT) == []
+
+
+def test_no_two_workers_claim_the_same_window(pipeline: Stack) -> None:
+    """Given 40 windows and eight workers that claim at once, then each window is claimed exactly once."""
+    for number in range(10):
+        enqueue(pipeline, f"s{number}", 16)
+    start, claims, lock = threading.Barrier(8), list[ClaimedWindow](), threading.Lock()
+
+    def drain() -> None:
+        worker = WorkerId(uuid4())
+        start.wait()
+        while (window := claim(pipeline, worker)) is not None:
+            with lock:
+                claims.append(window)
+
+    threads = [threading.Thread(target=drain) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
-    cells = [cell.id for window in claimed for cell in window.cells]
-    assert len(claimed) == 10
-    assert len(cells) == len(set(cells)) == 20
+        thread.join(timeout=30)
+
+    cells = [cell.id for window in claims for cell in window.cells]
+    assert len(cells) == len(set(cells)) == 80
+    assert len(claims) == len({window.token for window in claims}) == 40
 
 
-def test_a_claim_brings_its_turns_and_two_before_them(filled: Stack) -> None:
-    first, second = claim(filled), claim(filled)
-    assert first is not None
-    assert second is not None
-    assert [turn.ordinal for turn in first.turns] == [0, 1, 2, 3]
-    assert first.context == ()
-    assert [turn.ordinal for turn in second.context] == [2, 3]
+def test_a_locked_window_is_passed_over(pipeline: Stack) -> None:
+    """Given a claim that has not committed, when another worker claims, then it takes the next window and waits not."""
+    enqueue(pipeline, count=8)
+
+    with extracting(pipeline) as rows:
+        first = rows.claim_window(pipeline.runtime.worker, 60.0)
+        second = claim(pipeline)
+
+    assert first is not None and second is not None
+    assert [cell.ordinal for cell in first.cells] == [0, 1]
+    assert [cell.ordinal for cell in second.cells] == [2, 3]
 
 
-def test_a_finish_without_the_lease_changes_nothing(filled: Stack) -> None:
-    """Given a worker that lost its lease, when it finishes late, then the work of the other one stands."""
-    window = claim(filled)
-    assert window is not None
-    store = PostgresExtractStore(filled.services.engine)
-    late = replace(window, token=LeaseToken(uuid4()))
-    with store.extracting(filled.tenant) as rows:
-        assert not rows.finish_window(late, "m", empty_result(window))
-    assert filled.rows("SELECT count(*) FROM memforest.cell WHERE state = 'done'")[0][0] == 0
-    with store.extracting(filled.tenant) as rows:
-        assert rows.finish_window(window, "m", empty_result(window))
-    with store.extracting(filled.tenant) as rows:
-        assert not rows.finish_window(window, "m", empty_result(window))
+# Endings
 
 
-def test_a_lease_ends_with_its_deadline_and_is_no_failure(filled: Stack) -> None:
-    assert claim(filled, lease_s=0.0) is not None
-    assert filled.services.jobs.lost(LIMITS) == [filled.tenant]
-    with filled.services.jobs.upkeep(filled.tenant) as rows:
-        assert rows.free_lost(LIMITS) == 2
-    row = filled.rows("SELECT state, attempts, lost_leases FROM memforest.cell ORDER BY ordinal LIMIT 1")[0]
-    assert tuple(row) == ("ready", 0, 1)
+def test_a_finish_stores_everything_at_once(pipeline: Stack) -> None:
+    enqueue(pipeline)
+    window = held(pipeline)
+
+    assert finish(pipeline, window)
+
+    assert states(pipeline) == ["done", "done"]
+    assert all(row.lease_token is None and row.worker_id is None for row in pipeline.rows(WORK))
+    assert pipeline.rows("SELECT summary FROM memforest.cell ORDER BY ordinal") == [("First.",), ("Cell 1.",)]
+    counts = pipeline.counts()
+    assert (counts["candidate"], counts["extraction_cache"]) == (1, 1)
 
 
-def test_a_lease_ends_with_its_workers_heartbeat(filled: Stack) -> None:
+def stolen(window: ClaimedWindow) -> ClaimedWindow:
+    """The same window under a token that nobody gave out."""
+    return ClaimedWindow(
+        LeaseToken(uuid4()),
+        window.forest_id,
+        window.session_id,
+        window.owner,
+        window.time_zone,
+        window.attempts,
+        window.cells,
+        window.turns,
+        window.context,
+    )
+
+
+@pytest.mark.parametrize("fate", ["never had it", "freed", "freed and claimed again", "finished already"])
+@pytest.mark.parametrize("ending", ["finish", "retry", "split", "bury"])
+def test_without_the_lease_an_ending_changes_nothing(pipeline: Stack, fate: str, ending: str) -> None:
+    enqueue(pipeline)
+    window = held(pipeline)
+    if fate == "never had it":
+        window = stolen(window)
+    elif fate == "finished already":
+        assert finish(pipeline, window, "Bob lives in Davis.")
+    else:
+        pipeline.execute(EXPIRE)
+        assert free(pipeline) == 2
+        if fate == "freed and claimed again":
+            held(pipeline)
+    before, counts = pipeline.rows(WORK), pipeline.counts()
+
+    with extracting(pipeline) as rows:
+        if ending == "finish":
+            assert not rows.finish_window(window, "model", result_of(window, "Bob lives in Miami."))
+        elif ending == "retry":
+            rows.retry_window(window, 0.0, counts=True, code="late", text="Late.")
+        elif ending == "split":
+            rows.split_window(window, "late", "Late.")
+        else:
+            rows.bury_window(window, "late", "Late.")
+
+    assert pipeline.rows(WORK) == before
+    assert pipeline.counts() == counts
+    assert pipeline.rows("SELECT count(*) FROM memforest.candidate WHERE statement->>'text' LIKE '%Miami%'")[0][0] == 0
+
+
+def test_a_window_of_which_a_part_was_lost_is_not_finished(pipeline: Stack) -> None:
+    """Given that one of two cells was lost meanwhile, then no cell is done without the facts that were read from it."""
+    enqueue(pipeline)
+    window = held(pipeline)
+    pipeline.execute("UPDATE memforest.cell SET state = 'ready', lease_token = NULL WHERE ordinal = 1")
+    before = pipeline.rows(WORK)
+
+    kept = finish(pipeline, window)
+
+    assert not kept
+    assert pipeline.counts()["candidate"] == 0
+    assert pipeline.rows(WORK) == before
+
+
+@pytest.mark.parametrize(("counts", "attempts"), [(True, 1), (False, 0)])
+def test_a_retry_counts_only_what_the_work_is_to_blame_for(pipeline: Stack, counts: bool, attempts: int) -> None:
+    enqueue(pipeline)
+    with extracting(pipeline) as rows:
+        window = rows.claim_window(pipeline.runtime.worker, 60.0)
+        assert window is not None
+        rows.retry_window(window, 0.0, counts=counts, code="some_code", text="A reason.")
+
+    assert [(row.state, row.attempts, row.error_code) for row in pipeline.rows(WORK)] == [
+        ("ready", attempts, "some_code")
+    ] * 2
+    assert held(pipeline).attempts == attempts + 1
+
+
+def test_a_split_window_comes_back_cell_by_cell(pipeline: Stack) -> None:
+    enqueue(pipeline)
+    with extracting(pipeline) as rows:
+        window = rows.claim_window(pipeline.runtime.worker, 60.0)
+        assert window is not None
+        rows.split_window(window, "context_too_long", "Too long.")
+
+    first, second = held(pipeline), held(pipeline)
+    assert [[cell.ordinal for cell in each.cells] for each in (first, second)] == [[0], [1]]
+    assert [turn.ordinal for turn in second.context] == [0, 1]
+
+
+def test_buried_work_is_visible_and_claimed_no_more(pipeline: Stack) -> None:
+    enqueue(pipeline)
+    with extracting(pipeline) as rows:
+        window = rows.claim_window(pipeline.runtime.worker, 60.0)
+        assert window is not None
+        rows.bury_window(window, "poison", "It cannot be read.")
+
+    assert claim(pipeline) is None
+    assert [(row.state, row.outcome, row.error_code) for row in pipeline.rows(WORK)] == [("dead", "dead", "poison")] * 2
+    status = pipeline.memory.status("bob", "s1")
+    assert (status.dead, status.cells) == (2, 2)
+
+
+# Lost leases
+
+
+def test_a_lease_that_is_past_its_deadline_is_lost_and_is_no_attempt(pipeline: Stack) -> None:
+    enqueue(pipeline)
+    held(pipeline)
+    assert free(pipeline) == 0
+
+    pipeline.execute(EXPIRE)
+
+    assert pipeline.services.jobs.lost(LIMITS) == [pipeline.tenant]
+    assert free(pipeline) == 2
+    assert [(row.state, row.attempts, row.lost_leases) for row in pipeline.rows(WORK)] == [("ready", 0, 1)] * 2
+    assert all(row.lease_token is None and row.worker_id is None for row in pipeline.rows(WORK))
+    assert pipeline.services.jobs.lost(LIMITS) == []
+    assert held(pipeline).attempts == 1
+
+
+@pytest.mark.parametrize("fate", ["silent", "left", "struck off"])
+def test_a_lease_ends_with_its_worker(pipeline: Stack, fate: str) -> None:
+    """Given a lease of an hour, when its worker's heartbeat is gone, then the work is free at once; others' is not."""
+    jobs = pipeline.services.jobs
     worker = WorkerId(uuid4())
-    filled.services.jobs.enlist(worker, "other", ["extract"])
-    assert claim(filled, worker) is not None
-    assert filled.services.jobs.lost(LIMITS) == []
-    filled.execute("UPDATE memforest.worker SET heartbeat_at = now() - interval '31 seconds' WHERE name = 'other'")
-    assert filled.services.jobs.lost(LIMITS) == [filled.tenant]
-    filled.services.jobs.beat(worker)
-    assert filled.services.jobs.lost(LIMITS) == []
-    filled.services.jobs.leave(worker)
-    assert filled.services.jobs.lost(LIMITS) == [filled.tenant]
+    jobs.enlist(worker, "other", ["extract"])
+    enqueue(pipeline, count=8)
+    held(pipeline, worker)
+    held(pipeline)
+    assert free(pipeline) == 0
+
+    if fate == "left":
+        jobs.leave(worker)
+    else:
+        pipeline.execute(
+            "UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '31 s' WHERE name = 'other'"
+        )
+    if fate == "struck off":
+        assert jobs.strike_off_dead(30.0) == 1
+
+    assert free(pipeline) == 2
+    assert states(pipeline) == ["ready", "ready", "running", "running"]
 
 
-def test_work_that_keeps_losing_its_workers_is_put_aside(filled: Stack) -> None:
-    for _ in range(3):
-        assert claim(filled, lease_s=0.0) is not None
-        filled.execute("UPDATE memforest.cell SET available_at = now() + interval '1 hour' WHERE ordinal > 1")
-        with filled.services.jobs.upkeep(filled.tenant) as rows:
-            rows.free_lost(LIMITS)
-    rows_ = filled.rows("SELECT state, error_code FROM memforest.cell ORDER BY ordinal LIMIT 2")
-    assert [tuple(row) for row in rows_] == [("dead", "lease_lost")] * 2
+def test_a_heartbeat_keeps_a_worker_and_its_leases(pipeline: Stack) -> None:
+    jobs = pipeline.services.jobs
+    enqueue(pipeline)
+    held(pipeline)
+    pipeline.execute("UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '1 h'")
+
+    assert jobs.beat(pipeline.runtime.worker)
+
+    assert jobs.lost(LIMITS) == []
+    assert jobs.strike_off_dead(30.0) == 0
+    jobs.leave(pipeline.runtime.worker)
+    assert not jobs.beat(pipeline.runtime.worker)
+    jobs.enlist(pipeline.runtime.worker, "back", ["extract"])
+    assert jobs.beat(pipeline.runtime.worker)
 
 
-def test_one_reconciler_at_a_time(filled: Stack) -> None:
-    with filled.services.jobs.reconciling() as mine:
+def test_work_that_keeps_losing_its_workers_is_put_aside(pipeline: Stack) -> None:
+    """Given at most three lost leases, when the fourth is lost, then the work is dead, visible and has its reason."""
+    enqueue(pipeline)
+    for lost in range(1, 4):
+        held(pipeline)
+        pipeline.execute(EXPIRE)
+        assert free(pipeline) == 2
+        assert [(row.state, row.lost_leases) for row in pipeline.rows(WORK)] == [("ready", lost)] * 2
+    held(pipeline)
+    pipeline.execute(EXPIRE)
+    assert free(pipeline) == 2
+
+    assert [(row.state, row.outcome, row.error_code) for row in pipeline.rows(WORK)] == [
+        ("dead", "dead", "lease_lost")
+    ] * 2
+    assert claim(pipeline) is None
+    assert pipeline.memory.status("bob", "s1").dead == 2
+
+
+def test_index_rows_and_nodes_are_freed_too(pipeline: Stack) -> None:
+    """Given index rows and nodes under leases of a worker that is gone, then both can be claimed again."""
+    enqueue(pipeline)
+    pipeline.drive()
+    lease = "lease_token = gen_random_uuid(), lease_until = clock_timestamp() + interval '1 h', worker_id = :w"
+    gone = uuid4()
+    pipeline.execute(f"UPDATE memforest.index_row SET state = 'running', {lease} WHERE kind = 'cell'", w=gone)
+    pipeline.execute(f"UPDATE memforest.node SET {lease} WHERE parent_id IS NULL", w=gone)
+
+    assert pipeline.services.jobs.lost(LIMITS) == [pipeline.tenant]
+    assert free(pipeline) > 2
+
+    assert pipeline.rows("SELECT DISTINCT state, lost_leases FROM memforest.index_row WHERE kind = 'cell'") == [
+        ("ready", 1)
+    ]
+    assert pipeline.rows("SELECT count(*) FROM memforest.node WHERE lease_until IS NOT NULL")[0][0] == 0
+
+
+def test_one_worker_reconciles_at_a_time(pipeline: Stack) -> None:
+    enqueue(pipeline)
+    with pipeline.services.jobs.reconciling() as mine:
         assert mine
-        assert not filled.services.reconciler.run().mine
-    assert filled.services.reconciler.run().mine
+        with pipeline.services.jobs.reconciling() as second:
+            assert not second
+        assert not pipeline.services.reconciler.run().mine
+    done = pipeline.services.reconciler.run()
+    assert done.mine
+    assert done.woken >= 1
 
 
-def test_live_sessions_go_before_a_backfill(pipeline: Stack) -> None:
-    pipeline.memory.client.enqueue("bob", "old", said("I live in Davis."), backfill=True)
-    pipeline.memory.client.enqueue("bob", "new", said("I live in Miami."))
-    window = claim(pipeline)
-    assert window is not None
-    assert "Miami" in window.turns[0].content
+def test_a_round_frees_lost_work_and_the_work_ends_well(pipeline: Stack) -> None:
+    """Given a worker that died with a window, when the reconciler ran, then the session still becomes whole."""
+    enqueue(pipeline)
+    held(pipeline, WorkerId(uuid4()))
+
+    assert pipeline.services.reconciler.run().freed == 2
+    pipeline.drive()
+
+    assert pipeline.memory.status("bob", "s1").stage == "summaries"
 
 
-def test_a_transaction_sees_and_writes_its_own_tenant_only(filled: Stack) -> None:
-    engine = filled.services.engine
-    count = sa.text("SELECT count(*) FROM memforest.turn")
-    with engine.begin() as connection:
-        assert connection.scalar(count) == 0
-        set_tenant(connection, TenantId("other"))
-        assert connection.scalar(count) == 0
-        set_tenant(connection, filled.tenant)
-        assert connection.scalar(count) == 40
-    theirs = sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES (:t)")
-    with engine.connect() as connection:
-        set_tenant(connection, TenantId("other"))
-        with pytest.raises(sa.exc.ProgrammingError, match="row-level security"):
-            connection.execute(theirs, {"t": str(filled.tenant)})
-    with engine.begin() as connection:
-        set_tenant(connection, TenantId("other"))
-        assert connection.execute(sa.text("DELETE FROM memforest.turn")).rowcount == 0
+# Tenants apart
 
 
-def test_across_tenants_only_names_are_seen(filled: Stack) -> None:
-    assert filled.services.jobs.waiting(WorkKind.EXTRACT) == [filled.tenant]
-    assert filled.services.jobs.waiting(WorkKind.REDUCE) == []
-    with filled.services.engine.begin() as connection:
-        found = connection.execute(sa.text("SELECT * FROM memforest.waiting('extract')"))
-        assert list(found.keys()) == ["tenant_id", "lane"]
+TENANT_TABLES = (
+    "SELECT table_name FROM information_schema.columns WHERE table_schema = 'memforest' AND column_name = 'tenant_id'"
+)
 
 
-def test_two_tenants_share_owners_names_and_nothing_else(filled: Stack) -> None:
-    from memforest_core.client import MemForestClient
-
-    other = MemForestClient(filled.settings.model_copy(update={"tenant": "other"}))
-    other.enqueue("bob", "s1", said("I live in Oslo."))
-    assert other.status("bob", "s1").turns == 1
-    assert filled.memory.status("bob", "s1").turns == 40
-    filled.drive()
-    texts = [e.text for e in filled.memory.recall("bob", "Where does Bob live? Oslo?", k=50).evidence]
-    assert texts
-    assert not any("Oslo" in text for text in texts)
+@pytest.fixture
+def two_tenants(pipeline: Stack) -> Stack:
+    """Everything that a worked-through session writes, for the tenants default and other."""
+    other = MemForestClient(pipeline.settings.model_copy(update={"tenant": "other"}))
+    other.enqueue("bob", "s1", said("I live in Oslo.", "I adopted a cat.", "I work at a mill."))
     other.close()
+    pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis.", "I adopted a dog.", "I work at the lab."))
+    pipeline.drive()
+    return pipeline
+
+
+def visible(connection: sa.Connection, tables: Sequence[str]) -> dict[str, list[str]]:
+    """The tenants whose rows can be seen in each table."""
+    found: dict[str, list[str]] = {}
+    for table in tables:
+        rows = connection.scalars(sa.text(f"SELECT DISTINCT tenant_id FROM memforest.{table} ORDER BY 1"))
+        found[table] = [str(row) for row in rows]
+    return found
+
+
+def test_the_service_sees_its_tenants_rows_only(two_tenants: Stack) -> None:
+    tables = sorted(str(row[0]) for row in two_tenants.rows(TENANT_TABLES))
+    assert len(tables) >= 15
+    filled = {table for table, count in two_tenants.counts().items() if count} & set(tables)
+    assert {"cell", "turn", "fact", "candidate", "tree", "node", "node_summary", "vector", "index_row"} <= filled
+
+    engine = two_tenants.services.engine
+    for tenant in ("default", "other"):
+        with tenant_transaction(engine, TenantId(tenant)) as connection:
+            seen = visible(connection, tables)
+        assert {table for table, tenants in seen.items() if tenants} == filled
+        assert all(tenants in ([], [tenant]) for tenants in seen.values())
+
+
+def test_without_a_tenant_nothing_is_seen_or_changed(two_tenants: Stack) -> None:
+    before = two_tenants.counts()
+    tables = sorted(str(row[0]) for row in two_tenants.rows(TENANT_TABLES))
+
+    for tenant in (None, "", "nobody"):
+        with two_tenants.services.engine.begin() as connection:
+            if tenant is not None:
+                connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": tenant})
+            assert all(tenants == [] for tenants in visible(connection, tables).values())
+            assert connection.execute(sa.text("UPDATE memforest.cell SET state = 'dead'")).rowcount == 0
+            assert connection.execute(sa.text("DELETE FROM memforest.llm_call")).rowcount == 0
+
+    assert two_tenants.counts() == before
+
+
+def test_another_tenants_rows_cannot_be_written(two_tenants: Stack) -> None:
+    before = two_tenants.counts()
+
+    for attempt in (
+        "INSERT INTO memforest.tenant (tenant_id) VALUES ('third')",
+        "INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES ('other', gen_random_uuid(), 'eve')",
+        "UPDATE memforest.forest SET tenant_id = 'other'",
+    ):
+        with (
+            pytest.raises(InvariantViolated, match="42501"),
+            tenant_transaction(two_tenants.services.engine, two_tenants.tenant) as connection,
+        ):
+            connection.execute(sa.text(attempt))
+
+    assert two_tenants.counts() == before
+
+
+def test_another_tenants_sessions_are_not_found(two_tenants: Stack) -> None:
+    third = MemForestClient(two_tenants.settings.model_copy(update={"tenant": "third"}))
+    with pytest.raises(NotFound):
+        third.status("bob", "s1")
+    third.close()
+    assert two_tenants.counts()["tenant"] == 2
+
+
+def test_the_service_cannot_change_the_schema_or_its_own_fences(pipeline: Stack) -> None:
+    for attempt in (
+        "DROP TABLE memforest.cell",
+        "ALTER TABLE memforest.cell DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY tenant_isolation ON memforest.cell",
+        "UPDATE memforest.schema_version SET version_num = '0'",
+        "TRUNCATE memforest.cell",
+        "SET ROLE postgres",
+    ):
+        with pytest.raises(sa.exc.ProgrammingError), pipeline.services.engine.begin() as connection:
+            connection.execute(sa.text(attempt))
+
+
+def test_every_table_with_a_tenant_has_its_fence(pipeline: Stack) -> None:
+    fenced = pipeline.rows(
+        """SELECT c.relname FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
+            WHERE c.relnamespace = 'memforest'::regnamespace AND c.relrowsecurity AND p.polname = 'tenant_isolation'"""
+    )
+    assert {row[0] for row in fenced} == {row[0] for row in pipeline.rows(TENANT_TABLES)}
+
+
+def test_what_waits_is_known_across_tenants_by_id_only(pipeline: Stack) -> None:
+    """Given work of two tenants, then a worker learns whose turn it is, the live lane first, and nothing else."""
+    for tenant, backfill in (("bulk", True), ("live", False)):
+        client = MemForestClient(pipeline.settings.model_copy(update={"tenant": tenant}))
+        client.enqueue("bob", "s1", said("One."), backfill=backfill)
+        client.close()
+    jobs = pipeline.services.jobs
+
+    assert jobs.waiting(WorkKind.EXTRACT) == ["live", "bulk"]
+    assert sorted(jobs.waiting(WorkKind.MAINTAIN)) == ["bulk", "live"]
+    assert [jobs.waiting(kind) for kind in (WorkKind.REDUCE, WorkKind.REFRESH, WorkKind.REDO, WorkKind.HELD)] == [
+        []
+    ] * 4
+
+    pipeline.execute("UPDATE memforest.cell SET state = 'running', worker_id = gen_random_uuid()")
+    assert sorted(jobs.lost(LIMITS)) == ["bulk", "live"]
+    with pipeline.services.engine.begin() as connection:
+        for call in ("waiting('maintain')", "lost(interval '1 s')"):
+            row = connection.execute(sa.text(f"SELECT * FROM memforest.{call}")).mappings().first()
+            assert row is not None
+            assert set(row) <= {"tenant_id", "lane"}
+
+
+def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
+    """Given a role that is no service, then it may not ask across tenants."""
+    rights = pipeline.rows(
+        """SELECT p.proname, a.privilege_type, a.grantee::regrole::text FROM pg_proc p, aclexplode(p.proacl) a
+            WHERE p.pronamespace = 'memforest'::regnamespace AND a.grantee <> p.proowner"""
+    )
+    assert sorted(tuple(row) for row in rights) == [
+        ("lost", "EXECUTE", "memforest_service"),
+        ("waiting", "EXECUTE", "memforest_service"),
+    ]

@@ -1,4 +1,4 @@
-"""Servers for the migration tests; each test makes the databases it needs."""
+"""Servers for the migration tests; each test makes databases of its own."""
 
 from __future__ import annotations
 

@@ -1,107 +1,251 @@
-"""The migrations make exactly what the models describe, forwards and back, also when two processes upgrade at once."""
+"""The schema goes up from nothing, down and up again, equals the models, and is made by one process at a time."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from pydantic import SecretStr
 
 from memforest_core.adapters.postgres import schema
+from memforest_core.adapters.postgres.engine import open_engine
 from memforest_core.adapters.postgres.models import SCHEMA, Base
+from memforest_core.adapters.postgres.schema import (
+    SERVICE_GROUP,
+    check_ready,
+    current_revision,
+    head_revision,
+    upgrade,
+)
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from tests.support.servers import SessionServers
-from tests.support.stack import admin, at, database_settings
+from tests.support.stack import SERVICE_ROLE, admin, at
+
+Objects = dict[str, list[tuple[object, ...]]]
 
 
-@pytest.fixture
-def empty(servers: SessionServers) -> Iterator[DatabaseSettings]:
-    """A database with nothing in it."""
-    name = f"empty_{uuid4().hex}"
+@contextmanager
+def empty(
+    servers: SessionServers, *, role: str = SERVICE_ROLE, password: str | None = None
+) -> Iterator[DatabaseSettings]:
+    """An empty database; the service connects as ``role``."""
+    name = f"migration_{uuid4().hex}"
     admin(servers, f"CREATE DATABASE {name}")
-    yield database_settings(servers, name)
-    admin(servers, f"DROP DATABASE {name} WITH (FORCE)")
+    owner = at(servers.postgres_url, database=name)
+    service = sa.make_url(owner).set(username=role, password=password)
+    try:
+        yield DatabaseSettings(
+            url=SecretStr(service.render_as_string(hide_password=False)),
+            migration_url=SecretStr(owner),
+            lock_timeout_ms=300,
+        )
+    finally:
+        admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
-def owner_engine(settings: DatabaseSettings) -> sa.Engine:
+@contextmanager
+def connected(settings: DatabaseSettings) -> Iterator[sa.Connection]:
+    """As the owner, in one transaction."""
     assert settings.migration_url is not None
-    return sa.create_engine(settings.migration_url.get_secret_value())
+    engine = open_engine(settings, settings.migration_url.get_secret_value())
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
-def test_the_migrated_database_is_what_the_models_describe(empty: DatabaseSettings) -> None:
-    assert schema.upgrade(empty) == schema.head_revision()
-    engine = owner_engine(empty)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(
-            connection,
-            opts={
-                "version_table": "schema_version",
-                "version_table_schema": SCHEMA,
-                "include_schemas": True,
-                "include_name": lambda name, kind, _parents: kind != "schema" or name == SCHEMA,
-                "compare_type": True,
-            },
-        )
-        assert compare_metadata(context, Base.metadata) == []
-    engine.dispose()
+def objects(settings: DatabaseSettings) -> Objects:
+    """Everything that a migration may make: columns, indexes, constraints, functions, policies, rights."""
+    queries = {
+        "columns": """SELECT table_name, column_name, data_type, is_nullable, column_default, identity_generation
+                        FROM information_schema.columns WHERE table_schema = 'memforest' ORDER BY 1, 2""",
+        "indexes": "SELECT indexdef FROM pg_indexes WHERE schemaname = 'memforest' ORDER BY 1",
+        "constraints": """SELECT conname, conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint
+                           WHERE connamespace = 'memforest'::regnamespace ORDER BY 1, 2""",
+        "functions": """SELECT proname, prosrc, prosecdef, proacl::text FROM pg_proc
+                         WHERE pronamespace = 'memforest'::regnamespace ORDER BY 1""",
+        "policies": "SELECT tablename, policyname, qual, with_check FROM pg_policies ORDER BY 1, 2",
+        "rights": """SELECT relname, relkind, relrowsecurity, reloptions, relacl::text FROM pg_class
+                      WHERE relnamespace = 'memforest'::regnamespace ORDER BY 1""",
+    }
+    with connected(settings) as connection:
+        return {name: [tuple(row) for row in connection.execute(sa.text(query))] for name, query in queries.items()}
 
 
-def test_down_and_up_again(empty: DatabaseSettings) -> None:
-    schema.upgrade(empty)
-    engine = owner_engine(empty)
-    with engine.begin() as connection:
-        command.downgrade(schema._config(connection), "base")
-    with engine.connect() as connection:
-        left = connection.scalar(
-            sa.text("SELECT count(*) FROM pg_tables WHERE schemaname = :s AND tablename <> 'schema_version'"),
-            {"s": SCHEMA},
-        )
-        assert left == 0
-    engine.dispose()
-    assert schema.upgrade(empty) == schema.head_revision()
+def downgrade(settings: DatabaseSettings, revision: str) -> None:
+    with connected(settings) as connection:
+        command.downgrade(schema._config(connection), revision)
 
 
-def test_two_upgrades_at_once_are_one(empty: DatabaseSettings) -> None:
-    reached: list[str] = []
-    threads = [threading.Thread(target=lambda: reached.append(schema.upgrade(empty))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert reached == [schema.head_revision()] * 3
+def revisions() -> list[str]:
+    """Every revision, the oldest first."""
+    config = Config()
+    config.set_main_option("script_location", "memforest_core.adapters.postgres:migrations")
+    return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()][::-1]
 
 
-def test_the_service_role_is_made_with_its_password(servers: SessionServers, empty: DatabaseSettings) -> None:
-    """Given a URL with an unknown role and an awkward password, when upgraded, then the role can log in and sees rows
-    of its tenant only."""
-    role, password = f"app_{uuid4().hex[:8]}", 'it\'s 100% "odd"'
-    assert empty.migration_url is not None
-    owner = empty.migration_url.get_secret_value()
-    database = sa.make_url(owner).database
-    assert database is not None
-    url = sa.make_url(at(owner, database=database, user=role)).set(password=password)
-    settings = DatabaseSettings.model_validate(
-        {"url": url.render_as_string(hide_password=False), "migration_url": owner}
-    )
-    schema.upgrade(settings)
-    engine = sa.create_engine(url)
-    schema.check_ready(engine)
-    with engine.begin() as connection:
-        assert connection.scalar(sa.text("SELECT count(*) FROM memforest.forest")) == 0
-    engine.dispose()
+def test_an_empty_database_comes_to_the_newest_revision(servers: SessionServers) -> None:
+    with empty(servers) as settings:
+        assert upgrade(settings) == head_revision() == revisions()[-1]
+
+        engine = open_engine(settings)
+        check_ready(engine)
+        engine.dispose()
+        with connected(settings) as connection:
+            assert current_revision(connection) == head_revision()
+        assert {row[0] for row in objects(settings)["columns"]} >= {table.name for table in Base.metadata.sorted_tables}
 
 
-def test_a_database_without_tables_and_a_superuser_are_refused(empty: DatabaseSettings) -> None:
-    engine = owner_engine(empty)
-    with pytest.raises(InvalidSettings, match="memforest db upgrade"):
-        schema.check_ready(engine)
-    schema.upgrade(empty)
-    with pytest.raises(InvalidSettings, match="superuser"):
-        schema.check_ready(engine)
-    engine.dispose()
+def test_the_models_are_the_migrated_schema(servers: SessionServers) -> None:
+    with empty(servers) as settings:
+        upgrade(settings)
+        with connected(settings) as connection:
+            context = MigrationContext.configure(
+                connection,
+                opts={
+                    "include_schemas": True,
+                    "include_name": lambda name, kind, _parents: kind != "schema" or name == SCHEMA,
+                    "compare_type": True,
+                    "compare_server_default": True,
+                    "version_table": "schema_version",
+                    "version_table_schema": SCHEMA,
+                },
+            )
+            assert compare_metadata(context, Base.metadata) == []
+
+
+def test_each_revision_goes_down_and_up_again(servers: SessionServers) -> None:
+    """Given every revision in turn, when it is taken back and made again, then the schema is the same to the letter."""
+    with empty(servers) as settings:
+        for before, revision in zip(["base", *revisions()], revisions(), strict=False):
+            assert upgrade(settings, revision) == revision
+            made = objects(settings)
+            downgrade(settings, before)
+            upgrade(settings, revision)
+            assert objects(settings) == made
+
+
+def test_all_the_way_down_leaves_nothing_but_the_mark(servers: SessionServers) -> None:
+    with empty(servers) as settings:
+        upgrade(settings)
+        downgrade(settings, "base")
+
+        left = objects(settings)
+        assert {row[0] for row in left["columns"]} == {"schema_version"}
+        assert left["functions"] == left["policies"] == []
+        engine = open_engine(settings)
+        with pytest.raises(InvalidSettings, match="run memforest db upgrade"):
+            check_ready(engine)
+        engine.dispose()
+
+
+def test_upgrading_again_changes_nothing(servers: SessionServers) -> None:
+    with empty(servers) as settings:
+        upgrade(settings)
+        made = objects(settings)
+
+        assert upgrade(settings) == head_revision()
+        assert objects(settings) == made
+
+
+def test_two_processes_that_upgrade_at_once_both_succeed(servers: SessionServers) -> None:
+    with empty(servers) as settings:
+        start, found = threading.Barrier(3), list[str]()
+
+        def run() -> None:
+            start.wait()
+            found.append(upgrade(settings))
+
+        threads = [threading.Thread(target=run) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+
+        assert found == [head_revision()] * 3
+
+
+def test_a_long_upgrade_is_waited_for(servers: SessionServers) -> None:
+    """Given another upgrade that takes longer than the lock timeout, then this one waits for it and does not fail."""
+    with empty(servers) as settings:
+        found: list[str] = []
+        waiting = threading.Thread(target=lambda: found.append(upgrade(settings)))
+        with connected(settings) as connection:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": schema._LOCK})
+            waiting.start()
+            time.sleep(2 * settings.lock_timeout_ms / 1_000)
+            assert waiting.is_alive()
+        waiting.join(timeout=30)
+
+        assert found == [head_revision()]
+
+
+def test_a_failed_upgrade_leaves_the_database_as_it_was(servers: SessionServers) -> None:
+    """Given a service address without a role, when the upgrade fails at its end, then nothing of it stays."""
+    with empty(servers) as settings:
+        named = sa.make_url(settings.url.get_secret_value())
+        nameless = sa.URL.create(named.drivername, host=named.host, database=named.database, query=named.query)
+        broken = settings.model_copy(update={"url": SecretStr(str(nameless))})
+
+        with pytest.raises(InvalidSettings, match="Name the service role"):
+            upgrade(broken)
+
+        with connected(settings) as connection:
+            assert connection.scalar(sa.text("SELECT to_regnamespace('memforest')")) is None
+        assert upgrade(settings) == head_revision()
+
+
+AWKWARD = """it's 100% "safe" \\ %s %(x)s {y} :z @/?#&é"""
+
+
+@pytest.mark.parametrize("role", ["plain_login", 'odd "Login" 100%s'])
+def test_the_services_login_gets_its_password_whatever_is_in_it(servers: SessionServers, role: str) -> None:
+    quoted = role.replace('"', '""').replace("%", "%%")
+    with empty(servers, role=role, password=AWKWARD) as settings:
+        try:
+            upgrade(settings)
+            upgrade(settings)
+
+            with connected(settings) as connection:
+                [made] = connection.execute(
+                    sa.text(
+                        """SELECT rolcanlogin, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolpassword,
+                                  pg_has_role(rolname, :g, 'member') AS member
+                             FROM pg_authid WHERE rolname = :n"""
+                    ),
+                    {"n": role, "g": SERVICE_GROUP},
+                ).all()
+            assert made.rolcanlogin and made.member
+            assert not (made.rolsuper or made.rolbypassrls or made.rolcreaterole or made.rolcreatedb)
+            assert verifies(made.rolpassword, AWKWARD)
+            assert not verifies(made.rolpassword, AWKWARD.replace("%", "%%"))
+            engine = open_engine(settings)
+            check_ready(engine)
+            engine.dispose()
+        finally:
+            admin(servers, f'DROP OWNED BY "{quoted}"')
+            admin(servers, f'DROP ROLE "{quoted}"')
+
+
+def verifies(stored: str, password: str) -> bool:
+    """Whether a SCRAM-SHA-256 verifier (RFC 5802, as Postgres stores it) is that of a password."""
+    _, iterations_salt, keys = stored.split("$")
+    iterations, salt = iterations_salt.split(":")
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), int(iterations))
+    server_key = hmac.new(salted, b"Server Key", hashlib.sha256).digest()
+    return base64.b64encode(server_key).decode() == keys.split(":")[1]

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
+from pydantic import SecretStr
 
 from memforest_core.adapters.postgres.engine import open_engine
 from memforest_core.adapters.postgres.schema import upgrade
@@ -46,8 +48,8 @@ def admin(servers: SessionServers, statement: str) -> None:
 def database_settings(servers: SessionServers, database: str) -> DatabaseSettings:
     """Service and owner addresses of a database."""
     return DatabaseSettings(
-        url=at(servers.postgres_url, database=database, user=SERVICE_ROLE),
-        migration_url=at(servers.postgres_url, database=database),
+        url=SecretStr(at(servers.postgres_url, database=database, user=SERVICE_ROLE)),
+        migration_url=SecretStr(at(servers.postgres_url, database=database)),
     )
 
 
@@ -88,7 +90,7 @@ class Stack:
         assert url is not None
         return open_engine(self.settings.database, url.get_secret_value())
 
-    def rows(self, statement: str, **values: object) -> list[sa.Row[tuple[object, ...]]]:
+    def rows(self, statement: str, **values: object) -> list[sa.Row[*tuple[Any, ...]]]:
         """Rows of a query, across tenants."""
         engine = self.owner_engine()
         try:
@@ -96,6 +98,12 @@ class Stack:
                 return list(connection.execute(sa.text(statement), values).all())
         finally:
             engine.dispose()
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        tables = [str(row[0]) for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'memforest'")]
+        every = " UNION ALL ".join(f"SELECT '{table}', count(*) FROM memforest.{table}" for table in tables)
+        return {str(row[0]): int(row[1]) for row in self.rows(every)}
 
     def execute(self, statement: str, **values: object) -> None:
         """One write, across tenants."""

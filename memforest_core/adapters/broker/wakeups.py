@@ -26,7 +26,13 @@ def producer_app(settings: BrokerSettings) -> Celery:
     timeout = settings.publish_timeout_s
     app.conf.update(
         broker_url=settings.url.get_secret_value(),
-        broker_transport_options={"socket_timeout": timeout, "socket_connect_timeout": timeout},
+        broker_transport_options={
+            "socket_timeout": timeout,
+            "socket_connect_timeout": timeout,
+            # Kombu would sleep two seconds before it tries to connect again.
+            "max_retries": 1,
+            "interval_start": 0,
+        },
         broker_connection_timeout=timeout,
         task_serializer="json",
         accept_content=["json"],

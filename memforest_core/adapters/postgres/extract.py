@@ -115,11 +115,22 @@ class PostgresExtractRows(PostgresVectors):
         return found
 
     def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
-        """Change the leased cells if the lease still holds; False when it was lost."""
+        """Change the leased cells if the lease still holds on all of them; False when it was lost."""
+        leased = (
+            sa.select(m.Cell.cell_id)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.lease_token == window.token,
+                m.Cell.cell_id.in_([cell.id for cell in window.cells]),
+                m.Cell.state == "running",
+            )
+            .with_for_update()
+            .cte("leased")
+        )
+        whole = sa.select(sa.func.count()).select_from(leased).scalar_subquery() == len(window.cells)
         ended = self._db.execute(
             sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.lease_token == window.token)
-            .where(m.Cell.cell_id.in_([cell.id for cell in window.cells]), m.Cell.state == "running")
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(sa.select(leased.c.cell_id)), whole)
             .values(lease_token=None, lease_until=None, worker_id=None, **values)
         )
         return ended.rowcount == len(window.cells)

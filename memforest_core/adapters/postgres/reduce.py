@@ -429,6 +429,12 @@ _RETIRE = [
            SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
             WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING""",
         "DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id = :absorbed",
+        # Refresh saves and the indexer hold rows of these tables too: everybody locks in the order of ids.
+        """SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = :absorbed
+            ORDER BY node_id FOR UPDATE""",
+        """SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id IN (
+                  SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = :absorbed AND level > 0)
+            ORDER BY point_id FOR UPDATE""",
         """UPDATE memforest.index_row SET deleted = true, version = version + 1, state = 'ready',
                available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
             WHERE tenant_id = :t AND point_id IN (SELECT node_id FROM memforest.node

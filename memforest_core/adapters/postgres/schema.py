@@ -86,8 +86,15 @@ def head_revision() -> str:
 
 
 def check_ready(engine: sa.Engine) -> None:
-    """Refuse to serve from a database at another revision, or as a role that row security can't bind."""
+    """Refuse to serve from a database at another revision, or as a role without rights or with too many."""
     with store_errors(), engine.connect() as connection:
+        usable = connection.scalar(
+            sa.text("SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = :s"), {"s": SCHEMA}
+        )
+        if usable is False:
+            raise InvalidSettings(
+                "The role in MEMFOREST_DATABASE__URL has no rights on MemForest's tables: run memforest db upgrade."
+            )
         found = current_revision(connection)
         if found != head_revision():
             raise InvalidSettings(

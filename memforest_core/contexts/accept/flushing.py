@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from memforest_core.domain.ids import SessionId, TenantId
+from memforest_core.domain.turns import checked_name
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import SessionProgress, Stage, WakeUps
@@ -61,8 +62,9 @@ class Flushing:
     def flush(self, tenant: TenantId, owner: str, timeout_s: float) -> Backlog:
         """Close open cells and wait until everything accepted for the owner is placed, refreshed and indexed.
 
-        Raises NotFound, WaitTimeout.
+        Raises InvalidInput, NotFound, WaitTimeout.
         """
+        owner = checked_name(owner, "owner")
         with self._store.flushing(tenant) as rows:
             forest = rows.forest(owner)
             if forest is None:

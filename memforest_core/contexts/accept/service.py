@@ -149,7 +149,8 @@ class Acceptance:
         return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), windows)
 
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
-        """How far a session has come. Raises NotFound."""
+        """How far a session has come. Raises InvalidInput, NotFound."""
+        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with self._store.accepting(tenant) as rows:
             forest = rows.forest(owner)
             found = forest and rows.progress(forest.id, derive_session_id(forest.id, session_id))

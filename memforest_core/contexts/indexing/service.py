@@ -47,15 +47,17 @@ class Indexer:
             vectors = known | self._embed(tenant, [text for text in _texts(points) if text not in known])
             self._index.delete([point.id for point in points if point.gone])
             self._index.upsert([_point(tenant, point, vectors) for point in points if not point.gone])
-        except StoreUnavailable:
+            with self._store.indexing(tenant) as rows:
+                rows.finish_points(token, {point.id: point.version for point in points})
+        except StoreUnavailable as error:
+            with self._store.indexing(tenant) as rows:
+                rows.retry_points(token, 0.0, error.code, error.message)
             raise
         except MemForestError as error:
             decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
             with self._store.indexing(tenant) as rows:
                 rows.retry_points(token, max(1.0, decision.delay_s), error.code, error.message)
             return 0
-        with self._store.indexing(tenant) as rows:
-            rows.finish_points(token, {point.id: point.version for point in points})
         return len(points)
 
     def _embed(self, tenant: TenantId, texts: list[str]) -> dict[str, Vectors]:

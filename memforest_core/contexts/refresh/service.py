@@ -87,9 +87,15 @@ class RefreshService:
                 rows.record_calls(calls, nodes[0].forest_id, None)
                 rows.release(token, max(1.0, decision.delay_s))
             return len(nodes)
-        with self._store.refreshing(tenant) as rows:
-            rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
-            rows.record_calls(calls, nodes[0].forest_id, None)
+        try:
+            with self._store.refreshing(tenant) as rows:
+                rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
+                rows.record_calls(calls, nodes[0].forest_id, None)
+        except StoreUnavailable:
+            # A deadlock or a timeout: the nodes are given back at once, not when their lease ends.
+            with self._store.refreshing(tenant) as rows:
+                rows.release(token, 0.0)
+            raise
         with self._store.refreshing(tenant) as rows:
             rows.settle(list(dict.fromkeys(node.tree_id for node in nodes)))
         return len(nodes)
