@@ -68,6 +68,21 @@ class IndexSettings(Group):
     """Directory of the in-process engine."""
     timeout_s: float = Field(default=10.0, gt=0)
     batch: int = Field(default=128, ge=1, le=1024)
+    mark_s: float = Field(default=3_600.0, gt=0)
+    """How often both stores get a new common mark, by which a restored one is recognized."""
+
+
+class LimitSettings(Group):
+    """What all worker processes together may ask of one chat or embedding model; kept in Redis."""
+
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_calls: int | None = Field(default=None, ge=1)
+    circuit_failures: int = Field(default=5, ge=1)
+    """Calls to a model that fail in a row, over all workers, until it is left alone for a while."""
+    circuit_open_s: float = Field(default=15.0, gt=0)
+    """The first pause; it doubles with each failed trial, up to the longest."""
+    circuit_longest_s: float = Field(default=300.0, gt=0)
 
 
 class StepOverride(Group):
@@ -133,6 +148,10 @@ class AcceptSettings(Group):
     """An appended turn waits this long for the second turn of its cell."""
     time_zone: str = "UTC"
     """Of a new forest: where naive timestamps and relative dates are read."""
+    max_waiting_cells: int = Field(default=200_000, ge=1)
+    """Cells of a tenant that wait for extraction; past it ``enqueue`` refuses, saying when to come back."""
+    max_turns_per_day: int | None = Field(default=None, ge=1)
+    """Turns that a tenant may store in 24 hours; without a limit when unset."""
 
 
 class ExtractSettings(Group):
@@ -143,6 +162,9 @@ class ExtractSettings(Group):
     lease_s: float = Field(default=300.0, gt=0)
     max_attempts: int = Field(default=5, ge=1)
     max_lost_leases: int = Field(default=20, ge=1)
+    again_s: float = Field(default=60.0, gt=0)
+    """A cell that was kept word by word is extracted again after this long, then after twice that, and so on."""
+    again_longest_s: float = Field(default=86_400.0, gt=0)
 
 
 class ReduceSettings(Group):
@@ -193,6 +215,8 @@ class WorkerSettings(Group):
     """Work that has waited this long without being claimed is woken again."""
     task_budget_s: float = Field(default=20.0, gt=0)
     """One task works on for at most this long before it hands over to a new message."""
+    stuck_s: float = Field(default=900.0, gt=0)
+    """A unit of work that takes this long is stuck past every deadline: its process ends and is started anew."""
     health_file: Path | None = None
 
     @model_validator(mode="after")
@@ -200,6 +224,28 @@ class WorkerSettings(Group):
         if self.dead_after_s < 3 * self.heartbeat_s:
             raise ValueError("worker.dead_after_s must be at least 3 times worker.heartbeat_s")
         return self
+
+
+class DeploymentSettings(Group):
+    """How many processes a deployment has, to know what it asks of the servers before it does."""
+
+    worker_processes: int = Field(default=2, ge=1)
+    client_processes: int = Field(default=1, ge=0)
+    """App servers that accept sessions and recall."""
+    reserved_connections: int = Field(default=5, ge=0)
+    """Left for migrations, backups and people."""
+
+
+class ObserveSettings(Group):
+    """What can be seen from outside."""
+
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Workers serve Prometheus metrics here; each process of one command takes the next port. None: no metrics."""
+    backlog_s: float = Field(default=5.0, gt=0)
+    """Counts of rows in metrics are at most this old: many scrapes cost one query."""
+    otlp_endpoint: str | None = None
+    """Base URL of an OpenTelemetry collector (OTLP over HTTP); needs ``pip install memforest[tracing]``."""
 
 
 class RecallSettings(Group):
@@ -253,6 +299,7 @@ class Settings(BaseSettings):
     broker: BrokerSettings = BrokerSettings()
     index: IndexSettings = IndexSettings()
     llm: LlmSettings = LlmSettings()
+    limits: LimitSettings = LimitSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     accept: AcceptSettings = AcceptSettings()
     extract: ExtractSettings = ExtractSettings()
@@ -260,6 +307,8 @@ class Settings(BaseSettings):
     tree: TreeSettings = TreeSettings()
     refresh: RefreshSettings = RefreshSettings()
     worker: WorkerSettings = WorkerSettings()
+    deployment: DeploymentSettings = DeploymentSettings()
+    observe: ObserveSettings = ObserveSettings()
     recall: RecallSettings = RecallSettings()
 
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import structlog
 
+from memforest_core.bootstrap.connections import connection_plan
 from memforest_core.bootstrap.service import Services
 from memforest_core.contexts.extraction.service import Extracted
 from memforest_core.contexts.reduction.service import Reduced
@@ -23,14 +24,24 @@ from memforest_core.ports.jobs import WorkKind
 
 log = structlog.get_logger(__name__)
 
+STUCK_EXIT = 70
+"""Exit code of a worker that ended itself because a call hung (sysexits' EX_SOFTWARE)."""
+
+TENANTS_TRIED = 4
+"""Tenants with waiting work that one task looks at before it leaves the rest to others."""
+
 ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
 
 class Runtime:
     """The services of a worker process, kept alive by two threads: heartbeat and watch."""
 
-    def __init__(self, services: Services, queues: Sequence[str], name: str | None = None) -> None:
+    def __init__(
+        self, services: Services, queues: Sequence[str], name: str | None = None, *, exit_when_stuck: bool = False
+    ) -> None:
         self.services = services
+        self._exit_when_stuck = exit_when_stuck
+        self._units: dict[int, tuple[str, float]] = {}
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -44,12 +55,16 @@ class Runtime:
             self.services.index.prepare()
         except IndexUnavailable as error:
             log.warning("index_unavailable_at_start", reason=error.message)
-        self.services.jobs.enlist(self.worker, self.name, self.queues)
+        self._enlist()
         for target, role in ((self._beat, "heartbeat"), (self._watch, "watch")):
             thread = threading.Thread(target=target, name=f"memforest-{role}", daemon=True)
             thread.start()
             self._threads.append(thread)
         log.info("worker_ready", worker=str(self.worker), queues=list(self.queues))
+
+    def _enlist(self) -> None:
+        per_process = connection_plan(self.services.settings).per_process
+        self.services.jobs.enlist(self.worker, self.name, self.queues, per_process)
 
     def wind_down(self) -> None:
         """Take nothing new: loops end after the unit they are at, which keeps its lease until ``stop``."""
@@ -79,19 +94,30 @@ class Runtime:
 
         def step() -> None:
             if not self.services.jobs.beat(self.worker):
-                self.services.jobs.enlist(self.worker, self.name, self.queues)
+                self._enlist()
             if settings.health_file is not None:
                 Path(settings.health_file).touch()
 
         self._every(settings.heartbeat_s, step)
 
+    def _look_for_stuck(self) -> None:
+        """A unit past every deadline holds its slot for ever: threads can't be stopped, but their process can."""
+        limit = self.services.settings.worker.stuck_s
+        for step, started in list(self._units.values()):
+            seconds = time.monotonic() - started
+            if seconds > limit:
+                log.error("unit_stuck", step=step, seconds=round(seconds), ends_process=self._exit_when_stuck)
+                if self._exit_when_stuck:
+                    os._exit(STUCK_EXIT)
+
     def _watch(self) -> None:
-        """Each second look for due trees; every few seconds reconcile."""
+        """Each second look for due trees and stuck units; every few seconds reconcile."""
         settings = self.services.settings.worker
         last = time.monotonic()
 
         def step() -> None:
             nonlocal last
+            self._look_for_stuck()
             self.services.reconciler.wake(WorkKind.REFRESH)
             if time.monotonic() - last >= settings.reconcile_s:
                 last = time.monotonic()
@@ -118,11 +144,23 @@ class Runtime:
                 return done
             if done == 1 and queue is not Queue.REDUCE:
                 self.wake(queue, tenants[0])
-            progressed = [tenant for tenant in tenants[:1] if unit(tenant)]
-            if not progressed and not any(unit(tenant) for tenant in tenants[1:4]):
+            if not any(self._timed(queue, tenant, unit) for tenant in tenants[:TENANTS_TRIED]):
                 return done
             done += 1
         return done
+
+    def _timed(self, queue: Queue, tenant: TenantId, unit: Callable[[TenantId], bool]) -> bool:
+        """Run one unit, watched and measured; whether it did something."""
+        thread, started = threading.get_ident(), time.monotonic()
+        self._units[thread] = (queue.value, started)
+        outcome = "failed"
+        try:
+            done = unit(tenant)
+            outcome = "done" if done else "nothing"
+            return done
+        finally:
+            del self._units[thread]
+            self.services.telemetry.worked(queue.value, tenant, time.monotonic() - started, outcome)
 
     def wake(self, queue: Queue, tenant: TenantId, ref: object = "") -> None:
         """Send one wake-up."""

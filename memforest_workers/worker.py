@@ -120,19 +120,24 @@ def run_worker(
     name: str | None = None,
     *,
     deadline_s: float = STOP_DEADLINE_S,
+    parent: int | None = None,
 ) -> bool:
     """Consume in the foreground until SIGTERM or SIGINT, then finish what is under way; call it from the main thread.
 
-    ``name`` is what status and Flower show, unique per process. True when every call under way ended within
-    ``deadline_s`` seconds; otherwise their threads are still there, and the process must be ended hard. Their work is
-    free for others at once either way.
+    ``name`` is what status and Flower show, unique per process. ``parent`` is the process that restarts this one under
+    the same name: a predecessor's leases end at once, and when the parent is gone the worker stops.
+
+    True when every call under way ended within ``deadline_s`` seconds; otherwise their threads are still there, and the
+    process must be ended hard. Their work is free for others at once either way.
 
     Raises InvalidSettings, StoreUnavailable, and BrokerUnavailable when consuming ended by itself.
     """
     wanted = checked_queues(queues)
     name = name or f"{'-'.join(wanted)}-{os.getpid()}@{socket.gethostname()}"
     with stop_requested() as stop:
-        runtime = Runtime(services, wanted, name)
+        runtime = Runtime(services, wanted, name, exit_when_stuck=True)
+        if parent is not None:
+            services.jobs.strike_off_name(name)
         broker_url = services.settings.broker.url.get_secret_value()
         app = create_app(lambda: runtime, broker_url=broker_url)
         runtime.start()
@@ -140,7 +145,9 @@ def run_worker(
         consumer = threading.Thread(target=worker.start, name="memforest-consumer", daemon=True)
         consumer.start()
         while consumer.is_alive() and not stop.wait(WATCH_S):
-            pass
+            if parent is not None and os.getppid() != parent:
+                log.warning("supervisor_gone")
+                stop.set()
         # Flower can ask a worker to shut down: that is exit code 0 and no failure.
         failed = not stop.is_set() and bool(worker.exitcode)
         log.info("worker_stopping", worker=str(runtime.worker), deadline_s=deadline_s)

@@ -38,6 +38,7 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.jobs import JobStore, LeaseLimits
 from memforest_core.ports.models import ChatModel, Embedder, Step
+from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import OFFLINE, Settings
 
 
@@ -49,6 +50,7 @@ class Services:
     producer: Producer
     index: VectorIndex
     embedder: Embedder
+    telemetry: Telemetry = SILENT
 
     @property
     def engine(self) -> sa.Engine:
@@ -85,6 +87,7 @@ class Services:
             self.embedder,
             self.settings.extract,
             random.Random(),  # noqa: S311 - jitter
+            self.telemetry,
         )
 
     @cached_property
@@ -101,7 +104,9 @@ class Services:
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        return ReductionService(PostgresReduceStore(self.engine), self.index, self.embedder.model, self.settings)
+        return ReductionService(
+            PostgresReduceStore(self.engine), self.index, self.embedder.model, self.settings, self.telemetry
+        )
 
     @cached_property
     def refresh(self) -> RefreshService:
@@ -114,6 +119,7 @@ class Services:
             self.settings.refresh,
             override or self.settings.llm.concurrency,
             random.Random(),  # noqa: S311 - jitter
+            self.telemetry,
         )
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -88,14 +88,20 @@ def walk(settings: BaseModel, prefix: str = "", default: BaseModel | None = None
 
 
 def config(as_json: JsonOption = False) -> None:
-    """Print every setting: value, default, environment variable, meaning."""
+    """Print every setting: value, default, environment variable, meaning; and what they add up to in connections."""
+    from memforest_core.bootstrap.connections import connection_plan
     from memforest_core.settings import load_settings
 
-    settings = list(walk(load_settings()))
+    loaded = load_settings()
+    settings, plan = list(walk(loaded)), connection_plan(loaded)
     if as_json:
-        print_json({"settings": settings})
+        print_json({"settings": settings, "connections": asdict(plan) | {"total": plan.total}})
         return
     _print(settings)
+    console().print(
+        f"Postgres connections: ({plan.worker_processes} workers + {plan.client_processes} clients) x"
+        f" {plan.per_process} + {plan.reserved} reserved = {plan.total} at most."
+    )
 
 
 def _print(settings: list[Setting]) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import Exit, print_json
-from memforest_core.errors import InvalidSettings
+from memforest_core.cli.output import Exit, exit_code, print_json
+from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.settings import OFFLINE
+
+if TYPE_CHECKING:
+    from memforest_core.settings import Settings
 
 ALL_QUEUES = "extract,reduce,refresh,maintain"
 
@@ -18,8 +24,11 @@ ALL_QUEUES = "extract,reduce,refresh,maintain"
 def worker(
     queues: Annotated[str, typer.Option(help="Queues to work for, separated by commas.")] = ALL_QUEUES,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=1024, help="Tasks at once; they mostly wait for models and stores.")
+        int, typer.Option(min=1, max=1024, help="Tasks at once and process; they mostly wait for models and stores.")
     ] = 8,
+    processes: Annotated[
+        int, typer.Option(min=1, max=256, help="Worker processes to keep running; one that dies is started anew.")
+    ] = 1,
     name: Annotated[
         str | None, typer.Option(help="Shown by status and Flower; unique per process.", show_default=False)
     ] = None,
@@ -30,22 +39,65 @@ def worker(
     """
     import logging
 
-    from memforest_core.bootstrap.service import open_services
     from memforest_core.cli.logs import configure_logs
     from memforest_core.settings import load_settings
-    from memforest_workers.worker import checked_queues, run_worker
+    from memforest_workers.supervisor import Supervisor
+    from memforest_workers.worker import STOP_DEADLINE_S, checked_queues
 
     configure_logs(logging.INFO)
     wanted = checked_queues([queue.strip() for queue in queues.split(",") if queue.strip()])
     if not wanted:
         raise InvalidSettings(f"Name at least one queue: {ALL_QUEUES}.")
-    services = open_services(load_settings())
-    finished = run_worker(services, wanted, concurrency, name)
+    settings = load_settings()
+    if processes == 1:
+        _work(settings, wanted, concurrency, name)
+        return
+    _import_what_children_need(settings)
+    base = name or f"{'-'.join(wanted)}-{os.getpid()}"
+
+    def child(place: int, parent: int) -> int:
+        import structlog
+
+        try:
+            _work(settings, wanted, concurrency, f"{base}-{place}@{socket.gethostname()}", parent)
+        except MemForestError as error:
+            structlog.get_logger(__name__).error("worker_not_started", code=error.code, reason=error.message)
+            return exit_code(error)
+        return Exit.DONE
+
+    Supervisor(processes, child, STOP_DEADLINE_S + 5).run()
+
+
+def _work(
+    settings: Settings, wanted: Sequence[str], concurrency: int, name: str | None, parent: int | None = None
+) -> None:
+    """One worker process, until it is told to stop."""
+    from memforest_core.bootstrap.connections import check_connections
+    from memforest_core.bootstrap.service import open_services
+    from memforest_workers.worker import run_worker
+
+    services = open_services(settings)
+    check_connections(services.engine, settings)
+    finished = run_worker(services, wanted, concurrency, name, parent=parent)
     if not finished:
         # A call that hangs would hold the interpreter's exit; its lease is already free.
         sys.stderr.flush()
         os._exit(Exit.DONE)
     services.close()
+
+
+def _import_what_children_need(settings: Settings) -> None:
+    """Libraries only: nothing that a fork would share, such as a connection or a thread."""
+    from importlib import import_module
+
+    modules = ["memforest_workers.worker", "memforest_core.bootstrap.service", "celery.worker.worker"]
+    modules += ["memforest_core.adapters.qdrant.server", "memforest_core.adapters.embeddings.minilm"]
+    for module in modules:
+        import_module(module)
+    if settings.llm.model != OFFLINE:
+        from memforest_core.adapters.llm.litellm_runtime import litellm_module
+
+        litellm_module()
 
 
 def worker_health(as_json: JsonOption = False) -> None:

@@ -36,9 +36,21 @@ class ClaimedWindow:
     time_zone: str
     attempts: int
     """Tries so far, this one included."""
+    trace: str | None
+    """The W3C traceparent that its session was accepted under."""
+    again: bool
+    """Its cells are kept word by word already: this try can only make them better."""
     cells: tuple[ClaimedCell, ...]
     turns: tuple[Turn, ...]
     context: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """When cells kept word by word are extracted again: the first delay and the longest, in seconds."""
+
+    first_s: float
+    longest_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +107,16 @@ class ExtractRows(VectorRows, Protocol):
         """An answer already paid for."""
         ...
 
-    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult) -> bool:
-        """Store a window's candidates and end its lease; False when the lease was lost meanwhile."""
+    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
+        """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
+
+        Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
+        already are moved aside, to items below zero, until the reducer has taken them out.
+        """
+        ...
+
+    def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
+        """End the lease of a window whose cells stay as they are, to be extracted again later still."""
         ...
 
     def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:

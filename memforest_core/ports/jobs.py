@@ -20,6 +20,7 @@ class WorkKind(StrEnum):
     MAINTAIN = "maintain"
     REDO = "redo"
     HELD = "held"
+    AGAIN = "again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,13 @@ class JobRows(Protocol):
         """Free work whose lease ended with its deadline or its worker; how much.
 
         Lost leases are counted apart from failures; past the limit the work is dead-lettered.
+        """
+        ...
+
+    def reopen_verbatim(self, limit: int) -> int:
+        """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.
+
+        At most ``limit`` windows, and only those that are in the trees as a whole.
         """
         ...
 
@@ -60,8 +68,12 @@ class JobStore(Protocol):
         """Tenants that have leases which ended without a finish."""
         ...
 
-    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str]) -> None:
-        """Note a new worker process."""
+    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
+        """Note a new worker process, and how many connections it may open."""
+        ...
+
+    def strike_off_name(self, name: str) -> int:
+        """Strike off the workers with this name, whose successor the caller is; how many."""
         ...
 
     def beat(self, worker: WorkerId) -> bool:

@@ -45,6 +45,8 @@ class WaitingCell:
     time_start: datetime
     time_end: datetime
     candidates: tuple[WaitingCandidate, ...]
+    trace: str | None = None
+    """The W3C traceparent that its session was accepted under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +234,8 @@ class ReduceRows(Protocol):
         """Drop a scope's tree; its members move to the kept scope."""
         ...
 
-    def set_placed(self, cells: Sequence[CellId]) -> None:
-        """The cells are in the trees."""
+    def set_placed(self, cells: Sequence[CellId]) -> list[float]:
+        """The cells are in the trees; how old they are in seconds, apart from those extracted again."""
         ...
 
     def bury_cell(self, cell: CellId, code: str, text: str) -> None:

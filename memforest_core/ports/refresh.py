@@ -62,6 +62,8 @@ class ReadyNode:
     stored_hash: bytes | None
     stored_text: str | None
     stored_source: SummarySource | None
+    trace: str | None = None
+    """The W3C traceparent of the session whose tree this is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ class RefreshRows(Protocol):
     ) -> tuple[LeaseToken, list[ReadyNode]]:
         """Take nodes of due trees that are dirty and have no dirty child, the lowest level first.
 
-        In a tree first marked more than twice ``stale_s`` ago, dirty children do not hold a node back.
+        A node whose refresh has failed before comes alone. In a tree first marked more than twice ``stale_s`` ago,
+        dirty children do not hold a node back.
         """
         ...
 
@@ -106,11 +109,21 @@ class RefreshRows(Protocol):
         ...
 
     def release(self, token: LeaseToken, delay_s: float) -> None:
-        """Give the nodes still held under this lease back for a later try."""
+        """Give the nodes still held under this lease back for a later try, which they did not fail."""
         ...
 
-    def settle(self, trees: Sequence[TreeId]) -> None:
-        """A tree without dirty nodes is no longer due; asked after the saves were committed."""
+    def fail(self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str) -> None:
+        """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
+
+        A dead node holds nobody up: the nodes above it are made without its text until somebody revives it.
+        """
+        ...
+
+    def settle(self, trees: Sequence[TreeId]) -> list[float]:
+        """A tree without dirty nodes is no longer due; asked after the saves were committed.
+
+        Returns for each tree that is settled how many seconds ago it was first marked.
+        """
         ...
 
     def redo(self, limit: int) -> int:

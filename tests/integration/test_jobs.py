@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from uuid import uuid4
 
 import pytest
@@ -15,14 +16,16 @@ from memforest_core.adapters.postgres.extract import PostgresExtractStore
 from memforest_core.client import MemForestClient
 from memforest_core.contexts.extraction.answer import ExtractionAnswer
 from memforest_core.contexts.extraction.service import window_of
+from memforest_core.contexts.jobs.states import TRANSITIONS, WorkState
 from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
-from memforest_core.ports.extract import CellResult, ClaimedWindow, ExtractRows, NewCandidate, WindowResult
+from memforest_core.ports.extract import Again, CellResult, ClaimedWindow, ExtractRows, NewCandidate, WindowResult
 from memforest_core.ports.jobs import LeaseLimits, WorkKind
 from tests.support.builders import candidate, said, statement
 from tests.support.stack import Stack
 
+AGAIN = Again(60.0, 3_600.0)
 LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=3)
 WORK = """SELECT ordinal, state, attempts, lost_leases, lease_token, worker_id, error_code, outcome
             FROM memforest.cell ORDER BY session_id, ordinal"""
@@ -59,7 +62,7 @@ def result_of(window: ClaimedWindow, text: str = "Bob lives in Davis.") -> Windo
 
 def finish(pipeline: Stack, window: ClaimedWindow, text: str = "Bob lives in Davis.") -> bool:
     with extracting(pipeline) as rows:
-        return rows.finish_window(window, "model", result_of(window, text))
+        return rows.finish_window(window, "model", result_of(window, text), AGAIN)
 
 
 def enqueue(pipeline: Stack, session: str = "s1", count: int = 4) -> None:
@@ -182,6 +185,8 @@ def stolen(window: ClaimedWindow) -> ClaimedWindow:
         window.owner,
         window.time_zone,
         window.attempts,
+        window.trace,
+        window.again,
         window.cells,
         window.turns,
         window.context,
@@ -206,7 +211,7 @@ def test_without_the_lease_an_ending_changes_nothing(pipeline: Stack, fate: str,
 
     with extracting(pipeline) as rows:
         if ending == "finish":
-            assert not rows.finish_window(window, "model", result_of(window, "Bob lives in Miami."))
+            assert not rows.finish_window(window, "model", result_of(window, "Bob lives in Miami."), AGAIN)
         elif ending == "retry":
             rows.retry_window(window, 0.0, counts=True, code="late", text="Late.")
         elif ending == "split":
@@ -355,6 +360,8 @@ def test_index_rows_and_nodes_are_freed_too(pipeline: Stack) -> None:
     pipeline.drive()
     lease = "lease_token = gen_random_uuid(), lease_until = clock_timestamp() + interval '1 h', worker_id = :w"
     gone = uuid4()
+    pipeline.execute("UPDATE memforest.index_row SET state = 'ready' WHERE kind = 'cell'")
+    pipeline.execute("UPDATE memforest.node SET version = version + 1 WHERE parent_id IS NULL")
     pipeline.execute(f"UPDATE memforest.index_row SET state = 'running', {lease} WHERE kind = 'cell'", w=gone)
     pipeline.execute(f"UPDATE memforest.node SET {lease} WHERE parent_id IS NULL", w=gone)
 
@@ -523,6 +530,60 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
             WHERE p.pronamespace = 'memforest'::regnamespace AND a.grantee <> p.proowner"""
     )
     assert sorted(tuple(row) for row in rights) == [
+        ("backlog", "EXECUTE", "memforest_service"),
         ("lost", "EXECUTE", "memforest_service"),
+        ("tenants", "EXECUTE", "memforest_service"),
         ("waiting", "EXECUTE", "memforest_service"),
     ]
+
+
+# One state machine, held by the database
+
+
+TARGETS = {
+    "cell": ("UPDATE memforest.cell SET state = :new", "UPDATE memforest.cell SET state = :old"),
+    "index_row": ("UPDATE memforest.index_row SET state = :new", "UPDATE memforest.index_row SET state = :old"),
+    "maintenance": ("UPDATE memforest.maintenance SET state = :new", "UPDATE memforest.maintenance SET state = :old"),
+}
+
+
+@pytest.mark.parametrize("table", TARGETS)
+def test_the_database_refuses_what_the_table_of_transitions_does_not_know(pipeline: Stack, table: str) -> None:
+    """Given rows of work in every state, when a statement moves one, then it may exactly if some event does so."""
+    enqueue(pipeline, count=2)
+    pipeline.execute(
+        "INSERT INTO memforest.maintenance (tenant_id, task_id, kind) VALUES (:t, gen_random_uuid(), 'test')",
+        t=pipeline.tenant,
+    )
+    move, put = TARGETS[table]
+    legal = {(old, new) for (old, _), new in TRANSITIONS.items()}
+    for old, new in product(WorkState, WorkState):
+        pipeline.execute(f"ALTER TABLE memforest.{table} DISABLE TRIGGER work_transition")
+        pipeline.execute(put, old=old.value)
+        pipeline.execute(f"ALTER TABLE memforest.{table} ENABLE TRIGGER work_transition")
+        if old == new or (old, new) in legal:
+            pipeline.execute(move, new=new.value)
+        else:
+            with pytest.raises(sa.exc.IntegrityError, match="cannot become"):
+                pipeline.execute(move, new=new.value)
+
+
+def test_a_nodes_state_follows_from_its_row_and_is_held_to_the_same_table(pipeline: Stack) -> None:
+    enqueue(pipeline)
+    pipeline.drive()
+
+    def state() -> str:
+        return str(pipeline.rows("SELECT state FROM memforest.node WHERE parent_id IS NULL LIMIT 1")[0][0])
+
+    lease = "lease_token = gen_random_uuid(), lease_until = clock_timestamp(), worker_id = gen_random_uuid()"
+    assert state() == "done"
+    with pytest.raises(sa.exc.IntegrityError, match="is done cannot become running"):
+        pipeline.execute(f"UPDATE memforest.node SET {lease} WHERE parent_id IS NULL")
+    pipeline.execute("UPDATE memforest.node SET version = version + 1 WHERE parent_id IS NULL")
+    assert state() == "ready"
+    pipeline.execute(f"UPDATE memforest.node SET {lease} WHERE parent_id IS NULL")
+    assert state() == "running"
+    pipeline.execute("UPDATE memforest.node SET dead = true, lease_token = NULL WHERE parent_id IS NULL")
+    assert state() == "dead"
+    pipeline.execute("UPDATE memforest.node SET dead = false WHERE parent_id IS NULL")
+    assert state() == "ready"

@@ -15,6 +15,7 @@ from memforest_core.adapters.postgres.accept import text_hash, turn_of
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.statements import to_document
 from memforest_core.adapters.postgres.vectors import PostgresVectors
+from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import (
     CellId,
     ForestId,
@@ -25,6 +26,7 @@ from memforest_core.domain.ids import (
 )
 from memforest_core.domain.turns import Turn
 from memforest_core.ports.extract import (
+    Again,
     ClaimedCell,
     ClaimedWindow,
     ExtractRows,
@@ -49,9 +51,34 @@ _CLAIM = sa.text(
      WHERE c.tenant_id = :t AND c.session_id = head.session_id
        AND c.window_ordinal = head.window_ordinal AND c.state = 'ready'
     RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
-              c.attempts
+              c.attempts, c.outcome
     """
 )
+
+
+# What is in the trees is taken out by the reducer, which holds the forest: until then it waits below zero, and its
+# occurrences follow by the foreign key.
+_FORGET_UNPLACED = sa.text(
+    """
+    DELETE FROM memforest.candidate c
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.item >= 0
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
+                        WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND o.item = c.item)
+    """
+)
+
+_MOVE_ASIDE = sa.text(
+    """
+    UPDATE memforest.candidate SET item = -1 - item
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= 0
+    """
+)
+
+
+def _again_at(again: Again) -> sa.ColumnElement[Any]:
+    """When a cell that was kept word by word is tried again: later with each time."""
+    delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
+    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay)
 
 
 class PostgresExtractRows(PostgresVectors):
@@ -67,9 +94,9 @@ class PostgresExtractRows(PostgresVectors):
         session = SessionId(cells[0].session_id)
         turns = self._turns(session, first - CONTEXT_TURNS, last)
         place = self._db.execute(
-            sa.select(m.Forest.owner, m.Forest.time_zone).where(
-                m.Forest.tenant_id == self._tenant, m.Forest.forest_id == cells[0].forest_id
-            )
+            sa.select(m.Forest.owner, m.Forest.time_zone, m.Session.trace)
+            .join(m.Session, sa.and_(m.Session.tenant_id == self._tenant, m.Session.forest_id == m.Forest.forest_id))
+            .where(m.Forest.tenant_id == self._tenant, m.Session.session_id == session)
         ).one()
         return ClaimedWindow(
             token=token,
@@ -78,6 +105,8 @@ class PostgresExtractRows(PostgresVectors):
             owner=place.owner,
             time_zone=place.time_zone,
             attempts=max(row.attempts for row in cells),
+            trace=place.trace,
+            again=all(row.outcome == Outcome.VERBATIM for row in cells),
             cells=tuple(
                 ClaimedCell(
                     CellId(row.cell_id),
@@ -135,12 +164,17 @@ class PostgresExtractRows(PostgresVectors):
         )
         return ended.rowcount == len(window.cells)
 
-    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult) -> bool:
+    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
+        verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
+        later = m.Cell.cell_id.in_(verbatim)
         ended = self._end(
             window,
             {
                 "state": "done",
+                "placed": False,
                 "extracted_at": sa.func.clock_timestamp(),
+                "again_at": sa.case((later, _again_at(again))),
+                "agains": sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
                 "error_code": None,
                 "error_text": None,
                 "outcome": sa.case({cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id),
@@ -150,12 +184,8 @@ class PostgresExtractRows(PostgresVectors):
         if not ended:
             return False
         self.put_vectors(model, result.vectors)
-        self._db.execute(
-            sa.delete(m.CandidateRow).where(
-                m.CandidateRow.tenant_id == self._tenant,
-                m.CandidateRow.cell_id.in_([cell.cell_id for cell in result.cells]),
-            )
-        )
+        for statement in (_FORGET_UNPLACED, _MOVE_ASIDE):
+            self._db.execute(statement, {"t": self._tenant, "cells": [cell.cell_id for cell in result.cells]})
         rows = [
             {
                 "tenant_id": self._tenant,
@@ -179,6 +209,18 @@ class PostgresExtractRows(PostgresVectors):
                 .on_conflict_do_nothing()
             )
         return True
+
+    def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
+        self._end(
+            window,
+            {
+                "state": "done",
+                "again_at": _again_at(again),
+                "agains": m.Cell.agains + 1,
+                "error_code": code,
+                "error_text": text,
+            },
+        )
 
     def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
         self._end(

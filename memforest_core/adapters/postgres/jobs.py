@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -14,6 +15,7 @@ from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.ports.jobs import JobRows, LeaseLimits, WorkKind
 
 _RECONCILE_LOCK = 0x6D667263
+VERSION = version("memforest")
 
 _ALIVE = """SELECT worker_id FROM memforest.worker
              WHERE heartbeat_at > clock_timestamp() - make_interval(secs => :dead_after)"""
@@ -50,11 +52,35 @@ _FREE_POINTS = sa.text(
 
 _FREE_NODES = sa.text(
     f"""
-    UPDATE memforest.node SET lease_token = NULL, lease_until = NULL, worker_id = NULL
+    UPDATE memforest.node
+       SET dead = lost_leases + 1 > :max_lost,
+           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+           error_text = CASE WHEN lost_leases + 1 > :max_lost
+                             THEN 'Its workers died too often while refreshing it.' ELSE error_text END,
+           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
+           lease_token = NULL, lease_until = NULL, worker_id = NULL
      WHERE tenant_id = :t AND node_id IN (
-        SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_until IS NOT NULL AND {_LOST}
-           FOR NO KEY UPDATE SKIP LOCKED)
+        SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_token IS NOT NULL AND {_LOST}
+         ORDER BY node_id FOR NO KEY UPDATE SKIP LOCKED)
     """  # noqa: S608 - constants of this module
+)
+
+_REOPEN = sa.text(
+    """
+    WITH windows AS (
+        SELECT h.session_id, h.window_ordinal FROM memforest.cell h
+         WHERE h.tenant_id = :t AND h.again_at <= clock_timestamp() AND h.ordinal = h.window_ordinal
+           AND NOT EXISTS (SELECT 1 FROM memforest.cell s
+                            WHERE s.tenant_id = :t AND s.session_id = h.session_id
+                              AND s.window_ordinal = h.window_ordinal AND NOT (s.state = 'done' AND s.placed))
+         ORDER BY h.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE memforest.cell c
+       SET state = 'ready', again_at = NULL, attempts = 0, lost_leases = 0, lane = 1,
+           available_at = clock_timestamp()
+      FROM windows w
+     WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
+       AND c.state = 'done' AND c.placed
+    """
 )
 
 
@@ -75,6 +101,9 @@ class PostgresJobRows:
         for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES):
             freed += self._db.execute(statement, values).rowcount
         return freed
+
+    def reopen_verbatim(self, limit: int) -> int:
+        return self._db.execute(_REOPEN, {"t": self._tenant, "n": limit}).rowcount
 
     def release_held(self) -> int:
         released = self._db.execute(
@@ -113,15 +142,21 @@ class PostgresJobStore:
             )
             return [TenantId(row) for row in rows]
 
-    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str]) -> None:
+    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
         with store_errors(), self._engine.begin() as connection:
-            statement = insert(m.Worker).values(worker_id=worker, name=name, queues=list(queues))
+            statement = insert(m.Worker).values(
+                worker_id=worker, name=name, queues=list(queues), connections=connections, version=VERSION
+            )
             connection.execute(
                 statement.on_conflict_do_update(
                     index_elements=["worker_id"],
                     set_={"heartbeat_at": sa.func.clock_timestamp()},
                 )
             )
+
+    def strike_off_name(self, name: str) -> int:
+        with store_errors(), self._engine.begin() as connection:
+            return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
 
     def beat(self, worker: WorkerId) -> bool:
         with store_errors(), self._engine.begin() as connection:

@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
+    Computed,
     Double,
     ForeignKeyConstraint,
     Identity,
@@ -76,6 +77,8 @@ class Tenant(Base):
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    max_waiting_cells: Mapped[int | None]
+    max_turns_per_day: Mapped[int | None]
 
 
 class Forest(Base):
@@ -104,6 +107,7 @@ class Session(Base):
             ["tenant_id", "forest_id"],
             [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
         ),
+        Index("ix_session_updated", "tenant_id", "updated_at"),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
@@ -116,6 +120,7 @@ class Session(Base):
     cell_count: Mapped[int] = mapped_column(server_default="0")
     lane: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
+    trace: Mapped[str | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
@@ -185,6 +190,15 @@ class Cell(Work, Base):
             "ordinal",
             postgresql_where=text("state = 'done' AND NOT placed"),
         ),
+        Index(
+            "ix_cell_reduce_lane",
+            "tenant_id",
+            "lane",
+            "extracted_at",
+            postgresql_where=text("state = 'done' AND NOT placed"),
+        ),
+        Index("ix_cell_again", "tenant_id", "again_at", postgresql_where=text("again_at IS NOT NULL")),
+        Index("ix_cell_dead", "tenant_id", postgresql_where=text("state = 'dead'")),
         Index("ix_cell_lease", "lease_until", postgresql_where=text("state = 'running'")),
         Index("ix_cell_held", "tenant_id", "available_at", postgresql_where=text("state = 'held'")),
         Index("ix_cell_forest", "tenant_id", "forest_id"),
@@ -211,6 +225,8 @@ class Cell(Work, Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     extracted_at: Mapped[datetime | None]
     placed_at: Mapped[datetime | None]
+    again_at: Mapped[datetime | None]
+    agains: Mapped[int] = mapped_column(SmallInteger, server_default="0")
 
 
 class CandidateRow(Base):
@@ -291,6 +307,7 @@ class OccurrenceRow(Base):
                 f"{SCHEMA}.candidate.cell_id",
                 f"{SCHEMA}.candidate.item",
             ],
+            onupdate="CASCADE",
         ),
         Index("ix_occurrence_fact", "tenant_id", "fact_id"),
     )
@@ -390,6 +407,7 @@ class NodeRow(Base):
             postgresql_where=text("version > clean_version"),
         ),
         Index("ix_node_token", "tenant_id", "lease_token", postgresql_where=text("lease_token IS NOT NULL")),
+        Index("ix_node_dead", "tenant_id", postgresql_where=text("dead")),
         CheckConstraint("clean_version <= version", name="clean"),
     )
 
@@ -409,11 +427,22 @@ class NodeRow(Base):
     clean_version: Mapped[int] = mapped_column(BigInteger)
     erased_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
     payload_id: Mapped[UUID | None]
+    state: Mapped[str] = mapped_column(
+        Computed(
+            "CASE WHEN dead THEN 'dead' WHEN lease_token IS NOT NULL THEN 'running'"
+            " WHEN version > clean_version THEN 'ready' ELSE 'done' END",
+            persisted=True,
+        )
+    )
     attempts: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    lost_leases: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     available_at: Mapped[datetime] = mapped_column(server_default=NOW)
     lease_token: Mapped[UUID | None]
     lease_until: Mapped[datetime | None]
     worker_id: Mapped[UUID | None]
+    dead: Mapped[bool] = mapped_column(server_default="false")
+    error_code: Mapped[str | None]
+    error_text: Mapped[str | None]
 
 
 class NodeSummary(Base):
@@ -512,6 +541,34 @@ class IndexRow(Work, Base):
     deleted: Mapped[bool] = mapped_column(server_default="false")
 
 
+class Maintenance(Work, Base):
+    """A resumable task on the maintain queue: what it is about, and how far it has come (ids and numbers only)."""
+
+    __tablename__ = "maintenance"
+    __table_args__ = (
+        CheckConstraint(f"state IN {WORK_STATES}", name="state"),
+        Index(
+            "ix_maintenance_once",
+            "tenant_id",
+            "kind",
+            "subject",
+            unique=True,
+            postgresql_where=text("state IN ('held', 'ready', 'running')"),
+        ),
+        Index("ix_maintenance_claim", "tenant_id", "available_at", postgresql_where=text("state = 'ready'")),
+        Index("ix_maintenance_lease", "lease_until", postgresql_where=text("state = 'running'")),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[UUID] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    subject: Mapped[str] = mapped_column(server_default="")
+    arguments: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    progress: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    finished_at: Mapped[datetime | None]
+
+
 class LlmCall(Base):
     """One model call: what it was for and what it cost."""
 
@@ -544,6 +601,8 @@ class Worker(Base):
     worker_id: Mapped[UUID] = mapped_column(primary_key=True)
     name: Mapped[str]
     queues: Mapped[list[str]]
+    connections: Mapped[int] = mapped_column(server_default="0")
+    version: Mapped[str] = mapped_column(server_default="")
     started_at: Mapped[datetime] = mapped_column(server_default=NOW)
     heartbeat_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
@@ -558,3 +617,18 @@ class Collection(Base):
     dimension: Mapped[int]
     live: Mapped[bool]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    generation: Mapped[UUID | None]
+    """What the index was marked with last; another mark there tells that one of the stores went back in time."""
+    store_started: Mapped[str | None]
+    """Which start of which Postgres server the generation was confirmed under."""
+
+
+class MigrationRow(Base):
+    """Each applied migration, and whether workers of the version before may go on with it."""
+
+    __tablename__ = "migration"
+
+    revision: Mapped[str] = mapped_column(primary_key=True)
+    follows: Mapped[str | None]
+    compatible: Mapped[bool]
+    applied_at: Mapped[datetime] = mapped_column(server_default=NOW)

@@ -56,6 +56,7 @@ _PICK = sa.text(
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
      WHERE c.tenant_id = :t AND c.state = 'done' AND NOT c.placed
        AND f.reduce_available_at <= clock_timestamp()
+     ORDER BY c.lane, c.extracted_at
      LIMIT 1 FOR NO KEY UPDATE OF f SKIP LOCKED
     """
 )
@@ -111,7 +112,7 @@ class PostgresReduceRows(PostgresTrees):
 
     def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
         cells = self._db.execute(
-            sa.select(m.Cell.__table__, m.Session.external_id)
+            sa.select(m.Cell.__table__, m.Session.external_id, m.Session.trace)
             .join(
                 m.Session,
                 sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id),
@@ -128,6 +129,7 @@ class PostgresReduceRows(PostgresTrees):
                     id=CellId(cell.cell_id),
                     session_id=SessionId(cell.session_id),
                     session_label=cell.external_id,
+                    trace=cell.trace,
                     ordinal=cell.ordinal,
                     first_turn=cell.first_turn,
                     char_start=cell.char_start or 0,
@@ -397,12 +399,15 @@ class PostgresReduceRows(PostgresTrees):
         for statement in _RETIRE:
             self._db.execute(statement, ids)
 
-    def set_placed(self, cells: Sequence[CellId]) -> None:
-        self._db.execute(
+    def set_placed(self, cells: Sequence[CellId]) -> list[float]:
+        age = sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at)
+        placed = self._db.execute(
             sa.update(m.Cell)
             .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
             .values(placed=True, placed_at=sa.func.clock_timestamp())
+            .returning(age.label("age"), m.Cell.agains)
         )
+        return [float(row.age) for row in placed if row.agains == 0]
 
     def bury_cell(self, cell: CellId, code: str, text: str) -> None:
         self._db.execute(

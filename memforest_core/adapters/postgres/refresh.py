@@ -52,21 +52,23 @@ _CLAIM = sa.text(
     WITH ready AS (
         SELECT n.node_id,
                EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                          AND c.version > c.clean_version) AS stale
+                          AND c.version > c.clean_version AND NOT c.dead) AS stale
           FROM memforest.tree r
           JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
          WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp() AND n.version > n.clean_version
-           AND n.lease_until IS NULL AND n.available_at <= clock_timestamp()
+           AND n.lease_token IS NULL AND NOT n.dead AND n.available_at <= clock_timestamp()
+           AND n.attempts BETWEEN :tried AND :most
            AND (r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)
                 OR NOT EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                                  AND c.version > c.clean_version))
+                                  AND c.version > c.clean_version AND NOT c.dead))
          ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED)
     UPDATE memforest.node n
        SET lease_token = :token, worker_id = :worker, attempts = least(n.attempts + 1, 1000),
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM ready, memforest.tree r
      WHERE n.tenant_id = :t AND n.node_id = ready.node_id AND r.tenant_id = :t AND r.tree_id = n.tree_id
-    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, ready.stale
+    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, ready.stale,
+              (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
     """
 )
 
@@ -76,7 +78,7 @@ _SAVE = sa.text(
     """
     UPDATE memforest.node n
        SET clean_version = greatest(n.clean_version, u.version - u.behind), lease_token = NULL, lease_until = NULL,
-           worker_id = NULL, attempts = 0
+           worker_id = NULL, attempts = 0, lost_leases = 0, error_code = NULL, error_text = NULL
       FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:behind AS int[])) AS u(id, version, behind)
      WHERE n.tenant_id = :t AND n.node_id = u.id AND n.lease_token = :token
        AND u.version > n.clean_version AND u.version > n.erased_version
@@ -90,7 +92,8 @@ _SETTLE = sa.text(
       FROM unnest(CAST(:trees AS uuid[]), CAST(:marks AS bigint[])) AS u(tree, marks)
      WHERE r.tenant_id = :t AND r.tree_id = u.tree AND r.marks = u.marks
        AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
-                          AND n.version > n.clean_version)
+                          AND n.version > n.clean_version AND NOT n.dead)
+    RETURNING r.tree_id
     """
 )
 
@@ -130,6 +133,11 @@ _MARK_TREES = sa.text(
 )
 
 
+def _in(delay_s: float) -> sa.ColumnElement[Any]:
+    """So many seconds from now, on the database's clock."""
+    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
+
+
 class PostgresRefreshRows(PostgresVectors):
     """RefreshRows over one open transaction."""
 
@@ -137,17 +145,11 @@ class PostgresRefreshRows(PostgresVectors):
         self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
     ) -> tuple[LeaseToken, list[ReadyNode]]:
         token = LeaseToken(uuid4())
-        rows = self._db.execute(
-            _CLAIM,
-            {
-                "t": self._tenant,
-                "n": limit,
-                "token": token,
-                "worker": worker,
-                "lease": lease_s,
-                "stale": stale_s,
-            },
-        ).all()
+        values = {"t": self._tenant, "token": token, "worker": worker, "lease": lease_s, "stale": stale_s}
+        rows = self._db.execute(_CLAIM, values | {"n": limit, "tried": 0, "most": 0}).all()
+        if not rows:
+            # What has failed before goes alone, so that it takes nobody with it.
+            rows = self._db.execute(_CLAIM, values | {"n": 1, "tried": 1, "most": 1_000}).all()
         if not rows:
             return token, []
         ids = [row.node_id for row in rows]
@@ -178,6 +180,7 @@ class PostgresRefreshRows(PostgresVectors):
                 stored_hash=bytes(stored[row.node_id].input_hash) if row.node_id in stored else None,
                 stored_text=stored[row.node_id].text if row.node_id in stored else None,
                 stored_source=SummarySource(stored[row.node_id].source) if row.node_id in stored else None,
+                trace=row.trace,
             )
             for row in rows
         ]
@@ -293,7 +296,7 @@ class PostgresRefreshRows(PostgresVectors):
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
-        later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, redo_after_s)
+        later = _in(redo_after_s)
         columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
         self._db.execute(
             statement.on_conflict_do_update(
@@ -333,6 +336,21 @@ class PostgresRefreshRows(PostgresVectors):
             )
 
     def release(self, token: LeaseToken, delay_s: float) -> None:
+        self._let_go(token, {"available_at": _in(delay_s), "attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)})
+
+    def fail(self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str) -> None:
+        self._let_go(
+            token,
+            {
+                "available_at": _in(delay_s),
+                "dead": m.NodeRow.attempts >= max_attempts,
+                "error_code": code,
+                "error_text": text,
+            },
+        )
+
+    def _let_go(self, token: LeaseToken, values: dict[str, Any]) -> None:
+        """End the lease of the nodes still under it."""
         held = self._db.scalars(
             sa.select(m.NodeRow.node_id)
             .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
@@ -344,30 +362,32 @@ class PostgresRefreshRows(PostgresVectors):
         self._db.execute(
             sa.update(m.NodeRow)
             .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(held))
-            .values(
-                lease_token=None,
-                lease_until=None,
-                worker_id=None,
-                available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
-            )
+            .values(lease_token=None, lease_until=None, worker_id=None, **values)
         )
 
-    def settle(self, trees: Sequence[TreeId]) -> None:
+    def settle(self, trees: Sequence[TreeId]) -> list[float]:
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         seen = self._db.execute(
-            sa.select(m.Tree.tree_id, m.Tree.marks)
+            sa.select(
+                m.Tree.tree_id,
+                m.Tree.marks,
+                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Tree.first_mark_at).label("age"),
+            )
             .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
             .order_by(m.Tree.tree_id)
         ).all()
         lock_trees(self._db, self._tenant, [TreeId(row.tree_id) for row in seen])
-        self._db.execute(
-            _SETTLE,
-            {
-                "t": self._tenant,
-                "trees": [row.tree_id for row in seen],
-                "marks": [row.marks for row in seen],
-            },
+        settled = set(
+            self._db.scalars(
+                _SETTLE,
+                {
+                    "t": self._tenant,
+                    "trees": [row.tree_id for row in seen],
+                    "marks": [row.marks for row in seen],
+                },
+            )
         )
+        return [float(row.age) for row in seen if row.tree_id in settled and row.age is not None]
 
     def redo(self, limit: int) -> int:
         rows = self._db.execute(_REDO_PICK, {"t": self._tenant, "n": limit}).all()

@@ -7,9 +7,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres.engine import open_engine, store_errors
-from memforest_core.adapters.postgres.models import SCHEMA
+from memforest_core.adapters.postgres.models import SCHEMA, MigrationRow
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 
@@ -43,10 +44,30 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
             connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
             connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
             command.upgrade(_config(connection), revision)
+            _note_migrations(connection)
             _ensure_service_role(connection, sa.make_url(settings.url.get_secret_value()))
             return current_revision(connection) or ""
     finally:
         engine.dispose()
+
+
+def _note_migrations(connection: sa.Connection) -> None:
+    """Write down what is applied, so that workers of the version before can tell whether they may go on."""
+    if not sa.inspect(connection).has_table("migration", schema=SCHEMA):
+        return
+    scripts = ScriptDirectory.from_config(_config(connection))
+    applied = scripts.iterate_revisions(current_revision(connection), "base")
+    connection.execute(
+        insert(MigrationRow).on_conflict_do_nothing(),
+        [
+            {
+                "revision": script.revision,
+                "follows": script.down_revision,
+                "compatible": bool(getattr(script.module, "compatible", False)),
+            }
+            for script in applied
+        ],
+    )
 
 
 def _ensure_service_role(connection: sa.Connection, url: sa.URL) -> None:
@@ -85,8 +106,21 @@ def head_revision() -> str:
     return head or ""
 
 
+def _one_ahead(connection: sa.Connection, found: str | None) -> bool:
+    """Whether the database is one compatible migration ahead: an upgrade in progress need not stop the workers."""
+    if found is None or not sa.inspect(connection).has_table("migration", schema=SCHEMA):
+        return False
+    follows = connection.scalar(
+        sa.select(MigrationRow.follows).where(MigrationRow.revision == found, MigrationRow.compatible)
+    )
+    return follows is not None and follows == head_revision()
+
+
 def check_ready(engine: sa.Engine) -> None:
-    """Refuse to serve from a database at another revision, or as a role without rights or with too many."""
+    """Refuse to serve from a database at another revision, or as a role without rights or with too many.
+
+    One compatible migration ahead is accepted: its new columns and tables are not needed yet.
+    """
     with store_errors(), engine.connect() as connection:
         usable = connection.scalar(
             sa.text("SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = :s"), {"s": SCHEMA}
@@ -96,7 +130,7 @@ def check_ready(engine: sa.Engine) -> None:
                 "The role in MEMFOREST_DATABASE__URL has no rights on MemForest's tables: run memforest db upgrade."
             )
         found = current_revision(connection)
-        if found != head_revision():
+        if found != head_revision() and not _one_ahead(connection, found):
             raise InvalidSettings(
                 f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
                 " run memforest db upgrade."

@@ -12,13 +12,14 @@ from memforest_core.contexts.extraction.answer import ExtractionAnswer
 from memforest_core.contexts.extraction.candidates import to_candidates, verbatim
 from memforest_core.contexts.extraction.prompt import input_hash
 from memforest_core.contexts.extraction.proposer import OfflineProposer, Proposer
-from memforest_core.contexts.jobs.decision import Verdict, backoff, decide
+from memforest_core.contexts.jobs.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.domain.facts import Candidate, Outcome
 from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
 from memforest_core.domain.turns import Turn
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
 from memforest_core.ports.extract import (
+    Again,
     CellResult,
     ClaimedWindow,
     ExtractRows,
@@ -27,9 +28,10 @@ from memforest_core.ports.extract import (
     WindowResult,
 )
 from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
+from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import ExtractSettings
 
-CRASHED = "crashed"
+STEP = "extract"
 
 
 class Extracted(StrEnum):
@@ -93,13 +95,16 @@ class ExtractionService:
         embedder: Embedder,
         settings: ExtractSettings,
         rng: random.Random,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._store = store
         self._proposer = proposer
         self._embedder = embedder
         self._settings = settings
         self._rng = rng
+        self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
+        self._again = Again(settings.again_s, settings.again_longest_s)
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
         """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
@@ -109,8 +114,11 @@ class ExtractionService:
         if claim is None:
             return Extraction(Extracted.NOTHING)
         settled = False
+        if cached is not None:
+            self._telemetry.saved_call(STEP, tenant)
         try:
-            end = self._extract(tenant, claim, cached)
+            with self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)):
+                end = self._extract(tenant, claim, cached)
             settled = True
         except StoreUnavailable:
             settled = True  # the lease ends by itself
@@ -135,14 +143,18 @@ class ExtractionService:
         except MemForestError as error:
             return self._failed(tenant, claim, [*calls, *failed_call(error)], error)
         with self._store.extracting(tenant) as rows:
-            kept = rows.finish_window(claim, self._embedder.model, result)
+            kept = rows.finish_window(claim, self._embedder.model, result, self._again)
             rows.record_calls(calls, claim.forest_id, claim.session_id)
+        self._telemetry.called(tenant, calls)
         return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
 
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
         """A bug ended the try: count it, so that a window that breaks the code is put aside in the end."""
+        self._telemetry.retried(STEP, tenant, CRASHED)
         with self._store.extracting(tenant) as rows:
-            if claim.attempts >= self._settings.max_attempts:
+            if claim.again:
+                rows.keep_window(claim, self._again, CRASHED, "See the log.")
+            elif claim.attempts >= self._settings.max_attempts:
                 rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
             else:
                 rows.retry_window(claim, backoff(claim.attempts, self._rng.random()), True, CRASHED, "See the log.")
@@ -220,7 +232,18 @@ class ExtractionService:
             divisible=len(claim.cells) > 1,
             jitter=self._rng.random(),
         )
+        self._telemetry.called(tenant, calls)
+        if decision.verdict is Verdict.DEAD and not claim.again:
+            self._telemetry.buried(STEP, tenant, error.code)
+        else:
+            self._telemetry.retried(STEP, tenant, error.code)
         result = None
+        if claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD):
+            # What there is stays: it is the fallback already, and better than nothing.
+            with self._store.extracting(tenant) as rows:
+                rows.record_calls(calls, claim.forest_id, claim.session_id)
+                rows.keep_window(claim, self._again, error.code, error.message)
+            return Extraction(Extracted.LATER)
         if decision.verdict is Verdict.DEGRADE:
             window, cells = window_of(claim)
             try:
@@ -229,11 +252,13 @@ class ExtractionService:
                 # The fallback needs vectors; without an embedder the window waits for it.
                 if isinstance(again, ContentFault):
                     raise
-                return self._failed(tenant, claim, calls, again)
+                with self._store.extracting(tenant) as rows:
+                    rows.record_calls(calls, claim.forest_id, claim.session_id)
+                return self._failed(tenant, claim, failed_call(again), again)
         with self._store.extracting(tenant) as rows:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
             if result is not None:
-                kept = rows.finish_window(claim, self._embedder.model, result)
+                kept = rows.finish_window(claim, self._embedder.model, result, self._again)
                 return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
             if decision.verdict is Verdict.RETRY:
                 rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)

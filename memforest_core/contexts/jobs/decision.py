@@ -32,6 +32,10 @@ class Verdict(StrEnum):
     DEAD = "dead"
 
 
+CRASHED = "crashed"
+"""The error code of work whose try was ended by a bug."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A verdict, the delay before the next try in seconds, and whether the try counts against the work."""

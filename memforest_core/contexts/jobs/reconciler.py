@@ -10,6 +10,8 @@ from memforest_core.ports.jobs import JobStore, LeaseLimits, WorkKind
 from memforest_core.ports.refresh import RefreshStore
 
 REDO_LIMIT = 100
+AGAIN_LIMIT = 1_000
+"""Windows reopened per tenant and round."""
 WAKEUPS_PER_ROUND = 8
 """Messages sent per tenant and queue in one round: woken workers look for the rest themselves."""
 
@@ -29,6 +31,7 @@ class Round:
     freed: int = 0
     released: int = 0
     redone: int = 0
+    reopened: int = 0
     woken: int = 0
     struck_off: int = 0
 
@@ -47,7 +50,7 @@ class Reconciler:
         with self._jobs.reconciling() as mine:
             if not mine:
                 return Round(mine=False)
-            freed = released = redone = 0
+            freed = released = redone = reopened = 0
             for tenant in self._jobs.lost(self._limits):
                 with self._jobs.upkeep(tenant) as rows:
                     freed += rows.free_lost(self._limits)
@@ -57,10 +60,13 @@ class Reconciler:
             for tenant in self._jobs.waiting(WorkKind.REDO):
                 with self._refresh.refreshing(tenant) as nodes:
                     redone += nodes.redo(REDO_LIMIT)
+            for tenant in self._jobs.waiting(WorkKind.AGAIN):
+                with self._jobs.upkeep(tenant) as rows:
+                    reopened += rows.reopen_verbatim(AGAIN_LIMIT)
             woken = self.wake(*_QUEUES)
             # Longer than the lease limit, so that a worker that was only slow can still come back.
             struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
-            return Round(True, freed, released, redone, woken, struck_off)
+            return Round(True, freed, released, redone, reopened, woken, struck_off)
 
     def wake(self, *kinds: WorkKind) -> int:
         """Send wake-ups for tenants with claimable work of these kinds; how many were sent."""

@@ -28,6 +28,8 @@ class WorkEvent(StrEnum):
     GIVE_UP = "give_up"
     REVIVE = "revive"
     REOPEN = "reopen"
+    DISCARD = "discard"
+    """Somebody gives up what could not be done; what is there without it goes on."""
 
 
 TRANSITIONS: dict[tuple[WorkState, WorkEvent], WorkState] = {
@@ -38,6 +40,7 @@ TRANSITIONS: dict[tuple[WorkState, WorkEvent], WorkState] = {
     (WorkState.RUNNING, WorkEvent.LOSE): WorkState.READY,
     (WorkState.RUNNING, WorkEvent.GIVE_UP): WorkState.DEAD,
     (WorkState.DEAD, WorkEvent.REVIVE): WorkState.READY,
+    (WorkState.DEAD, WorkEvent.DISCARD): WorkState.DONE,
     (WorkState.DONE, WorkEvent.GIVE_UP): WorkState.DEAD,
     (WorkState.DONE, WorkEvent.REOPEN): WorkState.READY,
     (WorkState.RUNNING, WorkEvent.REOPEN): WorkState.READY,

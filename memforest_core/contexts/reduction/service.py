@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -14,6 +15,7 @@ from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, PermanentError, RetryableError
 from memforest_core.ports.index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.ports.reduce import ReduceBatch, ReduceRows, ReduceStore, WaitingForest
+from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -25,6 +27,9 @@ UNSEEN_LIMIT = 2_000
 """Not yet indexed facts that a batch is compared with; near merging is best effort beyond."""
 
 FAILED_DELAY_S = 2.0
+
+
+STEP = "reduce"
 
 
 class Reduced(StrEnum):
@@ -54,11 +59,19 @@ class Reduction:
 class ReductionService:
     """Drains forests of a tenant, one batch per call."""
 
-    def __init__(self, store: ReduceStore, index: VectorIndex, model: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        store: ReduceStore,
+        index: VectorIndex,
+        model: str,
+        settings: Settings,
+        telemetry: Telemetry = SILENT,
+    ) -> None:
         self._store = store
         self._index = index
         self._model = model
         self._settings = settings
+        self._telemetry = telemetry
 
     def run_one(self, tenant: TenantId) -> Reduction:
         """Drain one batch of one forest. Raises StoreUnavailable."""
@@ -75,8 +88,10 @@ class ReductionService:
             if len(waiting.cells) == 1:
                 with self._store.reducing(tenant) as rows:
                     rows.bury_cell(waiting.cells[0], error.code, error.message)
+                self._telemetry.buried(STEP, tenant, error.code)
                 return Reduction(Reduced.DONE, waiting.forest_id)
-        except RetryableError:
+        except RetryableError as error:
+            self._telemetry.retried(STEP, tenant, error.code)
             with self._store.reducing(tenant) as rows:
                 rows.delay_forest(waiting.forest_id, FAILED_DELAY_S)
             raise
@@ -95,11 +110,22 @@ class ReductionService:
     def _drain_whole(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
         with self._store.reducing(tenant) as rows:
             batch = rows.load(waiting, self._model)
-        near, complete = self._near(tenant, batch)
-        with self._store.reducing(tenant) as rows:
-            if not rows.lock_forest(batch.forest_id):
-                return Reduction(Reduced.BUSY, batch.forest_id)
-            return replace(self._place(rows, batch, near), near_merging=complete)
+        with self._spans(batch):
+            near, complete = self._near(tenant, batch)
+            with self._store.reducing(tenant) as rows:
+                if not rows.lock_forest(batch.forest_id):
+                    return Reduction(Reduced.BUSY, batch.forest_id)
+                reduction, ages = self._place(rows, batch, near)
+        for age in ages:
+            self._telemetry.reached("facts", tenant, age)
+        return replace(reduction, near_merging=complete)
+
+    def _spans(self, batch: ReduceBatch) -> ExitStack:
+        """One span in the trace of each session that the batch holds cells of."""
+        spans = ExitStack()
+        for session, trace in {cell.session_id: cell.trace for cell in batch.cells if cell.trace}.items():
+            spans.enter_context(self._telemetry.span(STEP, trace, session=str(session), forest=str(batch.forest_id)))
+        return spans
 
     def _near(self, tenant: TenantId, batch: ReduceBatch) -> tuple[list[FactId], bool]:
         """Facts close to the batch's candidates, looked up before the lock; False when the index is away."""
@@ -116,11 +142,11 @@ class ReductionService:
             return [], False
         return [FactId(hit.id) for hits in found for hit in hits], True
 
-    def _place(self, rows: ReduceRows, batch: ReduceBatch, near: Sequence[FactId]) -> Reduction:
+    def _place(self, rows: ReduceRows, batch: ReduceBatch, near: Sequence[FactId]) -> tuple[Reduction, Sequence[float]]:
         waiting = rows.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
         if not batch.cells:
-            return Reduction(Reduced.DONE, batch.forest_id)
+            return Reduction(Reduced.DONE, batch.forest_id), ()
         compared = {
             fact.id: Known(fact.id, fact.statement, fact.vector)
             for fact in (
@@ -129,5 +155,5 @@ class ReductionService:
             )
         }
         new_facts = Placing(rows, batch, compared, self._settings).run()
-        rows.set_placed([cell.id for cell in batch.cells])
-        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts)
+        ages = rows.set_placed([cell.id for cell in batch.cells])
+        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

@@ -5,19 +5,27 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 
-from memforest_core.contexts.jobs.decision import decide
+from memforest_core.contexts.jobs.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.contexts.refresh.summarizer import (
     OfflineSummarizer,
     Summarizer,
     input_hash,
 )
-from memforest_core.domain.ids import NodeId, TenantId, WorkerId
+from memforest_core.domain.ids import LeaseToken, NodeId, TenantId, WorkerId
 from memforest_core.domain.indexed import add_counts
-from memforest_core.errors import ContentFault, MemForestError, RetryableError, StoreUnavailable
+from memforest_core.errors import (
+    ContentFault,
+    ContentRefused,
+    ContextTooLong,
+    MemForestError,
+    RetryableError,
+    StoreUnavailable,
+)
 from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.ports.refresh import (
     NodeArtifact,
@@ -25,10 +33,14 @@ from memforest_core.ports.refresh import (
     RefreshStore,
     SummarySource,
 )
+from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import RefreshSettings
 
 REDO_AFTER_S = 60.0
 """A degraded summary is made again this long after the model was found away."""
+
+
+STEP = "refresh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,7 @@ class RefreshService:
         settings: RefreshSettings,
         concurrency: int,
         rng: random.Random,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._store = store
         self._summarizer = summarizer
@@ -59,6 +72,7 @@ class RefreshService:
         self._settings = settings
         self._concurrency = concurrency
         self._rng = rng
+        self._telemetry = telemetry
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> int:
         """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable."""
@@ -75,6 +89,32 @@ class RefreshService:
             paid = rows.paid_summaries(list(keys.values())) if self._summarizer.paid else {}
         if not nodes:
             return 0
+        settled = False
+        if paid:
+            self._telemetry.saved_call(STEP, tenant, len(paid))
+        try:
+            with self._spans(nodes):
+                self._refresh(tenant, token, nodes, keys, paid)
+            settled = True
+        except StoreUnavailable:
+            settled = True
+            # A deadlock or a timeout: the nodes are given back at once, not when their lease ends.
+            with self._store.refreshing(tenant) as rows:
+                rows.release(token, 0.0)
+            raise
+        finally:
+            if not settled:
+                self._give_back(tenant, token, nodes, None)
+        return len(nodes)
+
+    def _refresh(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        nodes: Sequence[ReadyNode],
+        keys: dict[NodeId, bytes],
+        paid: dict[bytes, str],
+    ) -> None:
         calls: list[CallRecord] = []
         try:
             written = self._write(nodes, keys, paid, calls)
@@ -82,23 +122,46 @@ class RefreshService:
         except StoreUnavailable:
             raise
         except MemForestError as error:
-            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
+            calls.extend(failed_call(error))
+            self._telemetry.called(tenant, calls)
             with self._store.refreshing(tenant) as rows:
                 rows.record_calls(calls, nodes[0].forest_id, None)
-                rows.release(token, max(1.0, decision.delay_s))
-            return len(nodes)
-        try:
-            with self._store.refreshing(tenant) as rows:
-                rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
-                rows.record_calls(calls, nodes[0].forest_id, None)
-        except StoreUnavailable:
-            # A deadlock or a timeout: the nodes are given back at once, not when their lease ends.
-            with self._store.refreshing(tenant) as rows:
-                rows.release(token, 0.0)
-            raise
+            self._give_back(tenant, token, nodes, error)
+            return
         with self._store.refreshing(tenant) as rows:
-            rows.settle(list(dict.fromkeys(node.tree_id for node in nodes)))
-        return len(nodes)
+            rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
+            rows.record_calls(calls, nodes[0].forest_id, None)
+        self._telemetry.called(tenant, calls)
+        with self._store.refreshing(tenant) as rows:
+            stale_s = rows.settle(list(dict.fromkeys(node.tree_id for node in nodes)))
+        for seconds in stale_s:
+            self._telemetry.reached("summaries", tenant, seconds)
+
+    def _spans(self, nodes: Sequence[ReadyNode]) -> ExitStack:
+        """One span in the trace of each session whose tree is refreshed."""
+        spans = ExitStack()
+        for tree, trace in {node.tree_id: node.trace for node in nodes if node.trace}.items():
+            spans.enter_context(self._telemetry.span(STEP, trace, tree=str(tree)))
+        return spans
+
+    def _give_back(
+        self, tenant: TenantId, token: LeaseToken, nodes: Sequence[ReadyNode], error: MemForestError | None
+    ) -> None:
+        """End a try that came to nothing; without an error it was a bug that ended it."""
+        most, jitter = self._settings.max_attempts, self._rng.random()
+        attempts = max(node.attempts for node in nodes)
+        if error is not None:
+            decision = decide(error, attempts=attempts, max_attempts=most, divisible=False, jitter=jitter)
+            if decision.verdict is Verdict.RETRY and not decision.counts:
+                self._telemetry.retried(STEP, tenant, error.code)
+                with self._store.refreshing(tenant) as rows:
+                    rows.release(token, max(1.0, decision.delay_s))
+                return
+        code, text = (error.code, error.message) if error is not None else (CRASHED, "See the worker's log.")
+        tell = self._telemetry.buried if attempts >= most else self._telemetry.retried
+        tell(STEP, tenant, code)
+        with self._store.refreshing(tenant) as rows:
+            rows.fail(token, most, backoff(attempts, jitter), code, text)
 
     def _key(self, node: ReadyNode) -> bytes:
         return input_hash(self._summarizer.model, self._settings.budget_chars, [c.text for c in node.children])
@@ -145,7 +208,7 @@ class RefreshService:
         budget = self._settings.budget_chars
         try:
             text = self._summarizer.summarize(node, budget, calls)
-        except (RetryableError, ContentFault) as error:
+        except (RetryableError, ContentFault, ContextTooLong, ContentRefused) as error:
             calls.extend(failed_call(error))
             text = self._offline.summarize(node, budget, calls)
             # Another key, so that the model's own summary is not taken for made.

@@ -20,6 +20,7 @@ running  reopen   ready
 done     give_up  dead
 done     reopen   ready
 dead     revive   ready
+dead     discard  done
 """
 LEGAL = {
     (WorkState(state), WorkEvent(event)): WorkState(after)

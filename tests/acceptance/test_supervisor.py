@@ -1,0 +1,130 @@
+"""``memforest worker --processes``: dead processes are replaced at once, and nobody outlives the parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.builders import said
+from tests.support.processes import Deployment, deployment, environment
+from tests.support.servers import SessionServers
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 40.0) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def children(parent: subprocess.Popen[bytes]) -> list[int]:
+    return [child.pid for child in psutil.Process(parent.pid).children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+@contextmanager
+def supervised(running: Deployment, processes: int) -> Iterator[subprocess.Popen[bytes]]:
+    log = running.logs / "supervisor.log"
+    with log.open("wb") as out:
+        parent = subprocess.Popen(
+            [sys.executable, "-m", "memforest_core.cli", "worker", "--processes", str(processes), "--concurrency", "2"],
+            env=environment(
+                **running.variables, MEMFOREST_DATABASE__POOL_SIZE="4", MEMFOREST_DATABASE__MAX_OVERFLOW="4"
+            ),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        until(lambda: alive(running) >= processes)
+        yield parent
+    finally:
+        print(log.read_text(errors="replace")[-3_000:])
+        for pid in [*children(parent)] if parent.poll() is None else []:
+            os.kill(pid, signal.SIGKILL)
+        parent.kill()
+        parent.wait()
+
+
+def alive(running: Deployment) -> int:
+    return running.scalar(
+        "SELECT count(*) FROM memforest.worker WHERE heartbeat_at > clock_timestamp() - interval '2 s'"
+    )
+
+
+@pytest.fixture
+def running(servers: SessionServers, tmp_path: Path) -> Iterator[Deployment]:
+    with deployment(servers, tmp_path, offline=True) as made:
+        yield made
+
+
+def test_killed_processes_are_replaced_and_the_work_is_done(running: Deployment) -> None:
+    """Given three processes, when each is killed with -9, then others take their places and their leases."""
+    with supervised(running, 3) as parent:
+        first = children(parent)
+        assert len(first) == 3
+        names = {str(row[0]) for row in running.rows("SELECT name FROM memforest.worker")}
+        client = running.client()
+        handles = [client.enqueue("ann", f"s{n}", said(f"I bought {n} pears.", f"You have {n}.")) for n in range(20)]
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.2)
+        until(lambda: len(children(parent)) == 3 and not set(children(parent)) & set(first))
+        for handle in handles:
+            assert handle.wait("facts", 60.0).placed == 1
+        until(lambda: alive(running) == 3)
+        assert {str(row[0]) for row in running.rows("SELECT name FROM memforest.worker")} == names
+        client.close()
+
+
+def test_a_terminated_supervisor_ends_its_processes(running: Deployment) -> None:
+    with supervised(running, 2) as parent:
+        before = children(parent)
+        parent.send_signal(signal.SIGTERM)
+        assert parent.wait(20) == 0
+        assert not any(psutil.pid_exists(pid) for pid in before)
+        assert running.scalar("SELECT count(*) FROM memforest.worker") == 0
+
+
+def test_nobody_outlives_a_killed_supervisor(running: Deployment) -> None:
+    with supervised(running, 2) as parent:
+        before = children(parent)
+        parent.kill()
+        parent.wait()
+        until(lambda: not any(psutil.pid_exists(pid) for pid in before))
+
+
+def test_too_many_processes_for_the_server_are_refused_at_the_start(running: Deployment) -> None:
+    """Given a deployment that would open more connections than Postgres allows, then a worker says what to change."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "memforest_core.cli", "worker"],
+        env=environment(**running.variables, MEMFOREST_DEPLOYMENT__WORKER_PROCESSES="1000"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "Postgres allows" in ended.stderr
+    assert "MEMFOREST_DATABASE__POOL_SIZE" in ended.stderr
+
+
+def test_a_worker_whose_call_hangs_past_every_deadline_ends_itself(servers: SessionServers, tmp_path: Path) -> None:
+    """Given a unit of work that never comes back, then its process ends with a code of its own and frees the slot."""
+    with deployment(servers, tmp_path, latency_s=60.0, MEMFOREST_WORKER__STUCK_S="1") as running:
+        worker = running.start_worker(concurrency=2)
+        client = running.client()
+        client.enqueue("ann", "s1", said("I bought pears.", "Good."))
+
+        assert worker.wait(30) == 70
+        assert "unit_stuck" in running.log_tail()
+        client.close()
