@@ -15,9 +15,10 @@ import structlog
 from memforest_core.bootstrap.connections import connection_plan
 from memforest_core.bootstrap.service import Services
 from memforest_core.contexts.extraction.service import Extracted
+from memforest_core.contexts.jobs.reconciler import Round
 from memforest_core.contexts.reduction.service import Reduced
 from memforest_core.domain.ids import TenantId, WorkerId
-from memforest_core.errors import IndexUnavailable, RetryableError
+from memforest_core.errors import BrokerUnavailable, IndexUnavailable, MemForestError, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.jobs import WorkKind
@@ -42,6 +43,7 @@ class Runtime:
         self.services = services
         self._exit_when_stuck = exit_when_stuck
         self._units: dict[int, tuple[str, float]] = {}
+        self._brokerless: list[threading.Thread] = []
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -86,8 +88,13 @@ class Runtime:
         while not self._stopping.wait(period_s):
             try:
                 step()
-            except RetryableError as error:
+            except MemForestError as error:
                 log.warning("upkeep_delayed", code=error.code)
+
+    @property
+    def upkept(self) -> bool:
+        """Whether heartbeat and watch are running: without them the leases of this process end under its hands."""
+        return all(thread.is_alive() for thread in self._threads)
 
     def _beat(self) -> None:
         settings = self.services.settings.worker
@@ -118,14 +125,50 @@ class Runtime:
         def step() -> None:
             nonlocal last
             self._look_for_stuck()
-            self.services.reconciler.wake(WorkKind.REFRESH)
-            if time.monotonic() - last >= settings.reconcile_s:
-                last = time.monotonic()
-                done = self.services.reconciler.run()
-                if done.freed or done.released or done.redone:
-                    log.info("reconciled", freed=done.freed, released=done.released, redone=done.redone)
+            try:
+                self.services.reconciler.wake(WorkKind.REFRESH)
+                if time.monotonic() - last >= settings.reconcile_s:
+                    last = time.monotonic()
+                    self._tell(self.services.reconciler.run())
+            except BrokerUnavailable:
+                self._work_without_broker()
 
         self._every(settings.poll_s, step)
+
+    def _tell(self, done: Round) -> None:
+        if done.freed or done.released or done.redone or done.reopened:
+            log.info(
+                "reconciled",
+                freed=done.freed,
+                released=done.released,
+                redone=done.redone,
+                reopened=done.reopened,
+            )
+
+    def _work_without_broker(self) -> None:
+        """Rows are the work: as long as nobody can be woken, do it here, one thread for each of our queues."""
+        tasks = {
+            Queue.EXTRACT: self.extract,
+            Queue.REDUCE: self.reduce,
+            Queue.REFRESH: self.refresh,
+            Queue.MAINTAIN: self.maintain,
+        }
+        self._brokerless = [thread for thread in self._brokerless if thread.is_alive()]
+        if self._brokerless:
+            return
+        log.warning("broker_away", works_on=list(self.queues))
+        for queue in self.queues:
+            thread = threading.Thread(
+                target=self._until_done, args=(tasks[Queue(queue)],), name=f"memforest-brokerless-{queue}", daemon=True
+            )
+            thread.start()
+            self._brokerless.append(thread)
+
+    def _until_done(self, task: Callable[[], int]) -> None:
+        try:
+            task()
+        except MemForestError as error:
+            log.warning("brokerless_work_delayed", code=error.code)
 
     def work(self, kind: WorkKind, queue: Queue, unit: Callable[[TenantId], bool]) -> int:
         """Run units of one kind until none is left or the task's budget is spent; how many did something.

@@ -148,8 +148,11 @@ def run_worker(
             if parent is not None and os.getppid() != parent:
                 log.warning("supervisor_gone")
                 stop.set()
+            if not runtime.upkept:
+                log.error("upkeep_ended")
+                break
         # Flower can ask a worker to shut down: that is exit code 0 and no failure.
-        failed = not stop.is_set() and bool(worker.exitcode)
+        failed = not stop.is_set() and (bool(worker.exitcode) or not runtime.upkept)
         log.info("worker_stopping", worker=str(runtime.worker), deadline_s=deadline_s)
         runtime.wind_down()
         stopper = threading.Thread(target=worker.stop, name="memforest-stop", daemon=True)
@@ -161,5 +164,5 @@ def run_worker(
             app.close()
     log.info("worker_stopped", worker=str(runtime.worker), finished=finished)
     if failed:
-        raise BrokerUnavailable("The worker stopped consuming by itself, see its log: start it again.")
+        raise BrokerUnavailable("The worker stopped by itself, see its log: start it again.")
     return finished

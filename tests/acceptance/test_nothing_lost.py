@@ -137,3 +137,15 @@ def test_a_session_whose_wakeup_was_never_sent_is_found(servers: SessionServers,
             assert time.monotonic() < deadline, running.log_tail()
             time.sleep(0.1)
         assert running.scalar("SELECT count(*) FROM memforest.fact") > 0
+
+
+def test_without_any_broker_the_work_is_still_done(servers: SessionServers, tmp_path: Path) -> None:
+    """Given a broker that cannot be reached at all, then workers find the rows by themselves and do them."""
+    nowhere = {"MEMFOREST_BROKER__URL": "redis://127.0.0.1:1/0", "MEMFOREST_BROKER__PUBLISH_TIMEOUT_S": "0.5"}
+    with deployment(servers, tmp_path, offline=True, **nowhere) as running:
+        running.start_worker()
+        client = running.client()
+        client.enqueue("owner-0", "s0", conversation(0))
+        assert client.wait("owner-0", "s0", "summaries", 60.0).placed == 4
+        assert "broker_away" in running.log_tail()
+        client.close()

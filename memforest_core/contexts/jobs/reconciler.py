@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memforest_core.errors import BrokerUnavailable
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import WakeUps
 from memforest_core.ports.jobs import JobStore, LeaseLimits, WorkKind
@@ -46,7 +47,7 @@ class Reconciler:
         self._limits = limits
 
     def run(self) -> Round:
-        """One round, if nobody else is at it. Raises StoreUnavailable."""
+        """One round, if nobody else is at it. Raises StoreUnavailable; BrokerUnavailable if all but waking is done."""
         with self._jobs.reconciling() as mine:
             if not mine:
                 return Round(mine=False)
@@ -63,17 +64,20 @@ class Reconciler:
             for tenant in self._jobs.waiting(WorkKind.AGAIN):
                 with self._jobs.upkeep(tenant) as rows:
                     reopened += rows.reopen_verbatim(AGAIN_LIMIT)
-            woken = self.wake(*_QUEUES)
             # Longer than the lease limit, so that a worker that was only slow can still come back.
             struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
+            woken = self.wake(*_QUEUES)
             return Round(True, freed, released, redone, reopened, woken, struck_off)
 
     def wake(self, *kinds: WorkKind) -> int:
-        """Send wake-ups for tenants with claimable work of these kinds; how many were sent."""
+        """Send wake-ups for tenants with claimable work of these kinds; how many were sent.
+
+        Raises StoreUnavailable, and BrokerUnavailable when there is work and nobody can be told.
+        """
         sent = 0
         for kind in kinds:
             for tenant in self._jobs.waiting(kind)[:WAKEUPS_PER_ROUND]:
                 if not self._wakeups.send(_QUEUES[kind], tenant, "reconciler"):
-                    return sent
+                    raise BrokerUnavailable("Work waits and the broker does not take wake-ups.")
                 sent += 1
         return sent

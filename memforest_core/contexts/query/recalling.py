@@ -15,7 +15,7 @@ from memforest_core.domain.text import terms
 from memforest_core.ports.recall import FoundText, RecallRows
 
 RAW_LIMIT = 64
-"""Cells that the index has not seen yet and that one recall reads: the latest."""
+"""Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class RawHits:
     """Cells that are not in the index yet, and how much of the question each holds, in (0, 1]."""
 
     coverage: Mapping[UUID, float]
+    catching_up: bool = False
+    """More are missing than were read: full text was asked too."""
 
     def join(self, scores: Scores) -> None:
         """Give them scores on the scale of the indexed cells: full coverage equals the best hit."""
@@ -34,7 +36,12 @@ class RawHits:
 
 def raw_hits(rows: RecallRows, forest: ForestId, question: Question) -> RawHits:
     """Search what has been accepted but not indexed yet, so that a turn is found at once."""
-    return RawHits(_covering(question, rows.not_indexed(forest, RAW_LIMIT)))
+    latest = rows.not_indexed(forest, RAW_LIMIT + 1)
+    covered = _covering(question, latest[:RAW_LIMIT])
+    if len(latest) <= RAW_LIMIT:
+        return RawHits(covered)
+    cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
+    return RawHits(_covering(question, cells) | covered, catching_up=True)
 
 
 def full_text_hits(rows: RecallRows, forest: ForestId, question: Question, probe: Probe, limit: int) -> FlatHits:

@@ -139,7 +139,7 @@ class RecallService:
             dense = self._embed(asked.question, degraded)
         scope = IndexFilter(tenant, forest.id, overlaps=_seconds(between))
         probe = Probe(self._index, scope, dense, asked.question.sparse())
-        pool = self._gathered(tenant, forest, asked, probe, self._reads(asked, between), clock)
+        pool = self._gathered(tenant, forest, asked, probe, self._reads(asked, between), clock, degraded)
         if probe.failure is not None:
             degraded.append("The vector index is away: answered from full text and what it had found before.")
         with clock.stage("score"):
@@ -165,6 +165,7 @@ class RecallService:
         probe: Probe,
         reads: Reads,
         clock: Clock,
+        degraded: list[str],
     ) -> Pool:
         """Candidates, with their scores in the probe: flat hits united with what the trees add."""
 
@@ -179,6 +180,8 @@ class RecallService:
                 hits = full_text_hits(rows, forest.id, asked.question, probe, limit)
             raw = raw_hits(rows, forest.id, asked.question)
             roots = self._roots(rows, forest, asked, probe, hits)
+        if raw.catching_up:
+            degraded.append("The vector index is catching up: full text was asked for what it does not hold yet.")
         with clock.stage("browse"):
             leaves = browse(reading, probe, roots, self._settings.beam, self._weights)
         with clock.stage("load"), reading() as rows:
