@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean lock
+.PHONY: help setup demo test chaos browser check format bench clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,17 @@ $(STAMP): pyproject.toml requirements.lock
 demo: setup  ## remember a conversation and ask about it, on the embedded stack, without a key
 	$(BIN)/memforest demo
 
-test: setup  ## run all tests on real Postgres, Redis protocol and Qdrant engine
+test: setup browser  ## run all tests on real Postgres, Redis protocol, Qdrant engine and a browser
 	$(BIN)/python -m pytest
+
+chaos: setup  ## break everything on purpose while sessions flow; nothing may be lost
+	$(BIN)/python -m benchmarks.chaos --json
+
+browser:  # a page is tested in Chromium: installed here where that can be done without asking
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
+	  { echo "Install Chromium first (Debian: apt-get install chromium): the tests look at Flower's pages." >&2; exit 1; }
 
 check: setup  ## lint, format, types, import contracts
 	$(BIN)/ruff check .
@@ -38,6 +47,7 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.tree_insert --json
 	$(BIN)/python -m benchmarks.refresh --json
 	$(BIN)/python -m benchmarks.extract_windows --json
+	$(BIN)/python -m benchmarks.fairness --json
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --no-annotate

@@ -327,8 +327,12 @@ class MemoryTree:
     def release(self, token: LeaseToken, delay_s: float) -> None:
         """Nothing is leased: there is one thread."""
 
-    def settle(self, trees: Sequence[TreeId]) -> None:
+    def fail(self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str) -> None:
+        """Nothing is leased: there is one thread."""
+
+    def settle(self, trees: Sequence[TreeId]) -> list[float]:
         """The tree is always due."""
+        return []
 
     def redo(self, limit: int) -> int:
         return 0

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from memforest_core.adapters.llm.step_settings import StepSettings
-from memforest_core.ports.models import ChatModel, Embedder, Step
+from memforest_core.ports.models import Embedder, Step
 from memforest_core.settings import EmbeddingSettings, LlmSettings
+
+if TYPE_CHECKING:
+    from memforest_core.adapters.llm.litellm_chat import LitellmChat
 
 BUILT_IN_EMBEDDING = "all-minilm-l6-v2-int8"
 """The embedding model that comes in a wheel."""
@@ -19,7 +24,7 @@ def step_settings(settings: LlmSettings, step: Step) -> StepSettings:
     return StepSettings(api_key=key.get_secret_value() if key else None, **merged)
 
 
-def open_chat(settings: LlmSettings) -> ChatModel:
+def open_chat(settings: LlmSettings) -> LitellmChat:
     """Chat models through litellm."""
     from memforest_core.adapters.llm.litellm_chat import LitellmChat
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +62,14 @@ class Services:
     def chat(self) -> ChatModel:
         """The chat models, by step."""
         return open_chat(self.settings.llm)
+
+    def check_models(self, steps: Iterable[Step]) -> None:
+        """Raise ModelAuthFailed if a step's model needs a key and none is set."""
+        remote = [step for step in steps if not self._offline(step)]
+        if remote:
+            chat = open_chat(self.settings.llm)
+            for step in remote:
+                chat.check(step)
 
     def _offline(self, step: Step) -> bool:
         override = getattr(self.settings.llm, step.value)

@@ -13,12 +13,15 @@ import typer
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import Exit, exit_code, print_json
 from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.ports.models import Step
 from memforest_core.settings import OFFLINE
 
 if TYPE_CHECKING:
     from memforest_core.settings import Settings
 
 ALL_QUEUES = "extract,reduce,refresh,maintain"
+CALLS = {"extract": Step.EXTRACT, "refresh": Step.SUMMARIZE}
+"""Queues whose work calls a chat model."""
 
 
 def worker(
@@ -78,6 +81,7 @@ def _work(
 
     services = open_services(settings)
     check_connections(services.engine, settings)
+    services.check_models(step for queue, step in CALLS.items() if queue in wanted)
     finished = run_worker(services, wanted, concurrency, name, parent=parent)
     if not finished:
         # A call that hangs would hold the interpreter's exit; its lease is already free.

@@ -46,6 +46,12 @@ class LitellmChat:
         """The configured model of a step. Raises InvalidSettings if the step has none."""
         return self._of(step).model
 
+    def check(self, step: Step) -> None:
+        """Raise ModelAuthFailed if the step's model needs a key and none is set; makes no request."""
+        settings = self._of(step)
+        litellm_module()
+        self._require_key(step, settings, _target(settings))
+
     def warm_up(self) -> None:
         """Imports litellm and walks its call path once without a request (about 3 s, once)."""
         litellm = litellm_module()

@@ -1,0 +1,133 @@
+"""Cells kept word by word are extracted again until the model behaves; memory ends as if it always had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memforest_core.ports.models import Embedder
+from tests.support.builders import said
+from tests.support.model_faults import Fault
+from tests.support.model_server import ModelServer
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, stack
+
+TALK = ("I moved from Boston to Davis in May 2023.", "How nice.", "I bought 3 red kayaks there.", "Great.")
+
+CANDIDATES = """SELECT c.ordinal, k.item, k.statement->>'text', k.statement->>'verbatim', o.fact_id IS NOT NULL
+                  FROM memforest.candidate k JOIN memforest.cell c USING (tenant_id, cell_id)
+                  LEFT JOIN memforest.occurrence o USING (tenant_id, cell_id, item) ORDER BY 1, 2"""
+
+
+@contextmanager
+def with_model(
+    servers: SessionServers, directory: Path, embedder: Embedder, model: ModelServer
+) -> Iterator[Stack]:
+    llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", "timeout_s": 5}
+    extract = {"again_s": 0.05, "again_longest_s": 0.2, "repairs": 0}
+    directory.mkdir()
+    with stack(servers, directory, embedder=embedder, llm=llm, extract=extract) as running:
+        yield running
+
+
+def again(pipeline: Stack) -> int:
+    """Let the time of all verbatim cells come, and let the reconciler see it; how many were reopened."""
+    pipeline.execute("UPDATE memforest.cell SET again_at = now() WHERE again_at IS NOT NULL")
+    return pipeline.services.reconciler.run().reopened
+
+
+@pytest.fixture
+def calm(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> list[tuple[object, ...]]:
+    """The candidates when the model behaves."""
+    with ModelServer() as model, with_model(servers, tmp_path / "calm", embedder, model) as pipeline:
+        pipeline.memory.client.enqueue("bob", "s1", said(*TALK))
+        pipeline.drive()
+        return [tuple(row) for row in pipeline.rows(CANDIDATES)]
+
+
+def test_a_model_that_comes_to_its_senses_leaves_the_memory_of_a_calm_run(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder, calm: list[tuple[object, ...]]
+) -> None:
+    """Given an answer in no schema, then the cells are facts word by word; when it answers well later, those go."""
+    with ModelServer() as model, with_model(servers, tmp_path / "bad", embedder, model) as pipeline:
+        model.script(Fault.WRONG_SCHEMA)
+        handle = pipeline.memory.client.enqueue("bob", "s1", said(*TALK))
+        pipeline.drive()
+        assert handle.status().verbatim == 2
+        assert {row[3] for row in pipeline.rows(CANDIDATES)} == {"true"}
+        before = pipeline.memory.recall("bob", "How many kayaks did Bob buy?")
+        assert any("kayaks" in piece.text for piece in before.evidence)
+
+        assert again(pipeline) == 2
+        pipeline.drive()
+
+        assert handle.status().verbatim == 0
+        assert [tuple(row) for row in pipeline.rows(CANDIDATES)] == calm
+        assert pipeline.rows("SELECT count(*) FROM memforest.fact f WHERE statement->>'verbatim' = 'true'") == [(0,)]
+        orphans = """SELECT count(*) FROM memforest.node n WHERE n.level = 0 AND NOT EXISTS (
+                       SELECT 1 FROM memforest.fact f WHERE f.fact_id = n.payload_id UNION ALL
+                       SELECT 1 FROM memforest.cell c WHERE c.cell_id = n.payload_id)"""
+        assert pipeline.rows(orphans) == [(0,)]
+        assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE again_at IS NOT NULL OR NOT placed") == [(0,)]
+
+
+def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_less(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    with ModelServer() as model, with_model(servers, tmp_path / "bad", embedder, model) as pipeline:
+        model.script(*[Fault.MALFORMED] * 3)
+        handle = pipeline.memory.client.enqueue("bob", "s1", said(*TALK))
+        pipeline.drive()
+        first = [tuple(row) for row in pipeline.rows(CANDIDATES)]
+
+        for agains in (2, 3):
+            assert again(pipeline) == 2
+            pipeline.drive()
+            assert [tuple(row) for row in pipeline.rows(CANDIDATES)] == first
+            assert handle.status().verbatim == 2
+            assert pipeline.rows("SELECT DISTINCT agains, placed, state FROM memforest.cell") == [
+                (agains, True, "done")
+            ]
+        longer = "SELECT bool_and(again_at > now() + interval '0.1 s') FROM memforest.cell"
+        assert pipeline.rows(longer) == [(True,)]
+
+
+def test_a_model_that_is_away_then_ends_nothing(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given verbatim cells and a provider that is down when they are tried again, then they wait for it."""
+    with ModelServer() as model, with_model(servers, tmp_path / "bad", embedder, model) as pipeline:
+        model.script(Fault.EMPTY, Fault.SERVER_ERROR)
+        handle = pipeline.memory.client.enqueue("bob", "s1", said(*TALK))
+        pipeline.drive()
+        assert again(pipeline) == 2
+        pipeline.runtime.extract()
+        assert pipeline.rows("SELECT DISTINCT state, error_code, attempts FROM memforest.cell") == [
+            ("ready", "model_unavailable", 0)
+        ]
+        assert handle.status().placed == 2
+
+        pipeline.execute("UPDATE memforest.cell SET available_at = now()")
+        pipeline.drive()
+        assert handle.status().verbatim == 0
+
+
+def test_an_answer_once_paid_for_is_never_paid_for_again(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given an extracted session, when its cells are opened once more for a replay, then no call is made."""
+    with ModelServer() as model, with_model(servers, tmp_path / "paid", embedder, model) as pipeline:
+        pipeline.memory.client.enqueue("bob", "s1", said(*TALK))
+        pipeline.drive()
+        before = [tuple(row) for row in pipeline.rows(CANDIDATES)]
+        calls = pipeline.rows("SELECT count(*) FROM memforest.llm_call WHERE step = 'extract'")
+
+        pipeline.memory.client.enqueue("bob", "s1", said(*TALK))
+        pipeline.execute("UPDATE memforest.cell SET state = 'ready'")
+        pipeline.drive()
+
+        assert pipeline.rows("SELECT count(*) FROM memforest.llm_call WHERE step = 'extract'") == calls
+        assert [tuple(row) for row in pipeline.rows(CANDIDATES)] == before
