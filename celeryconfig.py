@@ -30,7 +30,7 @@ worker_prefetch_multiplier = 1
 # A typo in a queue name fails loudly.
 task_create_missing_queues = False
 task_default_queue = Queue.MAINTAIN.value
-task_queues = [BrokerQueue(queue.value) for queue in Queue]  # type: ignore[no-untyped-call]
+task_queues = [BrokerQueue(queue.value, routing_key=queue.value) for queue in Queue]  # type: ignore[no-untyped-call]
 task_routes = {TASK_NAMES[queue]: {"queue": queue.value} for queue in Queue}
 
 # A broker that is away is waited for, without end: rows keep the work meanwhile.

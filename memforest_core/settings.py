@@ -213,8 +213,8 @@ class WorkerSettings(Group):
     reconcile_s: float = Field(default=5.0, gt=0)
     stalled_s: float = Field(default=5.0, ge=0)
     """Work that has waited this long without being claimed is woken again."""
-    task_budget_s: float = Field(default=20.0, gt=0)
-    """One task works on for at most this long before it hands over to a new message."""
+    task_budget_s: float = Field(default=2.0, gt=0)
+    """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
     stuck_s: float = Field(default=900.0, gt=0)
     """A unit of work that takes this long is stuck past every deadline: its process ends and is started anew."""
     health_file: Path | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import structlog
 from celery import Celery
@@ -16,6 +18,24 @@ log = structlog.get_logger(__name__)
 
 class TaskFailed(Exception):
     """Why a task ended early, by code: a message could carry what it must not into Flower."""
+
+
+@contextmanager
+def _named_failures(queue: Queue) -> Iterator[None]:
+    """Let nothing but a name leave the task, whatever ended it: Flower shows exceptions to whoever looks."""
+    ended = False
+    try:
+        yield
+        ended = True
+    except MemForestError as error:
+        ended = True
+        log.error("task_failed", queue=queue.value, code=error.code, reason=error.message)
+        raise TaskFailed(error.code) from None
+    finally:
+        kind = sys.exc_info()[0]
+        if not ended and kind is not None and issubclass(kind, Exception):
+            log.error("task_crashed", queue=queue.value, exc_info=True)
+            raise TaskFailed(kind.__name__) from None
 
 
 def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None) -> Celery:
@@ -32,11 +52,8 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
         # Shared tasks would be registered with every app of the process, and with another node's runtime.
         @app.task(name=TASK_NAMES[queue], shared=False)  # type: ignore[untyped-decorator]
         def task(tenant: str, ref: str = "") -> int:
-            try:
+            with _named_failures(queue):
                 return run(runtime())
-            except MemForestError as error:
-                log.error("task_failed", queue=queue.value, code=error.code, reason=error.message)
-                raise TaskFailed(error.code) from None
 
     register(Queue.EXTRACT, Runtime.extract)
     register(Queue.REDUCE, Runtime.reduce)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +17,11 @@ from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import console, print_json
 
 if TYPE_CHECKING:
+    from memforest_core.embedded.flower import EmbeddedFlower
     from memforest_core.settings import Settings
+
+FLOWER_PORT = 5555
+WATCH_S = 1.0
 
 
 def up(
@@ -22,6 +29,10 @@ def up(
         Path, typer.Option("--data", metavar="DIR", help="Where everything is kept; made when missing.")
     ] = Path("memforest-data"),
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Tasks at once.")] = 8,
+    flower: Annotated[bool, typer.Option("--flower", help="Also show queues and tasks in Flower, a page.")] = False,
+    flower_port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Flower's port on 127.0.0.1; 0 takes a free one.")
+    ] = FLOWER_PORT,
     as_json: JsonOption = False,
 ) -> None:
     """Run Postgres, broker, vector engine and a worker in one directory until Ctrl-C or SIGTERM.
@@ -31,23 +42,53 @@ def up(
     from memforest_workers.signals import stop_requested
 
     with opened_memory(data, create=True, concurrency=concurrency) as memory:
-        with stop_requested() as stop:
-            _announce(memory.settings, data.resolve(), concurrency, as_json)
-            stop.wait()
+        directory = data.expanduser().resolve()
+        broker_url = memory.settings.broker.url.get_secret_value()
+        with _flower(directory, broker_url, flower_port if flower else None) as page, stop_requested() as stop:
+            _announce(memory.settings, directory, concurrency, page.address if page else None, as_json)
+            _wait(stop, page)
         if not as_json:
             console(stderr=True).print("Stopping; what is under way gets a few seconds.")
 
 
-def _announce(settings: Settings, data: Path, concurrency: int, as_json: bool) -> None:
+@contextmanager
+def _flower(directory: Path, broker_url: str, port: int | None) -> Iterator[EmbeddedFlower | None]:
+    """A running Flower, None without a port."""
+    if port is None:
+        yield None
+        return
+    from memforest_core.embedded.flower import EmbeddedFlower
+
+    page = EmbeddedFlower(directory / "flower", directory / "logs" / "flower.log")
+    page.start(broker_url, port)
+    try:
+        yield page
+    finally:
+        page.stop()
+
+
+def _wait(stop: threading.Event, page: EmbeddedFlower | None) -> None:
+    """Until the stop; a page that ends before is no reason to stop, but is said once."""
+    while page is not None and not stop.wait(WATCH_S):
+        if page.exit_code is not None:
+            console(stderr=True).print(f"Flower ended (exit {page.exit_code}), see {page.log_path}. The node goes on.")
+            break
+    stop.wait()
+
+
+def _announce(settings: Settings, data: Path, concurrency: int, page: str | None, as_json: bool) -> None:
     addresses = {
         "MEMFOREST_DATABASE__URL": settings.database.url.get_secret_value(),
         "MEMFOREST_BROKER__URL": settings.broker.url.get_secret_value(),
     }
     if as_json:
-        print_json({"pid": os.getpid(), "data": data, "concurrency": concurrency, "environment": addresses})
+        state = {"pid": os.getpid(), "data": data, "concurrency": concurrency, "environment": addresses}
+        print_json(state | {"flower": page})
     else:
         out = console()
         out.print(f"MemForest is up in {data} (process {os.getpid()}, {concurrency} tasks at once).", soft_wrap=True)
+        if page is not None:
+            out.print(f"Flower shows its queues and tasks: {page}", soft_wrap=True)
         out.print("For memforest ingest, status, tree and app servers on this machine:\n", soft_wrap=True)
         for name, value in addresses.items():
             out.print(f"  export {name}='{value}'", soft_wrap=True)

@@ -13,15 +13,12 @@ import typer
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import Exit, exit_code, print_json
 from memforest_core.errors import InvalidSettings, MemForestError
-from memforest_core.ports.models import Step
 from memforest_core.settings import OFFLINE
 
 if TYPE_CHECKING:
     from memforest_core.settings import Settings
 
 ALL_QUEUES = "extract,reduce,refresh,maintain"
-CALLS = {"extract": Step.EXTRACT, "refresh": Step.SUMMARIZE}
-"""Queues whose work calls a chat model."""
 
 
 def worker(
@@ -77,11 +74,13 @@ def _work(
     """One worker process, until it is told to stop."""
     from memforest_core.bootstrap.connections import check_connections
     from memforest_core.bootstrap.service import open_services
+    from memforest_core.ports.models import Step
     from memforest_workers.worker import run_worker
 
     services = open_services(settings)
     check_connections(services.engine, settings)
-    services.check_models(step for queue, step in CALLS.items() if queue in wanted)
+    calls = {"extract": Step.EXTRACT, "refresh": Step.SUMMARIZE}
+    services.check_models(step for queue, step in calls.items() if queue in wanted)
     finished = run_worker(services, wanted, concurrency, name, parent=parent)
     if not finished:
         # A call that hangs would hold the interpreter's exit; its lease is already free.

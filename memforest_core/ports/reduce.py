@@ -148,7 +148,7 @@ class ReduceRows(Protocol):
     """Rows of one reducing transaction."""
 
     def waiting(self, limit: int) -> WaitingForest | None:
-        """Extracted cells of one forest that nobody holds, at most ``limit``, in (session, ordinal) order."""
+        """Extracted cells of one forest that nobody holds, at most ``limit``: live ones first, then by session."""
         ...
 
     def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:

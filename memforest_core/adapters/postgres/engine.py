@@ -36,6 +36,8 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
         pool_timeout=10,
         pool_pre_ping=True,
         pool_recycle=1800,
+        # Parameters are conversation text: no error message may quote them.
+        hide_parameters=True,
         connect_args={
             "connect_timeout": 5,
             "keepalives_idle": 30,

@@ -105,7 +105,7 @@ class PostgresReduceRows(PostgresTrees):
                 m.Cell.state == "done",
                 ~m.Cell.placed,
             )
-            .order_by(m.Cell.session_id, m.Cell.ordinal)
+            .order_by(m.Cell.lane, m.Cell.session_id, m.Cell.ordinal)
             .limit(limit)
         )
         return WaitingForest(ForestId(forest.forest_id), forest.owner, tuple(CellId(cell) for cell in cells))

@@ -1,0 +1,1 @@
+"""What the pipeline tells about itself: metrics and traces."""

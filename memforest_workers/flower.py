@@ -1,0 +1,58 @@
+"""Flower as a child process of an embedded node: it ends with its parent, however that ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from collections.abc import Sequence
+
+from celery import Celery
+
+ADDRESS = "127.0.0.1"
+"""Flower asks for no password here, so nobody else may reach it."""
+PORT_REFUSED = 3
+"""The exit code that says so: the port is taken, or not for this user."""
+
+OPTIONS = (
+    f"--address={ADDRESS}",
+    # It is there to look at: no page of another site may stop a worker through it.
+    "--read_only=true",
+    # Its default of 100,000 keeps as many in memory.
+    "--max_tasks=10000",
+    "--purge_offline_workers=300",
+    # Variables may be set for another Flower: those that would move the page do not count here.
+    "--url_prefix=",
+    "--unix_socket=",
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve until SIGTERM or the end of standard input; ``arguments`` are the broker's URL and the port."""
+    broker_url, port = arguments
+    threading.Thread(target=_end_with_parent, name="memforest-parent", daemon=True).start()
+    app = Celery("memforest", set_as_current=False)
+    app.config_from_object("celeryconfig")
+    app.conf.broker_url = broker_url
+    try:
+        app.start(["flower", f"--port={port}", *OPTIONS])
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        return PORT_REFUSED
+    return 0
+
+
+def _end_with_parent() -> None:
+    """Standard input is a pipe that only the parent holds: the kernel closes it even after kill -9.
+
+    Nothing has to be saved, and the main thread may wait in a call to a broker that is gone as well.
+    """
+    while os.read(sys.stdin.fileno(), 64):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,313 @@
+"""Flower beside a node, in a real browser while sessions flow: queues, tasks, worker, and nothing that was said."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from memforest_core.client import MemForestClient
+from memforest_core.messages import TASK_NAMES, Queue
+from tests.support.chromium import Chromium, Page
+from tests.support.processes import environment, settings_from
+
+UP = [sys.executable, "-m", "memforest_core.cli", "up"]
+READY_S = 60.0
+STOP_S = 30.0
+SEEN_S = 60.0
+FOLLOWS_S = 10.0
+OWNER = "nadia"
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+CAUSES = {"", "wait"}
+"""What a wake-up may name instead of an id."""
+
+SAID = (
+    "My sister Wilhelmina keeps eleven axolotls in Quetzalbruck.",
+    "Her locker code is marzipan-4711, she told me on Tuesday.",
+    "I moved from Quetzalbruck to Zwetschgenau in March.",
+    "Do axolotls eat zabaglione?",
+)
+PLANTED = ("wilhelmina", "axolotl", "quetzalbruck", "marzipan", "zwetschgenau", "zabaglione")
+"""Words of what is said, and of every fact and summary that comes of it."""
+
+API = (
+    "api/workers?refresh=1",
+    "api/tasks?limit=10000",
+    "api/task/types",
+    "api/queues/length",
+    "workers?json=1",
+    "metrics",
+)
+
+
+@dataclass
+class Node:
+    """A node in the foreground with its page."""
+
+    process: subprocess.Popen[str]
+    announced: dict[str, Any]
+    pages: list[Page] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        address: str = self.announced["flower"]
+        return address
+
+    @property
+    def flower(self) -> psutil.Process:
+        """The process behind the page."""
+        (found,) = (
+            child
+            for child in psutil.Process(self.process.pid).children()
+            if "memforest_workers.flower" in child.cmdline()
+        )
+        return found
+
+    def client(self) -> MemForestClient:
+        return MemForestClient(settings_from(self.announced["environment"]))
+
+    def fetched(self, path: str) -> str:
+        """What a program reads."""
+        with urllib.request.urlopen(f"{self.address}/{path}", timeout=20) as answer:
+            text: str = answer.read().decode()
+        return text
+
+
+def started(directory: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
+    """``memforest up --flower`` in a process of its own."""
+    return subprocess.Popen(
+        [*UP, "--data", str(directory), "--flower", "--json", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**variables),
+    )
+
+
+@contextmanager
+def up(directory: Path, **variables: str) -> Iterator[Node]:
+    """A running node with Flower on a free port; whatever is left of it afterwards is killed."""
+    process = started(directory, "--flower-port", "0", **variables)
+    family: list[psutil.Process] = []
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], READY_S)
+        assert ready, "no announcement"
+        node = Node(process, json.loads(process.stdout.readline()))
+        family = psutil.Process(process.pid).children(recursive=True)
+        yield node
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(STOP_S)
+        for child in family:
+            if child.is_running():
+                child.kill()
+
+
+def ended(process: psutil.Process) -> bool:
+    """Whether it is gone, or only waits for somebody to take note."""
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@contextmanager
+def sessions_flowing(node: Node) -> Iterator[None]:
+    """Sessions are handed over one after the other, and each is waited for."""
+    stop = threading.Event()
+
+    def hand_over() -> int:
+        number = 0
+        with node.client() as client:
+            while not stop.is_set():
+                turns = [
+                    {"role": "user", "content": text, "timestamp": 1_700_000_000 + 600 * number + second}
+                    for second, text in enumerate(SAID)
+                ]
+                client.enqueue(OWNER, f"s-{number}", turns).wait("summaries")
+                number += 1
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        flowing = pool.submit(hand_over)
+        try:
+            yield
+        finally:
+            stop.set()
+        assert flowing.result(STOP_S) > 0
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A node that sessions flow into while its pages are looked at. Flower's API is open, to be looked at as well."""
+    directory = tmp_path_factory.mktemp("node") / "data"
+    with up(directory, FLOWER_UNAUTHENTICATED_API="true") as running, sessions_flowing(running):
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
+    return Chromium(tmp_path_factory.mktemp("browser"))
+
+
+def seen(node: Node, browser: Chromium, path: str) -> Page:
+    """The page as it is now."""
+    page = browser.visit(f"{node.address}/{path}")
+    node.pages.append(page)
+    return page
+
+
+def succeeded(node: Node, browser: Chromium, queue: Queue) -> dict[str, str]:
+    """A row of a queue's tasks that ended well, as the list shows it when a task's name is clicked."""
+    deadline = time.monotonic() + SEEN_S
+    while True:
+        rows = seen(node, browser, f"tasks?name={TASK_NAMES[queue]}").table("tasks-table")
+        assert {row["Name"] for row in rows} <= {TASK_NAMES[queue]}
+        done = [row for row in rows if row["State"] == "SUCCESS"]
+        if done:
+            return done[0]
+        assert time.monotonic() < deadline, rows
+
+
+def test_the_worker_is_online_and_works(node: Node, browser: Chromium) -> None:
+    """Given a node at work, then the first page shows its one worker, whose count of tasks grows."""
+    deadline = time.monotonic() + SEEN_S
+    counts: set[int] = set()
+    while len(counts) < 2:
+        (row,) = seen(node, browser, "workers").table("workers-table")
+        assert (row["Worker"], row["Status"], row["Failed"]) == ("embedded@localhost", "Online", "0")
+        counts.add(int(row["Succeeded"]))
+        assert time.monotonic() < deadline, counts
+    assert max(counts) > 0
+
+
+def test_the_broker_page_shows_the_four_queues(node: Node, browser: Chromium) -> None:
+    rows = seen(node, browser, "broker").table("queue-table")
+    assert {row["Queue"] for row in rows} == {"extract", "reduce", "refresh", "maintain"}
+    assert all(int(row["Messages"]) >= 0 for row in rows)
+
+
+def test_the_list_of_tasks_names_them_by_hand(node: Node, browser: Chromium) -> None:
+    """Given tasks of several queues, then the list shows versioned names and no module path."""
+    rows = seen(node, browser, "tasks").table("tasks-table")
+    assert rows
+    assert {row["Name"] for row in rows} <= set(TASK_NAMES.values())
+    assert all(row["Worker"] == "embedded@localhost" for row in rows)
+
+
+@pytest.mark.parametrize("queue", list(Queue))
+def test_a_task_that_is_clicked_shows_ids_only(node: Node, browser: Chromium, queue: Queue) -> None:
+    """Given tasks of each queue that ended well, when one is opened, then it carries a tenant and an id."""
+    row = succeeded(node, browser, queue)
+    task = UUID.match(row["UUID"])
+    assert task is not None
+    terms = seen(node, browser, f"task/{task[0]}").terms()
+    assert (terms["Name"], terms["Status"]) == (f"memforest.{queue.value}.v1", "SUCCESS")
+    assert terms["Arguments"] == "()"
+    carried = ast.literal_eval(terms["Keyword arguments"])
+    assert set(carried) == {"tenant", "ref"}
+    assert carried["tenant"] == "default"
+    assert carried["ref"] in CAUSES or UUID.fullmatch(carried["ref"])
+    assert terms["Result"].isdigit()
+
+
+def test_the_workers_own_page_can_be_read(node: Node, browser: Chromium) -> None:
+    page = seen(node, browser, "worker/embedded@localhost")
+    assert all(name in page.html for name in TASK_NAMES.values())
+
+
+def test_no_page_says_what_was_said(node: Node, browser: Chromium) -> None:
+    """Given all pages that were seen while sessions flowed, then no word of a conversation is in any of them."""
+    for path in ("workers", "tasks", "broker", "worker/embedded@localhost"):
+        seen(node, browser, path)
+    for page in node.pages:
+        assert "Flower" in page.html, page.url
+        assert [word for word in PLANTED if word in page.html.lower()] == [], page.url
+
+
+def test_no_answer_to_a_program_says_what_was_said(node: Node) -> None:
+    """Given the API and the metrics, then they tell of many tasks, and carry no word of a conversation either."""
+    texts = {path: node.fetched(path) for path in API}
+    tasks = json.loads(texts["api/tasks?limit=10000"])
+    assert {task["name"] for task in tasks.values()} == set(TASK_NAMES.values())
+    assert all(task["exception"] is None and task["traceback"] is None for task in tasks.values())
+    texts |= {f"api/task/info/{task}": node.fetched(f"api/task/info/{task}") for task in list(tasks)[:20]}
+    for path, text in texts.items():
+        assert [word for word in PLANTED if word in text.lower()] == [], path
+
+
+def test_the_page_is_for_looking(node: Node) -> None:
+    """Given the page, then nobody can stop the worker or start a task through it."""
+    for path in ("api/worker/shutdown/embedded@localhost", f"api/task/send-task/{TASK_NAMES[Queue.EXTRACT]}"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{node.address}/{path}", data=b"{}", timeout=20)
+        assert refused.value.code == 403
+
+
+def test_the_page_is_for_this_machine(node: Node) -> None:
+    """Given the page, then it listens on the loopback address alone."""
+    listening = [conn.laddr.ip for conn in node.flower.net_connections("inet") if conn.status == psutil.CONN_LISTEN]
+    assert listening == ["127.0.0.1"]
+
+
+def test_a_page_that_ends_is_said_once_and_the_node_goes_on(tmp_path: Path) -> None:
+    """Given a node whose Flower was killed, then it says so, takes sessions, and stops as ever."""
+    with up(tmp_path / "data") as node:
+        node.flower.kill()
+        with node.client() as client:
+            client.enqueue(OWNER, "s-1", [{"role": "user", "content": SAID[0]}]).wait("facts")
+        assert node.process.stderr is not None
+        ready, _, _ = select.select([node.process.stderr], [], [], FOLLOWS_S)
+        assert ready, "nothing was said"
+        node.process.send_signal(signal.SIGTERM)
+        assert node.process.wait(STOP_S) == 0
+        assert node.process.stderr.read() == (
+            f"Flower ended (exit -9), see {tmp_path}/data/logs/flower.log. The node goes on.\n"
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_the_page_ends_with_the_node(tmp_path: Path, number: signal.Signals) -> None:
+    """Given a node with its page, when it is told to stop, or is killed, then the page is gone as well."""
+    with up(tmp_path / "data") as node:
+        flower = node.flower
+        os.kill(node.process.pid, number)
+        assert node.process.wait(STOP_S) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
+        deadline = time.monotonic() + FOLLOWS_S
+        while not ended(flower):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    """Given another program on the port, then the node does not start, and says which port and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = started(tmp_path / "data", "--flower-port", str(port))
+        try:
+            out, err = process.communicate(timeout=READY_S)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (2, "")
+    error = json.loads(err)["error"]
+    assert error["code"] == "port_refused"
+    assert str(port) in error["message"]
+    assert "--flower-port" in error["message"]

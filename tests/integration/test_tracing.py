@@ -1,0 +1,297 @@
+"""Traces follow a session through processes and threads, carry ids only, and never stand in the way of work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import create_server
+from typing import Any
+
+import pytest
+import structlog
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from memforest_core.adapters.telemetry.otel import OtelTracing
+from memforest_core.adapters.telemetry.tracing import open_tracing
+from memforest_core.errors import InvalidSettings, ModelUnavailable
+from memforest_core.settings import ObserveSettings
+from tests.support.processes import environment
+
+SAID = "my locker code is marzipan-4711"
+REMOTE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+ARRIVAL_S = 10.0
+
+OTHER_PROCESS = """
+import sys
+from memforest_core.adapters.telemetry.tracing import open_tracing
+from memforest_core.settings import load_settings
+tracing = open_tracing(load_settings().observe)
+with tracing.span("extract", sys.argv[1], tenant="acme", session="s-1", window="w-7"):
+    pass
+tracing.close()
+"""
+
+
+@dataclass
+class Collector:
+    """What an OTLP collector was sent."""
+
+    endpoint: str = ""
+    bodies: list[bytes] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+
+    @property
+    def requests(self) -> list[ExportTraceServiceRequest]:
+        return [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
+
+    @property
+    def services(self) -> set[str]:
+        return {
+            attribute.value.string_value
+            for request in self.requests
+            for group in request.resource_spans
+            for attribute in group.resource.attributes
+            if attribute.key == "service.name"
+        }
+
+    @property
+    def spans(self) -> dict[str, Span]:
+        return {
+            span.name: span
+            for request in self.requests
+            for group in request.resource_spans
+            for scope in group.scope_spans
+            for span in scope.spans
+        }
+
+
+@contextmanager
+def collecting(*statuses: int) -> Iterator[Collector]:
+    """A collector that answers with these statuses in turn, then with 200."""
+    seen = Collector()
+    left = list(statuses)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = left.pop(0) if left else 200
+            if status == 200:
+                seen.paths.append(self.path)
+                seen.bodies.append(body)
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        seen.endpoint = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield seen
+        server.shutdown()
+
+
+@contextmanager
+def opened(endpoint: str) -> Iterator[OtelTracing]:
+    tracing = open_tracing(ObserveSettings(otlp_endpoint=endpoint))
+    assert tracing is not None
+    try:
+        yield tracing
+    finally:
+        tracing.close()
+
+
+def attributes(span: Span) -> dict[str, str]:
+    return {attribute.key: attribute.value.string_value for attribute in span.attributes}
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + ARRIVAL_S
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_two_processes_share_one_trace() -> None:
+    """Given a span here, when another process goes on with its traceparent, then both spans are of one trace."""
+    with collecting() as collector:
+        with opened(collector.endpoint) as tracing, tracing.span("enqueue", tenant="acme", session="s-1") as trace:
+            assert trace is not None
+            subprocess.run(
+                [sys.executable, "-c", OTHER_PROCESS, trace],
+                env=environment(MEMFOREST_OBSERVE__OTLP_ENDPOINT=f"{collector.endpoint}/"),
+                check=True,
+                timeout=60,
+            )
+        spans = collector.spans
+    enqueue, extract = spans["enqueue"], spans["extract"]
+    assert extract.trace_id == enqueue.trace_id
+    assert extract.parent_span_id == enqueue.span_id
+    assert enqueue.parent_span_id == b""
+    assert trace.startswith(f"00-{enqueue.trace_id.hex()}-{enqueue.span_id.hex()}-")
+    assert enqueue.end_time_unix_nano > extract.end_time_unix_nano > extract.start_time_unix_nano
+    assert attributes(enqueue) == {"memforest.tenant": "acme", "memforest.session": "s-1"}
+    assert attributes(extract) == {"memforest.tenant": "acme", "memforest.session": "s-1", "memforest.window": "w-7"}
+    assert collector.services == {"memforest"}
+    assert set(collector.paths) == {"/v1/traces"}
+
+
+def test_threads_keep_their_traces_apart() -> None:
+    """Given sessions that are worked on side by side, then each span has the parent that it was given."""
+    parents = [f"00-{number:032x}-{number:016x}-01" for number in range(1, 9)]
+    together = threading.Barrier(len(parents))
+
+    def work(tracing: OtelTracing, number: int, parent: str) -> None:
+        together.wait()
+        with tracing.span(f"reduce {number}", parent):
+            together.wait()
+            with tracing.span(f"save {number}"):
+                together.wait()
+
+    with collecting() as collector:
+        with opened(collector.endpoint) as tracing:
+            threads = [
+                threading.Thread(target=work, args=(tracing, number, parent))
+                for number, parent in enumerate(parents, start=1)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        spans = collector.spans
+    assert len(spans) == 2 * len(parents)
+    for number in range(1, len(parents) + 1):
+        outer, inner = spans[f"reduce {number}"], spans[f"save {number}"]
+        assert outer.trace_id == inner.trace_id == number.to_bytes(16, "big")
+        assert outer.parent_span_id == number.to_bytes(8, "big")
+        assert inner.parent_span_id == outer.span_id
+
+
+@pytest.mark.parametrize(
+    "error, named", [(ModelUnavailable(f"It answered: {SAID}"), "model_unavailable"), (ValueError(SAID), "ValueError")]
+)
+def test_a_failure_leaves_its_code_and_no_text(error: Exception, named: str) -> None:
+    """Given an error whose message quotes what was said, then it is raised, and the trace has its code alone."""
+    with collecting() as collector:
+        with (
+            opened(collector.endpoint) as tracing,
+            pytest.raises(type(error)),
+            tracing.span("extract", REMOTE, cell="c"),
+        ):
+            raise error
+        (span,) = collector.spans.values()
+    assert attributes(span) == {"memforest.cell": "c", "error.type": named}
+    assert (span.status.code, span.status.message) == (Status.STATUS_CODE_ERROR, "")
+    assert list(span.events) == []
+    assert not any(b"marzipan" in body for body in collector.bodies)
+
+
+def test_a_long_attribute_is_cut() -> None:
+    """Given an attribute that can't be an id, then most of it stays here."""
+    with collecting() as collector:
+        with opened(collector.endpoint) as tracing, tracing.span("recall", owner="x" * 10_000):
+            pass
+        (span,) = collector.spans.values()
+    assert len(attributes(span)["memforest.owner"]) == 200
+
+
+def test_the_callers_choice_not_to_trace_is_kept() -> None:
+    """Given a parent that is not sampled, then nothing is sent, and what comes after is not sampled either."""
+    with collecting() as collector:
+        with opened(collector.endpoint) as tracing, tracing.span("enqueue", REMOTE[:-2] + "00") as trace:
+            assert trace is not None
+            assert trace.startswith(REMOTE[:36])
+            assert trace.endswith("-00")
+        assert collector.bodies == []
+
+
+@pytest.mark.parametrize("trace", ["", "nonsense", REMOTE[:-3], "00-" + "0" * 32 + "-b7ad6b7169203331-01"])
+def test_an_unreadable_parent_starts_a_new_trace(trace: str) -> None:
+    with collecting() as collector:
+        with opened(collector.endpoint) as tracing, tracing.span("extract", trace) as own:
+            assert own is not None
+            assert own.startswith("00-")
+        (span,) = collector.spans.values()
+    assert span.parent_span_id == b""
+
+
+def burst(tracing: OtelTracing, count: int) -> float:
+    """Seconds that many spans take."""
+    started = time.monotonic()
+    for number in range(count):
+        with tracing.span("extract", REMOTE, cell=str(number)):
+            pass
+    return time.monotonic() - started
+
+
+def test_a_dead_collector_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given nobody at the address, then spans are as fast as ever, closing is bounded, and one line says so."""
+    with create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with structlog.testing.capture_logs() as logged:
+        tracing = open_tracing(ObserveSettings(otlp_endpoint=endpoint))
+        assert tracing is not None
+        assert burst(tracing, 6_000) < 5.0
+        until(lambda: bool(logged))
+        assert burst(tracing, 100) < 1.0
+        started = time.monotonic()
+        tracing.close(deadline_s=0.5)
+        assert time.monotonic() - started < 1.5
+    assert [(line["event"], line["log_level"]) for line in logged] == [("traces_not_sent", "warning")]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_collector_that_hangs_costs_nothing() -> None:
+    """Given a collector that takes connections and never answers, then closing gives up at its deadline."""
+    with create_server(("127.0.0.1", 0), backlog=64) as silent:
+        tracing = open_tracing(ObserveSettings(otlp_endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        assert tracing is not None
+        assert burst(tracing, 1_000) < 2.0
+        started = time.monotonic()
+        tracing.close(deadline_s=0.5)
+        assert time.monotonic() - started < 1.5
+        with tracing.span("late", REMOTE) as trace:
+            assert trace is not None
+
+
+def test_a_collector_that_comes_back_gets_what_waited() -> None:
+    """Given a collector that refuses at first, then the span arrives, and no line is left without its answer."""
+    with structlog.testing.capture_logs() as logged, collecting(500, 503) as collector:
+        with opened(collector.endpoint) as tracing:
+            with tracing.span("lost"):
+                pass
+            until(lambda: bool(logged))
+            with tracing.span("kept"):
+                pass
+            until(lambda: bool(collector.bodies))
+        assert set(collector.spans) == {"kept"}
+    assert [line["event"] for line in logged] == ["traces_not_sent", "traces_sent_again"]
+
+
+def test_without_an_endpoint_there_is_no_tracing() -> None:
+    assert open_tracing(ObserveSettings()) is None
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:4318", "http://", "grpc://collector:4317"])
+def test_an_address_that_is_none_is_refused(endpoint: str) -> None:
+    with pytest.raises(InvalidSettings, match="MEMFOREST_OBSERVE__OTLP_ENDPOINT"):
+        open_tracing(ObserveSettings(otlp_endpoint=endpoint))
+
+
+def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given no OpenTelemetry, when traces are wanted, then the message names the extra; without traces it is no matter."""
+    for name in list(sys.modules):
+        if name == "memforest_core.adapters.telemetry.otel" or name.split(".")[0] == "opentelemetry":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    assert open_tracing(ObserveSettings()) is None
+    with pytest.raises(InvalidSettings, match=r"pip install memforest\[tracing\]"):
+        open_tracing(ObserveSettings(otlp_endpoint="http://localhost:4318"))
