@@ -57,6 +57,7 @@ class Runtime:
             self.services.index.prepare()
         except IndexUnavailable as error:
             log.warning("index_unavailable_at_start", reason=error.message)
+        self.services.maintenance.marks.check(now=True)
         self._enlist()
         for target, role in ((self._beat, "heartbeat"), (self._watch, "watch")):
             thread = threading.Thread(target=target, name=f"memforest-{role}", daemon=True)
@@ -129,6 +130,7 @@ class Runtime:
                 self.services.reconciler.wake(WorkKind.REFRESH)
                 if time.monotonic() - last >= settings.reconcile_s:
                     last = time.monotonic()
+                    self.services.maintenance.marks.check()
                     self._tell(self.services.reconciler.run())
             except BrokerUnavailable:
                 self._work_without_broker()
@@ -254,9 +256,9 @@ class Runtime:
         return self.work(WorkKind.REFRESH, Queue.REFRESH, unit)
 
     def maintain(self) -> int:
-        """Index what the other queues could not."""
+        """Resumable tasks, and indexing what the other queues could not."""
 
         def unit(tenant: TenantId) -> bool:
-            return self.index(tenant, ALL_KINDS) > 0
+            return self.services.maintenance.tasks.run_one(tenant, self.worker) or self.index(tenant, ALL_KINDS) > 0
 
         return self.work(WorkKind.MAINTAIN, Queue.MAINTAIN, unit)

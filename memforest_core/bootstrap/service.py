@@ -20,6 +20,7 @@ from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
 from memforest_core.adapters.postgres.schema import check_ready
 from memforest_core.bootstrap.inspection import open_inspection
+from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
 from memforest_core.bootstrap.models import open_chat, open_embedder
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.contexts.extraction.proposer import ModelProposer, OfflineProposer, Proposer
@@ -108,6 +109,7 @@ class Services:
             self.embedder,
             self.settings.index.batch,
             random.Random(),  # noqa: S311 - jitter
+            self.telemetry,
         )
 
     @cached_property
@@ -145,6 +147,11 @@ class Services:
             self.producer.wakeups,
             LeaseLimits(self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases),
         )
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """Resumable tasks, and the upkeep of the index."""
+        return open_maintenance(self.engine, self.index, self.producer.wakeups, self.settings, self.telemetry)
 
     @cached_property
     def recall(self) -> RecallService:

@@ -92,6 +92,24 @@ class Hit:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class ScannedPoint:
+    """A stored point without its vectors; ``kind`` as it is stored."""
+
+    id: UUID
+    tenant: TenantId
+    version: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPage:
+    """Points in the order of ids, and where the next page begins; None after the last."""
+
+    points: tuple[ScannedPoint, ...]
+    cursor: str | None
+
+
 class VectorIndex(Protocol):
     """The port that a Qdrant server and the in-process Qdrant engine both fill."""
 
@@ -125,6 +143,18 @@ class VectorIndex(Protocol):
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         """How many points a tenant, or one forest of it, has."""
+        ...
+
+    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
+        """The next ``limit`` points of all tenants, or of one; ``cursor`` is that of the page before, None at first."""
+        ...
+
+    def read_mark(self) -> str | None:
+        """What the collection was marked with last; None for a new one."""
+        ...
+
+    def write_mark(self, mark: str) -> None:
+        """Mark the collection durably. No search, count or version ever sees the mark."""
         ...
 
     def close(self) -> None:

@@ -201,6 +201,10 @@ class RecallRows(Protocol):
         """Cells and facts that hold any of the words, best first, by Postgres full text."""
         ...
 
+    def index_unsure(self) -> bool:
+        """Whether the index may lack what its rows say: after a restart of the store, until both were compared."""
+        ...
+
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
         """Cells that the vector index has not seen yet, latest first."""
         ...

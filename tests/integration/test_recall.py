@@ -295,5 +295,7 @@ def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
     with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
         for name, statement in hot.items():
             plan = "\n".join(connection.scalars(sa.text(f"EXPLAIN {statement.text}"), values))
-            large = plan.replace("Seq Scan on session", "")  # the one session of this forest
+            large = plan
+            for small in ("session", "collection", "maintenance", "pg_database"):  # a row or none of each here
+                large = large.replace(f"Seq Scan on {small}", "")
             assert "Seq Scan" not in large, f"{name}:\n{plan}"

@@ -1,13 +1,34 @@
-"""Which vector collection is live: one row that every process agrees on."""
+"""Which vector collection is live, and the mark that tells whether it and the database still belong together."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import store_errors
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
+from memforest_core.ports.indexing import CollectionMark, MarkRows
+
+_MARK_LOCK = 0x6D666D6B
+
+# This start of this database. A restored server has another start, a restored copy beside it another database, and
+# tables restored into the same database another number each. The service role may read all three.
+STORE = """concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
+                     'memforest.collection'::regclass::oid, extract(epoch FROM pg_postmaster_start_time()))"""
+
+_LOOK = sa.text(
+    f"""
+    SELECT name, model, dimension, generation, store_started AS confirmed_store, {STORE} AS store,
+           extract(epoch FROM clock_timestamp())::double precision AS now
+      FROM memforest.collection WHERE live
+    """  # noqa: S608 - a constant of this module
+)
 
 
 def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
@@ -24,3 +45,38 @@ def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -
                 f"Stored vectors come from {live.model} with {live.dimension} dimensions, but the embedding model is"
                 f" {model} with {dimension}: set MEMFOREST_EMBEDDING__MODEL={live.model}, or re-materialize."
             )
+
+
+class PostgresMarkRows:
+    """MarkRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._db = connection
+
+    def confirm(self, generation: UUID, store: str) -> None:
+        self._db.execute(
+            sa.update(m.Collection).where(m.Collection.live).values(generation=generation, store_started=store)
+        )
+
+
+class PostgresMarkStore:
+    """MarkStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def look(self) -> CollectionMark | None:
+        with store_errors(), self._engine.begin() as connection:
+            row = connection.execute(_LOOK).first()
+        return CollectionMark(*row) if row is not None else None
+
+    @contextmanager
+    def marking(self) -> Iterator[MarkRows | None]:
+        # Nothing but this lock is held while the index is asked; who finds it taken leaves it to its holder.
+        with store_errors(), self._engine.begin() as connection:
+            mine = connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _MARK_LOCK})
+            yield PostgresMarkRows(connection) if mine else None
+
+    def tenants(self) -> Sequence[TenantId]:
+        with store_errors(), self._engine.begin() as connection:
+            return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]

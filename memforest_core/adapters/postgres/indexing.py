@@ -10,35 +10,47 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.collections import STORE
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
 from memforest_core.ports.index import PointKind
-from memforest_core.ports.indexing import IndexRows, StalePoint
+from memforest_core.ports.indexing import IndexRows, PointRow, StalePoint
+from memforest_core.ports.maintenance import MaintenanceKind
 from memforest_core.ports.models import CallRecord
 
+_FIRST = UUID(int=0)
+
+# A tenant's points may be newer than its rows: after Postgres was restored to an earlier point, until the parity task
+# has raised the rows above them. What is written meanwhile could be taken for a late write and be dropped.
+UNSURE = f"""(
+    EXISTS (SELECT 1 FROM memforest.collection c WHERE c.live AND c.store_started <> {STORE})
+    OR EXISTS (SELECT 1 FROM memforest.maintenance k
+                WHERE k.tenant_id = :t AND k.kind = '{MaintenanceKind.PARITY.value}'
+                  AND k.state IN ('held', 'ready', 'running')))"""  # noqa: S608 - constants of this package
+
 _CLAIM = sa.text(
-    """
+    f"""
     WITH behind AS (
         SELECT point_id FROM memforest.index_row
          WHERE tenant_id = :t AND kind = ANY(CAST(:kinds AS text[])) AND state = 'ready'
-           AND available_at <= clock_timestamp()
+           AND available_at <= clock_timestamp() AND NOT {UNSURE}
          ORDER BY lane, available_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE memforest.index_row i
        SET state = 'running', attempts = least(i.attempts + 1, 1000), lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM behind WHERE i.tenant_id = :t AND i.point_id = behind.point_id
     RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted
-    """
+    """  # noqa: S608 - constants of this package
 )
 
 _FINISH = sa.text(
     """
     UPDATE memforest.index_row i
-       SET state = 'done', indexed_version = u.version, attempts = 0, lease_token = NULL, lease_until = NULL,
-           worker_id = NULL, error_code = NULL, error_text = NULL
+       SET state = 'done', indexed_version = u.version, attempts = 0, lane = 0, lease_token = NULL,
+           lease_until = NULL, worker_id = NULL, error_code = NULL, error_text = NULL
       FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND NOT i.deleted
     """
@@ -53,6 +65,88 @@ _LOCK = sa.text(
 )
 
 _FORGET = sa.text("DELETE FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND deleted")
+
+# Available since when they were: whoever looks next takes them in the order in which they came.
+_RELEASE = sa.text(
+    """
+    UPDATE memforest.index_row
+       SET state = 'ready', attempts = greatest(attempts - 1, 0), lease_token = NULL, lease_until = NULL,
+           worker_id = NULL, error_code = :code, error_text = :text
+     WHERE tenant_id = :t AND lease_token = :token
+    """
+)
+
+_BEHIND = sa.text(
+    f"""
+    SELECT CASE WHEN {UNSURE} THEN :n ELSE (
+        SELECT count(*) FROM (
+            (SELECT 1 FROM memforest.index_row
+              WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' LIMIT :n)
+             UNION ALL
+            (SELECT 1 FROM memforest.index_row
+              WHERE tenant_id = :t AND forest_id = :f AND state = 'running' AND lease_until IS NOT NULL LIMIT :n)
+            ) rows) END
+    """  # noqa: S608 - constants of this package
+)
+
+_BEHIND_BY_KIND = sa.text(
+    """
+    SELECT kind, count(*) FROM (
+        SELECT kind FROM memforest.index_row WHERE tenant_id = :t AND state = 'ready'
+         UNION ALL
+        SELECT kind FROM memforest.index_row
+         WHERE tenant_id = :t AND state = 'running' AND lease_until IS NOT NULL) rows
+     GROUP BY kind
+    """
+)
+
+_ANY_INDEXED = sa.text("SELECT EXISTS (SELECT 1 FROM memforest.index_row WHERE tenant_id = :t AND indexed_version > 0)")
+
+# Rows are locked in the order of ids, as everywhere; an index that was lost has no point of a row any more.
+_MARK_ALL = sa.text(
+    """
+    WITH picked AS (
+        SELECT point_id FROM memforest.index_row
+         WHERE tenant_id = :t AND point_id > :after AND NOT deleted
+           AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
+         ORDER BY point_id LIMIT :n FOR NO KEY UPDATE)
+    UPDATE memforest.index_row i
+       SET version = i.version + 1, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
+           state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp(), lease_token = NULL,
+           lease_until = NULL, worker_id = NULL
+      FROM picked WHERE i.tenant_id = :t AND i.point_id = picked.point_id
+    RETURNING i.point_id
+    """
+)
+
+_LOCK_POINTS = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY point_id FOR NO KEY UPDATE
+    """
+)
+
+_OVERTAKE = sa.text(
+    """
+    UPDATE memforest.index_row i
+       SET version = greatest(i.version, u.version) + 1, state = 'ready', lane = 1, attempts = 0,
+           available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND NOT i.deleted AND u.version > i.indexed_version
+    """
+)
+
+_MARK_MISSING = sa.text(
+    """
+    UPDATE memforest.index_row i
+       SET indexed_version = u.found, state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp()
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:found AS bigint[])) AS u(id, version, found)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.state = 'done' AND NOT i.deleted
+    """
+)
+
+
+_POINT_ROW = (m.IndexRow.point_id, m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted)
 
 
 def _seconds(moment: datetime | None) -> float | None:
@@ -219,6 +313,72 @@ class PostgresIndexRows(PostgresVectors):
                 error_text=text,
             )
         )
+
+    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
+        self._db.execute(_LOCK, {"t": self._tenant, "token": token})
+        self._db.execute(_RELEASE, {"t": self._tenant, "token": token, "code": code, "text": text})
+
+    def behind(self, forest: ForestId, limit: int) -> int:
+        found = self._db.scalar(_BEHIND, {"t": self._tenant, "f": forest, "n": limit})
+        return min(int(found or 0), limit)
+
+    def behind_by_kind(self) -> Mapping[PointKind, int]:
+        return {PointKind(kind): count for kind, count in self._db.execute(_BEHIND_BY_KIND, {"t": self._tenant})}
+
+    def forest(self, owner: str) -> ForestId | None:
+        found = self._db.scalar(
+            sa.select(m.Forest.forest_id).where(m.Forest.tenant_id == self._tenant, m.Forest.owner == owner)
+        )
+        return ForestId(found) if found is not None else None
+
+    def any_indexed(self) -> bool:
+        return bool(self._db.scalar(_ANY_INDEXED, {"t": self._tenant}))
+
+    def mark_all(self, after: UUID | None, limit: int, forest: ForestId | None, lost: bool) -> tuple[UUID | None, int]:
+        values = {"t": self._tenant, "after": after or _FIRST, "n": limit, "f": forest, "lost": lost}
+        marked = self._db.scalars(_MARK_ALL, values).all()
+        return max(marked, default=None), len(marked)
+
+    def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
+        found = self._db.execute(
+            sa.select(*_POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
+        )
+        return {row.point_id: PointRow(*row) for row in found}
+
+    def written_rows(self, after: UUID | None, limit: int) -> Sequence[PointRow]:
+        found = self._db.execute(
+            sa.select(*_POINT_ROW)
+            .where(
+                m.IndexRow.tenant_id == self._tenant,
+                m.IndexRow.point_id > (after or _FIRST),
+                m.IndexRow.state == "done",
+                ~m.IndexRow.deleted,
+            )
+            .order_by(m.IndexRow.point_id)
+            .limit(limit)
+        )
+        return [PointRow(*row) for row in found]
+
+    def overtake(self, versions: Mapping[UUID, int]) -> int:
+        if not versions:
+            return 0
+        ids = list(versions)
+        self._db.execute(_LOCK_POINTS, {"t": self._tenant, "ids": ids})
+        return self._db.execute(
+            _OVERTAKE, {"t": self._tenant, "ids": ids, "versions": list(versions.values())}
+        ).rowcount
+
+    def mark_missing(self, rows: Sequence[PointRow], found: Mapping[UUID, int]) -> int:
+        if not rows:
+            return 0
+        values = {
+            "t": self._tenant,
+            "ids": [row.id for row in rows],
+            "versions": [row.version for row in rows],
+            "found": [found.get(row.id, 0) for row in rows],
+        }
+        self._db.execute(_LOCK_POINTS, {"t": self._tenant, "ids": values["ids"]})
+        return self._db.execute(_MARK_MISSING, values).rowcount
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         record_calls(self._db, self._tenant, calls, forest, session)

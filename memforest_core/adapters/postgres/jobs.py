@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
+from memforest_core.adapters.postgres.maintenance import free_tasks
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.ports.jobs import JobRows, LeaseLimits, WorkKind
 
@@ -65,6 +66,8 @@ _FREE_NODES = sa.text(
     """  # noqa: S608 - constants of this module
 )
 
+_FREE_TASKS = free_tasks(_LOST)
+
 _REOPEN = sa.text(
     """
     WITH windows AS (
@@ -98,7 +101,7 @@ class PostgresJobRows:
             "max_lost": limits.max_lost_leases,
         }
         freed = 0
-        for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES):
+        for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS):
             freed += self._db.execute(statement, values).rowcount
         return freed
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.indexing import UNSURE
 from memforest_core.adapters.postgres.statements import from_document
 from memforest_core.domain.ids import (
     CellId,
@@ -227,6 +228,8 @@ TEXT_OF_FACTS = sa.text(
 )
 
 # What is behind is ready or running; both states have partial indexes, which are empty when nothing is behind.
+_INDEX_UNSURE = sa.text(f"SELECT {UNSURE}")
+
 NOT_INDEXED = sa.text(
     """
     SELECT c.cell_id AS id, c.text
@@ -370,6 +373,9 @@ class PostgresRecallRows:
             for statement in (TEXT_OF_CELLS, TEXT_OF_FACTS)
         )
         return cells, facts
+
+    def index_unsure(self) -> bool:
+        return bool(self._db.scalar(_INDEX_UNSURE, {"t": self._tenant}))
 
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
         rows = self._db.execute(NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit})

@@ -20,10 +20,11 @@ from memforest_core.adapters.qdrant.points import (
     dense_values,
     encode_payload,
     newest,
+    scanned_point,
 )
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.ports.index import Hit, IndexFilter, IndexQuery, Point, PointKind, SparseVector
+from memforest_core.ports.index import Hit, IndexFilter, IndexQuery, Point, PointKind, ScanPage, SparseVector
 
 
 class EdgeIndex:
@@ -111,6 +112,37 @@ class EdgeIndex:
         wanted = _filter(c.forest_conditions(tenant, forest_id))
         with _EngineFailure("the vector index refused a count"):
             return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
+
+    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
+        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
+        wanted = engine.Filter(
+            must=[_condition(c.AnyOf(naming.TENANT, (tenant,)))] if tenant is not None else None,
+            must_not=[engine.HasIdCondition({naming.MARK_ID})],
+        )
+        request = engine.ScrollRequest(
+            offset=None if cursor is None else UUID(cursor),
+            limit=limit,
+            filter=wanted,
+            with_payload=list(naming.SCANNED),
+            with_vector=False,
+        )
+        with _EngineFailure("the vector index refused a scan"):
+            records, following = self._opened().scroll(request)
+        points = tuple(scanned_point(str(record.id), record.payload or {}) for record in records)
+        return ScanPage(points, None if following is None else str(following))
+
+    def read_mark(self) -> str | None:
+        """What the shard was marked with last; None for a new one."""
+        with _EngineFailure("the vector index refused a read"):
+            for record in self._opened().retrieve([naming.MARK_ID], [naming.MARK], False):
+                return str((record.payload or {})[naming.MARK])
+        return None
+
+    def write_mark(self, mark: str) -> None:
+        """Mark the shard durably."""
+        marked = engine.Point(naming.MARK_ID, {}, {naming.KIND: naming.MARK, naming.MARK: mark})
+        with self._writing, _EngineFailure("the vector index refused a write"):
+            self._opened().update(engine.UpdateOperation.upsert_points([marked]))
 
     def close(self) -> None:
         """Flush and release the directory; later calls fail with IndexUnavailable."""

@@ -6,6 +6,7 @@ import hashlib
 import re
 from enum import StrEnum
 from typing import Final
+from uuid import UUID
 
 DENSE: Final = "dense"
 TERMS: Final = "terms"
@@ -21,6 +22,14 @@ ROOT: Final = "root"
 SESSION: Final = "session"
 START: Final = "start"
 END: Final = "end"
+MARK: Final = "mark"
+
+MARK_ID: Final = UUID("6d61726b-0000-5000-8000-000000000000")
+"""The one point that is no row's: without tenant and vectors, so that no search finds it."""
+
+
+SCANNED: Final = (TENANT, VERSION, KIND)
+"""What a scan reads of each point."""
 
 
 class FieldIndex(StrEnum):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
 
 import numpy as np
 
 from memforest_core.adapters.qdrant import naming
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated
-from memforest_core.ports.index import DenseVector, IndexQuery, Point, SparseVector
+from memforest_core.ports.index import DenseVector, IndexQuery, Point, ScannedPoint, SparseVector
 
 PayloadValue = str | int | float
 
@@ -36,6 +38,16 @@ def encode_payload(point: Point) -> dict[str, PayloadValue]:
         payload[naming.START] = start
         payload[naming.END] = end
     return payload
+
+
+def scanned_point(id: str, payload: Mapping[str, object]) -> ScannedPoint:
+    """A point as a scan sees it."""
+    return ScannedPoint(
+        UUID(id),
+        TenantId(str(payload[naming.TENANT])),
+        int(str(payload[naming.VERSION])),
+        str(payload[naming.KIND]),
+    )
 
 
 def dense_values(vector: DenseVector, model: str, dimension: int) -> list[float]:

@@ -23,10 +23,11 @@ from memforest_core.adapters.qdrant.points import (
     dense_values,
     encode_payload,
     newest,
+    scanned_point,
 )
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.ports.index import Hit, IndexQuery, Point, PointKind, SparseVector
+from memforest_core.ports.index import Hit, IndexQuery, Point, PointKind, ScanPage, SparseVector
 
 
 class QdrantServerIndex:
@@ -137,6 +138,38 @@ class QdrantServerIndex:
         wanted = _filter(c.forest_conditions(tenant, forest_id))
         with self._calling("count") as client:
             return client.count(self._name, count_filter=wanted, exact=True).count
+
+    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
+        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
+        wanted = q.Filter(
+            must=[_condition(c.AnyOf(naming.TENANT, (tenant,)))] if tenant is not None else None,
+            must_not=[q.HasIdCondition(has_id=[str(naming.MARK_ID)])],
+        )
+        with self._calling("scan") as client:
+            records, following = client.scroll(
+                self._name,
+                scroll_filter=wanted,
+                limit=limit,
+                offset=cursor,
+                with_payload=list(naming.SCANNED),
+                with_vectors=False,
+            )
+        points = tuple(scanned_point(str(record.id), record.payload or {}) for record in records)
+        return ScanPage(points, None if following is None else str(following))
+
+    def read_mark(self) -> str | None:
+        """What the collection was marked with last; None for a new one."""
+        with self._calling("read_mark") as client:
+            for record in client.retrieve(self._name, [str(naming.MARK_ID)], with_payload=[naming.MARK]):
+                return str((record.payload or {})[naming.MARK])
+        return None
+
+    def write_mark(self, mark: str) -> None:
+        """Mark the collection durably."""
+        payload = {naming.KIND: naming.MARK, naming.MARK: mark}
+        marked = q.PointStruct(id=str(naming.MARK_ID), vector={}, payload=payload)
+        with self._calling("write_mark") as client:
+            client.upsert(self._name, [marked], wait=True)
 
     def close(self) -> None:
         """Close the connections; later calls fail with IndexUnavailable."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
+from memforest_core.contexts.indexing.outage import OutagePause
 from memforest_core.contexts.jobs.decision import decide
-from memforest_core.domain.ids import TenantId, WorkerId
+from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import bm25_weights
-from memforest_core.errors import MemForestError, StoreUnavailable
+from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
 from memforest_core.ports.index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.ports.indexing import IndexStore, StalePoint
 from memforest_core.ports.models import CallRecord, Embedder, Vectors
+from memforest_core.ports.telemetry import SILENT, Telemetry
 
+STEP = "index"
 LEASE_S = 120.0
 
 
 class Indexer:
-    """Indexes a tenant's stale rows."""
+    """Indexes a tenant's stale rows. Thread-safe."""
 
     def __init__(
         self,
@@ -26,39 +30,76 @@ class Indexer:
         embedder: Embedder,
         batch: int,
         rng: random.Random,
+        telemetry: Telemetry = SILENT,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._index = index
         self._embedder = embedder
         self._batch = batch
         self._rng = rng
+        self._telemetry = telemetry
+        self._clock = clock
+        self._pause = OutagePause(clock)
 
     def run_one(self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind]) -> int:
         """Index one batch; how many rows are up to date now (0: none was behind, or the index is away).
 
-        Vectors are committed before the index is written, so that nothing is embedded twice. Raises StoreUnavailable.
+        Vectors are committed before the index is written, so that nothing is embedded twice. While the index is away
+        nothing is claimed. Raises StoreUnavailable.
         """
+        if not self._reachable():
+            return 0
+        started = self._clock()
         with self._store.indexing(tenant) as rows:
             token, points = rows.claim_points(kinds, worker, self._batch, LEASE_S)
             known = rows.known_vectors(self._embedder.model, _texts(points))
         if not points:
             return 0
+        outcome = "done"
         try:
-            vectors = known | self._embed(tenant, [text for text in _texts(points) if text not in known])
-            self._index.delete([point.id for point in points if point.gone])
-            self._index.upsert([_point(tenant, point, vectors) for point in points if not point.gone])
-            with self._store.indexing(tenant) as rows:
-                rows.finish_points(token, {point.id: point.version for point in points})
+            self._write(tenant, token, points, known)
         except StoreUnavailable as error:
             with self._store.indexing(tenant) as rows:
-                rows.retry_points(token, 0.0, error.code, error.message)
+                rows.release_points(token, error.code, error.message)
             raise
+        except IndexUnavailable as error:
+            self._pause.failed()
+            outcome = error.code
+            with self._store.indexing(tenant) as rows:
+                rows.release_points(token, error.code, error.message)
         except MemForestError as error:
+            outcome = error.code
             decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
             with self._store.indexing(tenant) as rows:
                 rows.retry_points(token, max(1.0, decision.delay_s), error.code, error.message)
-            return 0
-        return len(points)
+        self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
+        if outcome == "done":
+            return len(points)
+        self._telemetry.retried(STEP, tenant, outcome)
+        return 0
+
+    def _reachable(self) -> bool:
+        """Whether to go on. After an outage the collection is made anew if the index came back without it."""
+        if not self._pause.may_try():
+            return False
+        if self._pause.away:
+            try:
+                self._index.prepare()
+            except IndexUnavailable:
+                self._pause.failed()
+                return False
+            self._pause.worked()
+        return True
+
+    def _write(
+        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], known: dict[str, Vectors]
+    ) -> None:
+        vectors = known | self._embed(tenant, [text for text in _texts(points) if text not in known])
+        self._index.delete([point.id for point in points if point.gone])
+        self._index.upsert([_point(tenant, point, vectors) for point in points if not point.gone])
+        with self._store.indexing(tenant) as rows:
+            rows.finish_points(token, {point.id: point.version for point in points})
 
     def _embed(self, tenant: TenantId, texts: list[str]) -> dict[str, Vectors]:
         """Embed texts and commit their vectors."""
@@ -70,6 +111,7 @@ class Indexer:
         with self._store.indexing(tenant) as rows:
             rows.put_vectors(self._embedder.model, vectors)
             rows.record_calls(calls, None, None)
+        self._telemetry.called(tenant, calls)
         return vectors
 
 

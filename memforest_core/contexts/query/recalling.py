@@ -24,7 +24,7 @@ class RawHits:
 
     coverage: Mapping[UUID, float]
     catching_up: bool = False
-    """More are missing than were read: full text was asked too."""
+    """More may be missing than were read: full text was asked too."""
 
     def join(self, scores: Scores) -> None:
         """Give them scores on the scale of the indexed cells: full coverage equals the best hit."""
@@ -38,7 +38,7 @@ def raw_hits(rows: RecallRows, forest: ForestId, question: Question) -> RawHits:
     """Search what has been accepted but not indexed yet, so that a turn is found at once."""
     latest = rows.not_indexed(forest, RAW_LIMIT + 1)
     covered = _covering(question, latest[:RAW_LIMIT])
-    if len(latest) <= RAW_LIMIT:
+    if len(latest) <= RAW_LIMIT and not rows.index_unsure():
         return RawHits(covered)
     cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
     return RawHits(_covering(question, cells) | covered, catching_up=True)

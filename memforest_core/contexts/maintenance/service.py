@@ -1,0 +1,128 @@
+"""Runs maintenance tasks step by step, so that whoever takes over goes on where the last step was kept."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from memforest_core.contexts.jobs.decision import CRASHED, Verdict, backoff, decide
+from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
+from memforest_core.errors import MemForestError, StoreUnavailable
+from memforest_core.ports.maintenance import ClaimedTask, MaintenanceStore, MaintenanceTask, Numbers
+from memforest_core.ports.telemetry import SILENT, Telemetry
+
+STEP = "maintain"
+LEASE_S = 30.0
+"""Renewed with each step, which takes a second or two; a crash of the store costs this long."""
+SHORTEST_WAIT_S = 2.0
+"""Before a task that met a store that is away is tried again: its attempts don't grow, so its back-off does not."""
+MAX_ATTEMPTS = 5
+
+Handler = Callable[[TenantId, MaintenanceTask, Numbers], Numbers | None]
+"""One step of a task from its last kept progress: the progress after it, or None when the task is done.
+
+A step commits what it does and can be repeated: the progress is kept after it, in a transaction of its own.
+"""
+
+
+class _End(Enum):
+    DONE = "done"
+    LOST = "lost"
+    BUDGET = "budget"
+
+
+class MaintenanceService:
+    """Claims tasks and takes their steps. Thread-safe."""
+
+    def __init__(
+        self,
+        store: MaintenanceStore,
+        handlers: Mapping[str, Handler],
+        budget_s: float,
+        rng: random.Random,
+        telemetry: Telemetry = SILENT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``budget_s``: after so many seconds a task is given back between two steps, so that others have a turn."""
+        self._store = store
+        self._handlers = dict(handlers)
+        self._budget_s = budget_s
+        self._rng = rng
+        self._telemetry = telemetry
+        self._clock = clock
+
+    def run_one(self, tenant: TenantId, worker: WorkerId) -> bool:
+        """Work on the tenant's next task, to its end or for the budget; whether there was one.
+
+        Raises StoreUnavailable only: other faults are decided on.
+        """
+        with self._store.maintaining(tenant) as rows:
+            claim = rows.claim(tuple(self._handlers), worker, LEASE_S)
+        if claim is None:
+            return False
+        started, settled, outcome = self._clock(), False, CRASHED
+        try:
+            outcome = self._steps(tenant, claim).value
+            settled = True
+        except StoreUnavailable as error:
+            # If the store is away for this too, the lease ends by itself, with the worker or its deadline.
+            settled, outcome = True, error.code
+            self._retry(tenant, claim.token, SHORTEST_WAIT_S, False, error.code, error.message)
+            raise
+        except MemForestError as error:
+            self._decide(tenant, claim, error)
+            settled, outcome = True, error.code
+        finally:
+            if not settled:
+                self._crashed(tenant, claim)
+            self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
+        return True
+
+    def _steps(self, tenant: TenantId, claim: ClaimedTask) -> _End:
+        take = self._handlers[claim.task.kind]
+        deadline = self._clock() + self._budget_s
+        progress: Numbers | None = claim.task.progress
+        while progress is not None:
+            progress = take(tenant, claim.task, progress)
+            with self._store.maintaining(tenant) as rows:
+                if progress is None:
+                    return _End.DONE if rows.finish(claim.token) else _End.LOST
+                if not rows.keep(claim.token, progress, LEASE_S):
+                    return _End.LOST
+                if self._clock() >= deadline:
+                    rows.hand_back(claim.token)
+                    return _End.BUDGET
+        return _End.DONE
+
+    def _decide(self, tenant: TenantId, claim: ClaimedTask, error: MemForestError) -> None:
+        """There is nothing to split and nothing to degrade to: such verdicts end the task too."""
+        decision = decide(
+            error,
+            attempts=claim.task.attempts,
+            max_attempts=MAX_ATTEMPTS,
+            divisible=False,
+            jitter=self._rng.random(),
+        )
+        if decision.verdict is Verdict.RETRY:
+            self._retry(tenant, claim.token, decision.delay_s, decision.counts, error.code, error.message)
+        else:
+            self._bury(tenant, claim.token, error.code, error.message)
+
+    def _crashed(self, tenant: TenantId, claim: ClaimedTask) -> None:
+        if claim.task.attempts >= MAX_ATTEMPTS:
+            self._bury(tenant, claim.token, CRASHED, "It crashed; see the worker's log.")
+        else:
+            wait = backoff(claim.task.attempts, self._rng.random())
+            self._retry(tenant, claim.token, wait, True, CRASHED, "See the worker's log.")
+
+    def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
+        with self._store.maintaining(tenant) as rows:
+            rows.retry(token, max(SHORTEST_WAIT_S, delay_s), counts, code, text)
+        self._telemetry.retried(STEP, tenant, code)
+
+    def _bury(self, tenant: TenantId, token: LeaseToken, code: str, text: str) -> None:
+        with self._store.maintaining(tenant) as rows:
+            rows.bury(token, code, text)
+        self._telemetry.buried(STEP, tenant, code)

@@ -1,0 +1,592 @@
+"""The index can be lost, restored, rebuilt or away, and the database restored: afterwards both agree, unpaid."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from typer.testing import CliRunner
+
+from memforest_core.adapters.postgres.indexing import PostgresIndexStore
+from memforest_core.adapters.qdrant.server import QdrantServerIndex
+from memforest_core.api import MemForest
+from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
+from memforest_core.bootstrap.service import Services, open_index, open_services
+from memforest_core.cli import index as command
+from memforest_core.contexts.indexing.marks import MarkState, parse_mark
+from memforest_core.contexts.indexing.service import Indexer
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.ports.index import Point, PointKind, ScannedPoint, SparseVector
+from memforest_core.ports.models import Embedded, Embedder
+from memforest_core.settings import Settings
+from memforest_workers.runtime import ALL_KINDS, Runtime
+from tests.support.builders import said
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, admin, database, settings_for, stack
+
+LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(8)])
+KITES = said(*[f"I flew kite number {n} in Davis with Clara." for n in range(6)], start=1_700_900_000)
+QUESTION = "Which lamp did I pay for?"
+VERSIONS = "SELECT point_id, version, indexed_version, state FROM memforest.index_row ORDER BY point_id"
+
+
+class Counting:
+    """The real embedder, and how many texts it was asked to embed for storing."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self.texts = 0
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def dimension(self) -> int:
+        return self._inner.dimension
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        self.texts += len(texts)
+        return self._inner.embed(texts)
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        return self._inner.embed_query(texts)
+
+
+def running_stack(settings: Settings, services: Services) -> Stack:
+    """A stack over services that a test made itself."""
+    runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="again")
+    services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+    return Stack(settings, services, runtime, MemForest(services))
+
+
+@pytest.fixture
+def counting(embedder: Embedder) -> Counting:
+    return Counting(embedder)
+
+
+@pytest.fixture
+def grown(servers: SessionServers, tmp_path: Path, counting: Counting) -> Iterator[Stack]:
+    """A session of Bob's, wholly processed, and both stores marked."""
+    with stack(servers, tmp_path, embedder=counting) as running:
+        running.memory.ingest("bob", "lamps", LAMPS)
+        running.drive()
+        settle(running)
+        counting.texts = 0
+        yield running
+
+
+def upkeep(pipeline: Stack, mark_s: float = 3_600.0) -> Maintenance:
+    """The maintaining side of a process that has just started."""
+    services = pipeline.services
+    settings = pipeline.settings.model_copy(
+        update={"index": pipeline.settings.index.model_copy(update={"mark_s": mark_s})}
+    )
+    return open_maintenance(services.engine, services.index, services.producer.wakeups, settings)
+
+
+def settle(pipeline: Stack) -> MarkState:
+    """What a worker does at its start and then until nothing is left; what the check found."""
+    maintenance = upkeep(pipeline)
+    found = maintenance.marks.check(now=True)
+    while maintenance.tasks.run_one(pipeline.tenant, pipeline.runtime.worker):
+        pass
+    pipeline.drive()
+    return found
+
+
+def points(pipeline: Stack) -> list[ScannedPoint]:
+    """All points of all tenants."""
+    found: list[ScannedPoint] = []
+    cursor: str | None = None
+    while True:
+        page = pipeline.services.index.scan(cursor, 7)
+        found += page.points
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def assert_agreement(pipeline: Stack) -> None:
+    """Every row is up to date and has its point, and every point its row, in the same version."""
+    rows = pipeline.rows(VERSIONS)
+    assert {row.state for row in rows} == {"done"}
+    assert all(row.version == row.indexed_version for row in rows)
+    assert {row.point_id: row.version for row in rows} == {point.id: point.version for point in points(pipeline)}
+
+
+def evidence(pipeline: Stack, question: str = QUESTION) -> list[str]:
+    result = pipeline.memory.recall("bob", question)
+    assert result.degraded == ()
+    return [piece.text for piece in result.evidence]
+
+
+def tasks(pipeline: Stack) -> list[tuple[str, str]]:
+    return [tuple(row) for row in pipeline.rows("SELECT kind, state FROM memforest.maintenance ORDER BY created_at")]
+
+
+def stray(tenant: str, dimension: int, version: int = 1) -> Point:
+    """A point that no row stands behind."""
+    dense = np.ones(dimension, dtype=np.float32)
+    return Point(
+        uuid4(), TenantId(tenant), ForestId(uuid4()), PointKind.FACT, version, dense, SparseVector((1,), (1.0,))
+    )
+
+
+# Rebuild
+
+
+def test_a_rebuild_writes_every_point_anew_without_embedding_while_recall_goes_on(
+    grown: Stack, counting: Counting
+) -> None:
+    """Given a rebuild, then recall answers the same at each of its steps, every point has a higher version, an orphan
+    is swept, and nothing was embedded."""
+    before = {point.id: point.version for point in points(grown)}
+    calm = evidence(grown)
+    orphan = stray(grown.tenant, counting.dimension)
+    grown.services.index.upsert([orphan])
+    maintenance = upkeep(grown)
+    asked = maintenance.upkeep.rebuild()
+    assert maintenance.upkeep.rebuild() == asked
+
+    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
+        assert evidence(grown) == calm
+    found, behind = maintenance.upkeep.progress(asked)
+    assert [task.state for task in found] == ["done"]
+    assert found[0].progress["marked"] == behind == len(before)
+    assert found[0].progress["deleted"] == 1
+    while grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS):
+        assert evidence(grown) == calm
+
+    after = {point.id: point.version for point in points(grown)}
+    assert after.keys() == before.keys()
+    assert all(after[id] > before[id] for id in before)
+    assert_agreement(grown)
+    assert evidence(grown) == calm
+    assert counting.texts == 0
+
+
+def test_a_rebuild_of_one_owner_leaves_the_others_as_they_are(grown: Stack, counting: Counting) -> None:
+    grown.memory.ingest("alice", "kites", KITES)
+    grown.drive()
+    alice = grown.rows("SELECT forest_id FROM memforest.forest WHERE owner = 'alice'")[0][0]
+    others = "SELECT point_id, version FROM memforest.index_row WHERE forest_id <> :f ORDER BY point_id"
+    calm = grown.rows(others, f=alice)
+    counting.texts = 0
+    maintenance = upkeep(grown)
+
+    maintenance.upkeep.rebuild_owner(grown.tenant, "alice")
+    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
+        pass
+    grown.drive()
+
+    assert grown.rows(others, f=alice) == calm
+    assert grown.rows("SELECT min(version) FROM memforest.index_row WHERE forest_id = :f", f=alice)[0][0] > 1
+    assert_agreement(grown)
+    assert counting.texts == 0
+
+
+def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
+    """Given a rebuild's rows, when a session comes, then its cells are indexed first, and no row stays in the
+    backfill lane."""
+    maintenance = upkeep(grown)
+    maintenance.upkeep.rebuild()
+    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
+        pass
+    grown.memory.ingest("bob", "kites", KITES)
+    with PostgresIndexStore(grown.services.engine).indexing(grown.tenant) as rows:
+        _, first = rows.claim_points(ALL_KINDS, grown.runtime.worker, 3, 60.0)
+    assert all("kite" in point.text for point in first)
+    grown.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
+    grown.services.reconciler.run()
+    grown.drive()
+    assert grown.rows("SELECT count(*) FROM memforest.index_row WHERE lane <> 0")[0][0] == 0
+
+
+# Marks
+
+
+def test_equal_marks_change_nothing(grown: Stack) -> None:
+    before = grown.services.index.read_mark()
+    assert settle(grown) is MarkState.SAME
+    assert grown.services.index.read_mark() == before
+    assert grown.rows("SELECT count(*) FROM memforest.maintenance WHERE state <> 'done'")[0][0] == 0
+
+
+def test_a_first_mark_over_an_empty_index_compares_nothing(pipeline: Stack) -> None:
+    """Given new stores with a session waiting, when the first worker starts, then nothing holds its indexing up."""
+    pipeline.memory.ingest("bob", "lamps", LAMPS)
+    assert upkeep(pipeline).marks.check(now=True) is MarkState.UNMARKED
+    assert tasks(pipeline) == []
+    assert upkeep(pipeline).marks.check(now=True) is MarkState.SAME
+    pipeline.drive()
+    assert_agreement(pipeline)
+
+
+def test_one_process_looks_at_most_every_few_seconds(grown: Stack) -> None:
+    marks = upkeep(grown).marks
+    assert [marks.check(), marks.check(), marks.check(now=True)] == [
+        MarkState.SAME,
+        MarkState.SKIPPED,
+        MarkState.SAME,
+    ]
+
+
+def test_an_old_mark_is_renewed_in_both_stores(grown: Stack) -> None:
+    before = parse_mark(grown.services.index.read_mark())
+    assert upkeep(grown, mark_s=1e-9).marks.check() is MarkState.RENEWED
+    after = parse_mark(grown.services.index.read_mark())
+    assert before is not None and after is not None
+    assert after.previous == before.generation
+    assert grown.rows("SELECT generation FROM memforest.collection WHERE live")[0][0] == after.generation
+
+
+def test_a_process_that_dies_between_the_two_writes_is_not_taken_for_a_restore(grown: Stack) -> None:
+    """Given a mark in the index that the database never confirmed, when the next worker looks, then it confirms it."""
+    confirmed = grown.rows("SELECT generation FROM memforest.collection WHERE live")[0][0]
+    upkeep(grown, mark_s=1e-9).marks.check()
+    grown.execute("UPDATE memforest.collection SET generation = :g", g=confirmed)
+
+    assert settle(grown) is MarkState.SAME
+
+    renewed = parse_mark(grown.services.index.read_mark())
+    assert renewed is not None
+    assert grown.rows("SELECT generation FROM memforest.collection WHERE live")[0][0] == renewed.generation
+    assert all(state == "done" for _, state in tasks(grown))
+
+
+def test_a_check_that_dies_half_way_is_finished_and_asks_for_one_task(grown: Stack) -> None:
+    """Given a restart, and a check that had asked for the tasks but not confirmed the mark, then the next asks for the
+    same ones."""
+    before = len(tasks(grown))
+    grown.execute("UPDATE memforest.collection SET store_started = 'before'")
+    generation = grown.rows("SELECT generation FROM memforest.collection")[0][0]
+    upkeep(grown).marks.check()
+    for mark in (grown.services.index.read_mark(), f"{generation} - 0"):
+        grown.execute("UPDATE memforest.collection SET store_started = 'before', generation = :g", g=generation)
+        assert mark is not None
+        grown.services.index.write_mark(mark)
+        assert upkeep(grown).marks.check() is MarkState.STORE_RESTARTED
+    assert len(tasks(grown)) == before + 1
+    assert settle(grown) is MarkState.SAME
+    assert_agreement(grown)
+
+
+def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, counting: Counting) -> None:
+    """Given a Postgres that started again, then until it was compared nothing is indexed, recall is told that it may
+    miss something, and afterwards no row and no point has changed."""
+    before, stored = grown.rows(VERSIONS), points(grown)
+    forest = ForestId(grown.rows("SELECT forest_id FROM memforest.forest")[0][0])
+    store = PostgresIndexStore(grown.services.engine)
+    grown.execute("UPDATE memforest.collection SET store_started = 'before'")
+    with store.indexing(grown.tenant) as rows:
+        assert rows.behind(forest, 100) == 100
+
+    maintenance = upkeep(grown)
+    assert maintenance.marks.check() is MarkState.STORE_RESTARTED
+    grown.memory.ingest("bob", "kites", KITES)
+    assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
+    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
+        pass
+    assert [row for row in grown.rows(VERSIONS) if row.state == "done"] == before
+    assert points(grown) == stored
+    with store.indexing(grown.tenant) as rows:
+        assert 0 < rows.behind(forest, 100) < 100
+        assert rows.behind(forest, 2) == 2
+    grown.drive()
+    with store.indexing(grown.tenant) as rows:
+        assert rows.behind(forest, 100) == 0
+    assert_agreement(grown)
+
+
+# Restores and losses
+
+
+def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
+    servers: SessionServers, grown: Stack, counting: Counting
+) -> None:
+    """Given a copy of the database, a session and a changed node after it, and a restore from the copy, when workers
+    start, then they notice, points of the lost future are gone, and recall and indexing are as if it had never been.
+    Later changes reach the index, although it held the same versions before."""
+    calm, versions = evidence(grown), grown.rows(VERSIONS)
+    name = sa.make_url(grown.settings.database.url.get_secret_value()).database
+    copy = f"{name}_copy"
+    grown.services.engine.dispose()
+    admin(servers, f"CREATE DATABASE {copy} TEMPLATE {name}")
+    try:
+        grown.memory.ingest("bob", "kites", KITES)
+        grown.drive()
+        future = points(grown)
+        assert len(future) > len(versions)
+        grown.services.engine.dispose()
+        admin(servers, f"DROP DATABASE {name} WITH (FORCE)")
+        admin(servers, f"CREATE DATABASE {name} TEMPLATE {copy}")
+    finally:
+        admin(servers, f"DROP DATABASE IF EXISTS {copy} WITH (FORCE)")
+
+    # A worker that did not notice yet indexes nothing, whatever is sent again, in other words this time.
+    again = said(*[f"I sold kite number {n} to Rufus in Boston." for n in range(6)], start=1_700_900_000)
+    grown.memory.ingest("bob", "kites", again)
+    assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
+    counting.texts = 0
+    maintenance = upkeep(grown)
+    assert maintenance.marks.check() is MarkState.STORE_RESTARTED
+    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
+        pass
+    assert counting.texts == 0
+    done = maintenance.upkeep.state(grown.tenant)
+    assert done is not None and done.tasks[0].state == "done"
+    assert int(done.tasks[0].progress["deleted"]) + int(done.tasks[0].progress["overtaken"]) > 0
+
+    grown.drive()
+
+    assert_agreement(grown)
+    assert len(points(grown)) == len(grown.rows(VERSIONS))
+    assert evidence(grown)[:3] == calm[:3]
+    assert any("Rufus" in text for text in evidence(grown, "To whom did I sell my kite?"))
+    assert upkeep(grown).marks.check() is MarkState.SAME
+    # Each point has what its row stands for: written once more, nothing changes what is found.
+    before = evidence(grown, "To whom did I sell my kite?")
+    maintenance.upkeep.rebuild()
+    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
+        pass
+    grown.drive()
+    assert evidence(grown, "To whom did I sell my kite?") == before
+
+
+def test_an_index_that_was_dropped_is_written_again_without_embedding(
+    servers: SessionServers, tmp_path: Path, counting: Counting
+) -> None:
+    """Given an index directory that is gone, when a worker starts, then everything is indexed again from the database."""
+    with stack(servers, tmp_path, embedder=counting) as grown:
+        grown.memory.ingest("bob", "lamps", LAMPS)
+        grown.drive()
+        settle(grown)
+        calm = evidence(grown)
+        counting.texts = 0
+        grown.services.index.close()
+        shutil.rmtree(tmp_path / "index")
+        index = open_index(grown.settings, counting)
+        index.prepare()
+        reopened = running_stack(grown.settings, replace(grown.services, index=index))
+        try:
+            assert reopened.services.index.count(grown.tenant) == 0
+            assert settle(reopened) is MarkState.INDEX_CHANGED
+            assert_agreement(reopened)
+            assert evidence(reopened) == calm
+            assert counting.texts == 0
+        finally:
+            reopened.services.index.close()
+
+
+def test_points_of_tenants_that_the_database_does_not_know_are_deleted(grown: Stack, counting: Counting) -> None:
+    theirs = [stray("nobody", counting.dimension) for _ in range(3)]
+    grown.services.index.upsert(theirs)
+    grown.services.index.write_mark("of another database")
+    assert settle(grown) is MarkState.INDEX_CHANGED
+    assert grown.services.index.count(TenantId("nobody")) == 0
+    assert_agreement(grown)
+
+
+def test_every_tenant_is_compared_and_only_its_own_points_by_its_task(grown: Stack, counting: Counting) -> None:
+    """Given two tenants and an index that lost a point of each, then each tenant's task brings its own back."""
+    grown.execute("INSERT INTO memforest.tenant (tenant_id) VALUES ('aaa')")
+    lost = [points(grown)[0].id, points(grown)[1].id]
+    grown.execute(
+        """INSERT INTO memforest.index_row (tenant_id, point_id, forest_id, kind, version, indexed_version, state)
+           VALUES ('aaa', :p, :f, 'fact', 5, 5, 'done')""",
+        f=uuid4(),
+        p=UUID(int=77),
+    )
+    grown.services.index.delete(lost)
+    grown.services.index.write_mark("of another time")
+    maintenance = upkeep(grown)
+
+    assert maintenance.marks.check() is MarkState.INDEX_CHANGED
+    assert maintenance.tasks.run_one(grown.tenant, grown.runtime.worker)
+    behind = "SELECT tenant_id, point_id FROM memforest.index_row WHERE state = 'ready' AND indexed_version = 0"
+    assert {tuple(found) for found in grown.rows(behind)} == {(grown.tenant, id) for id in lost}
+    assert maintenance.tasks.run_one(TenantId("aaa"), grown.runtime.worker)
+    assert len(grown.rows(behind)) == 3
+
+
+# Outages
+
+
+@contextmanager
+def qdrant(directory: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A Qdrant server in a process of its own, killed at the end."""
+    arguments = [sys.executable, "-m", "tests.support.qdrant_http", "--path", str(directory), "--port", str(port)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@contextmanager
+def on_server(servers: SessionServers, tmp_path: Path, embedder: Embedder, port: int) -> Iterator[Stack]:
+    """A stack whose index is a server."""
+    with database(servers) as address:
+        plain = settings_for(address, servers.broker_url, tmp_path / "index")
+        at = {"kind": "qdrant", "url": f"http://127.0.0.1:{port}", "timeout_s": 3.0}
+        settings = plain.model_copy(update={"index": plain.index.model_copy(update=at)})
+        services = open_services(settings, embedder=embedder)
+        try:
+            services.index.prepare()
+            yield running_stack(settings, services)
+        finally:
+            services.close()
+
+
+def test_while_the_index_is_away_rows_wait_untouched_and_are_caught_up_when_it_is_back(
+    servers: SessionServers, tmp_path: Path, counting: Counting
+) -> None:
+    """Given a Qdrant that was killed, then one try is made in a pause, no row is blamed or put off, recall answers from
+    full text; back with an empty directory it is made and filled anew, nothing embedded twice."""
+    with qdrant(tmp_path / "points") as (server, port), on_server(servers, tmp_path, counting, port) as running:
+        running.memory.ingest("bob", "lamps", LAMPS)
+        running.drive()
+        settle(running)
+        calm = evidence(running)
+        server.kill()
+        server.wait()
+        running.memory.ingest("bob", "kites", KITES)
+        for _round in range(5):
+            running.runtime.extract()
+            running.runtime.reduce()
+            running.runtime.maintain()
+        waiting = running.rows(
+            """SELECT max(attempts), bool_and(state = 'ready'), max(available_at) <= clock_timestamp()
+                     FROM memforest.index_row WHERE state <> 'done'"""
+        )[0]
+        assert tuple(waiting) == (0, True, True)
+        embedded = counting.texts
+        assert running.memory.recall("bob", "Who flew a kite in Davis?").evidence
+        assert upkeep(running).marks.check() is MarkState.AWAY
+        shutil.rmtree(tmp_path / "points")
+
+        with qdrant(tmp_path / "points", port):
+            time.sleep(1.1)
+            assert settle(running) is MarkState.INDEX_CHANGED
+            deadline = time.monotonic() + 40
+            while running.rows("SELECT 1 FROM memforest.index_row WHERE state <> 'done' LIMIT 1"):
+                assert time.monotonic() < deadline
+                running.drive()
+                time.sleep(0.2)
+            assert_agreement(running)
+            assert evidence(running)[:3] == calm[:3]
+            texts = running.rows("SELECT count(*) FROM memforest.vector")[0][0]
+            assert counting.texts - embedded <= texts
+
+
+def test_nothing_is_claimed_between_two_tries_of_an_index_that_is_away(grown: Stack, counting: Counting) -> None:
+    """Given an index that is away, then the first run finds out, and until the pause is over no run claims anything or
+    embeds."""
+
+    class Away:
+        """An index that a test switches off."""
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __getattr__(self, name: str) -> object:
+            self.calls += 1
+            raise IndexUnavailable("away")
+
+    now = [0.0]
+    away = Away()
+    indexer = Indexer(
+        PostgresIndexStore(grown.services.engine),
+        away,  # type: ignore[arg-type]
+        counting,
+        16,
+        random.Random(1),
+        clock=lambda: now[0],
+    )
+    grown.memory.ingest("bob", "kites", KITES)
+    worker = grown.runtime.worker
+    assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
+    embedded, calls = counting.texts, away.calls
+    for _ in range(10):
+        assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
+    assert (away.calls, counting.texts) == (calls, embedded)
+    now[0] += 1.0
+    assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
+    assert (away.calls, counting.texts) == (calls + 1, embedded)
+    ready = grown.rows("SELECT max(attempts), count(*) FROM memforest.index_row WHERE state = 'ready'")[0]
+    assert ready[0] == 0 and ready[1] > 0
+
+
+# Start-up and commands
+
+
+def test_a_collection_of_another_dimension_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with qdrant(tmp_path) as (_, port):
+        url = f"http://127.0.0.1:{port}"
+        right = QdrantServerIndex.at(url, None, "model", 8, 5.0)
+        wrong = QdrantServerIndex.at(url, None, "model", 12, 5.0)
+        wrong._name = right.name
+        wrong.prepare()
+        with pytest.raises(InvalidSettings, match=r"dimension 12.*needs dimension 8.*drop the collection and rebuild"):
+            right.prepare()
+        right.close()
+        wrong.close()
+
+
+def test_the_commands_rebuild_and_tell_how_far_it_is(
+    servers: SessionServers, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given running services, then ``rebuild`` asks for a task and ``status`` shows it, the collection and what is
+    behind; done, the same commands say so."""
+    with qdrant(tmp_path / "points") as (_, port), on_server(servers, tmp_path, counting, port) as running:
+        running.memory.ingest("bob", "lamps", LAMPS)
+        running.drive()
+        settle(running)
+        settings = running.settings
+        monkeypatch.setenv("MEMFOREST_DATABASE__URL", settings.database.url.get_secret_value())
+        monkeypatch.setenv("MEMFOREST_BROKER__URL", settings.broker.url.get_secret_value())
+        monkeypatch.setenv("MEMFOREST_INDEX__URL", settings.index.url)
+        runner = CliRunner()
+
+        asked = runner.invoke(command.app, ["rebuild", "--json"])
+        assert asked.exit_code == 0, asked.output
+        report = json.loads(asked.stdout)
+        assert [task["state"] for task in report["tasks"]] == ["ready"]
+        late = runner.invoke(command.app, ["rebuild", "--wait", "--timeout", "0.1", "--json"])
+        assert late.exit_code == 75
+        assert json.loads(late.stdout)["tasks"][0]["id"] == report["tasks"][0]["id"]
+        missing = runner.invoke(command.app, ["rebuild", "--owner", "nobody"])
+        assert missing.exit_code != 0
+
+        maintenance = upkeep(running)
+        while maintenance.tasks.run_one(running.tenant, running.runtime.worker):
+            pass
+        rows = len(running.rows(VERSIONS))
+        shown = json.loads(runner.invoke(command.app, ["status", "--json"]).stdout)
+        assert sum(shown["behind"].values()) == rows == shown["points"]
+        assert (shown["model"], shown["dimension"], shown["agrees"]) == (counting.model, counting.dimension, True)
+        running.drive()
+
+        shown = json.loads(runner.invoke(command.app, ["status", "--json"]).stdout)
+        assert shown["behind"] == {}
+        assert shown["tasks"][0]["kind"] == "index_rebuild" and shown["tasks"][0]["progress"]["marked"] == rows
+        told = runner.invoke(command.app, ["status"])
+        assert told.exit_code == 0 and "the same in both stores" in told.stdout

@@ -1,0 +1,232 @@
+"""Maintenance tasks as rows: asked for once, claimed by one, resumed after a kill, apart by tenant."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import pytest
+
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.jobs import _LOST
+from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows, PostgresMaintenanceStore, free_tasks
+from memforest_core.contexts.maintenance.service import MaintenanceService
+from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
+from memforest_core.ports.jobs import LeaseLimits, WorkKind
+from memforest_core.ports.maintenance import ClaimedTask, MaintenanceTask, Numbers, TaskId
+from tests.support.stack import Stack
+
+KIND = "count"
+LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=3)
+EXPIRE = "UPDATE memforest.maintenance SET lease_until = clock_timestamp() WHERE state = 'running'"
+
+
+class Killed(BaseException):
+    """The process ends here; nothing after it is run."""
+
+
+@contextmanager
+def rows(pipeline: Stack, tenant: str | None = None) -> Iterator[PostgresMaintenanceRows]:
+    with tenant_transaction(pipeline.services.engine, TenantId(tenant or pipeline.tenant)) as connection:
+        yield PostgresMaintenanceRows(connection, TenantId(tenant or pipeline.tenant))
+
+
+@pytest.fixture
+def known(pipeline: Stack) -> Stack:
+    """A tenant with an owner, and nothing left to do."""
+    pipeline.execute("INSERT INTO memforest.tenant (tenant_id) VALUES ('default'), ('other')")
+    return pipeline
+
+
+def ask(pipeline: Stack, subject: str = "", kind: str = KIND, **arguments: int) -> TaskId:
+    with rows(pipeline) as tasks:
+        return tasks.enqueue(kind, subject, arguments)
+
+
+def claim(pipeline: Stack, tenant: str | None = None, lease_s: float = 60.0) -> ClaimedTask | None:
+    with rows(pipeline, tenant) as tasks:
+        return tasks.claim((KIND,), pipeline.runtime.worker, lease_s)
+
+
+def held(pipeline: Stack) -> ClaimedTask:
+    found = claim(pipeline)
+    assert found is not None
+    return found
+
+
+def seen(pipeline: Stack, task: TaskId) -> MaintenanceTask:
+    with rows(pipeline) as tasks:
+        found = tasks.get(task)
+    assert found is not None
+    return found
+
+
+def free(pipeline: Stack, max_lost: int = 3) -> int:
+    """Free what was lost, as a round of the reconciler does."""
+    with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
+        values = {"t": pipeline.tenant, "dead_after": 30.0, "max_lost": max_lost}
+        return connection.execute(free_tasks(_LOST), values).rowcount
+
+
+def test_while_a_task_waits_or_runs_asking_again_means_that_one(known: Stack) -> None:
+    first = ask(known, "a")
+    assert ask(known, "a") == first
+    assert ask(known, "b") != first
+    running = held(known)
+    assert running.task.id == first
+    assert ask(known, "a") == first
+    with rows(known) as tasks:
+        assert tasks.finish(running.token)
+    assert ask(known, "a") != first
+
+
+def test_many_who_ask_at_once_get_the_same_task(known: Stack) -> None:
+    start, found = threading.Barrier(6), list[TaskId]()
+
+    def asking() -> None:
+        start.wait()
+        found.append(ask(known))
+
+    threads = [threading.Thread(target=asking) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(set(found)) == 1 and len(found) == 6
+
+
+def test_a_waiting_task_is_work_of_its_tenant_and_goes_to_one_worker(known: Stack) -> None:
+    assert known.services.jobs.waiting(WorkKind.MAINTAIN) == []
+    ask(known, to=3)
+    assert known.services.jobs.waiting(WorkKind.MAINTAIN) == [known.tenant]
+
+    taken = held(known)
+
+    assert (taken.task.state, taken.task.attempts, taken.task.arguments) == ("running", 1, {"to": 3})
+    assert claim(known) is None
+    assert known.services.jobs.waiting(WorkKind.MAINTAIN) == []
+
+
+def test_live_tasks_go_first_then_the_one_that_has_waited_longest(known: Stack) -> None:
+    with rows(known) as tasks:
+        tasks.enqueue(KIND, "bulk", {}, lane=1)
+    ask(known, "older")
+    ask(known, "newer")
+    assert [held(known).task.subject for _ in range(3)] == ["older", "newer", "bulk"]
+
+
+def test_kinds_of_another_version_and_tasks_of_another_tenant_are_left_alone(known: Stack) -> None:
+    ask(known, kind="of tomorrow")
+    with rows(known, "other") as tasks:
+        theirs = tasks.enqueue(KIND, "", {})
+    assert claim(known) is None
+    with rows(known) as tasks:
+        assert tasks.get(theirs) is None
+        assert [task.kind for task in tasks.list(("of tomorrow", KIND), 10)] == ["of tomorrow"]
+    assert claim(known, "other") is not None
+
+
+def test_progress_is_kept_under_the_lease_and_a_lost_lease_changes_nothing(known: Stack) -> None:
+    """Given a task whose lease ended and that another took over, when the first comes back, then it is refused."""
+    task = ask(known)
+    slow = held(known)
+    with rows(known) as tasks:
+        assert tasks.keep(slow.token, {"at": 1}, 60.0)
+    known.execute(EXPIRE)
+    assert known.services.jobs.lost(LIMITS) == [known.tenant]
+    assert free(known) == 1
+    quick = held(known)
+    assert quick.task.progress == {"at": 1}
+    assert quick.task.lost_leases == 1 and quick.task.attempts == 1
+
+    with rows(known) as tasks:
+        assert not tasks.keep(slow.token, {"at": 99}, 60.0)
+        assert not tasks.finish(slow.token)
+        tasks.retry(slow.token, 5.0, True, "late", "Late.")
+        tasks.bury(slow.token, "late", "Late.")
+        tasks.hand_back(slow.token)
+        assert tasks.keep(quick.token, {"at": 2}, 60.0)
+
+    now = seen(known, task)
+    assert (now.state, now.progress, now.error_code) == ("running", {"at": 2}, None)
+
+
+def test_a_lease_ends_with_its_worker(known: Stack) -> None:
+    ask(known)
+    with rows(known) as tasks:
+        tasks.claim((KIND,), WorkerId(uuid4()), 3_600.0)
+    assert free(known) == 1
+
+
+def test_a_task_that_keeps_losing_its_workers_waits_for_a_person(known: Stack) -> None:
+    task = ask(known)
+    for _ in range(4):
+        held(known)
+        known.execute(EXPIRE)
+        free(known)
+    now = seen(known, task)
+    assert (now.state, now.error_code, now.lost_leases) == ("dead", "lease_lost", 4)
+    assert now.finished
+    assert ask(known) != task
+
+
+def test_what_was_given_back_for_later_is_not_claimed_before(known: Stack) -> None:
+    task = ask(known)
+    with rows(known) as tasks:
+        tasks.retry(held(known).token, 60.0, False, "index_unavailable", "Away.")
+    assert claim(known) is None
+    now = seen(known, task)
+    assert (now.state, now.attempts, now.error_code) == ("ready", 0, "index_unavailable")
+
+
+def test_a_task_killed_in_any_step_is_resumed_and_each_step_is_done(known: Stack) -> None:
+    """Given a task of ten steps and a process that is killed in every second of them, when others go on, then the
+    steps are all done, those that were killed twice."""
+    done: list[int] = []
+    dying = True
+
+    def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        nonlocal dying
+        at = int(progress.get("at", 0)) + 1
+        done.append(at)
+        dying = not dying
+        if dying:
+            raise Killed
+        return {"at": at} if at < 10 else None
+
+    class Abrupt(MaintenanceService):
+        """A process that is killed runs no clean-up."""
+
+        def _crashed(self, tenant: TenantId, claim: ClaimedTask) -> None:
+            return None
+
+    task = ask(known)
+    runner = Abrupt(PostgresMaintenanceStore(known.services.engine), {KIND: step}, 60.0, random.Random(1))
+    for _ in range(100):
+        try:
+            if not runner.run_one(known.tenant, known.runtime.worker):
+                break
+        except Killed:
+            known.execute(EXPIRE)
+            assert free(known, max_lost=100) == 1
+
+    now = seen(known, task)
+    assert now.state == "done" and now.finished_at is not None
+    assert sorted(set(done)) == list(range(1, 11))
+    assert done == sorted(done)
+
+
+def test_the_database_refuses_what_the_state_machine_does_not_know(known: Stack) -> None:
+    """Given a task that is done, then it can't be finished again under an old token, nor start without being claimed."""
+    task = ask(known)
+    token = held(known).token
+    with rows(known) as tasks:
+        assert tasks.finish(token)
+        assert not tasks.finish(LeaseToken(token))
+    assert seen(known, task).state == "done"
+    with pytest.raises(Exception, match="cannot become running"):
+        known.execute("UPDATE memforest.maintenance SET state = 'running'")
