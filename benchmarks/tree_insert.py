@@ -124,6 +124,8 @@ def grown(engine: sa.Engine, rng: random.Random, sizes: Sequence[int], batches: 
 def settle(database: Database) -> None:
     """As after a refresh: nodes are clean; and as after autovacuum."""
     with database.owner.begin() as connection:
+        # Nobody refreshed them, which the state machine of work would refuse.
+        connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
         connection.exec_driver_sql("UPDATE memforest.node SET clean_version = version WHERE version > clean_version")
         connection.exec_driver_sql("UPDATE memforest.tree SET due_at = NULL, first_mark_at = NULL")
     database.tidy()

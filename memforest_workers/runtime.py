@@ -18,7 +18,7 @@ from memforest_core.contexts.extraction.service import Extracted
 from memforest_core.contexts.jobs.reconciler import Round
 from memforest_core.contexts.reduction.service import Reduced
 from memforest_core.domain.ids import TenantId, WorkerId
-from memforest_core.errors import BrokerUnavailable, IndexUnavailable, MemForestError, RetryableError
+from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.jobs import WorkKind
@@ -126,13 +126,14 @@ class Runtime:
         def step() -> None:
             nonlocal last
             self._look_for_stuck()
-            try:
-                self.services.reconciler.wake(WorkKind.REFRESH)
-                if time.monotonic() - last >= settings.reconcile_s:
-                    last = time.monotonic()
-                    self.services.maintenance.marks.check()
-                    self._tell(self.services.reconciler.run())
-            except BrokerUnavailable:
+            _, broker_away = self.services.reconciler.wake(WorkKind.REFRESH)
+            if time.monotonic() - last >= settings.reconcile_s:
+                last = time.monotonic()
+                self.services.maintenance.marks.check()
+                done = self.services.reconciler.run()
+                self._tell(done)
+                broker_away |= done.broker_away
+            if broker_away:
                 self._work_without_broker()
 
         self._every(settings.poll_s, step)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memforest_core.errors import BrokerUnavailable
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import WakeUps
 from memforest_core.ports.jobs import JobStore, LeaseLimits, WorkKind
@@ -35,6 +34,8 @@ class Round:
     reopened: int = 0
     woken: int = 0
     struck_off: int = 0
+    broker_away: bool = False
+    """There is work, and nobody could be told."""
 
 
 class Reconciler:
@@ -47,7 +48,7 @@ class Reconciler:
         self._limits = limits
 
     def run(self) -> Round:
-        """One round, if nobody else is at it. Raises StoreUnavailable; BrokerUnavailable if all but waking is done."""
+        """One round, if nobody else is at it. Raises StoreUnavailable."""
         with self._jobs.reconciling() as mine:
             if not mine:
                 return Round(mine=False)
@@ -66,18 +67,18 @@ class Reconciler:
                     reopened += rows.reopen_verbatim(AGAIN_LIMIT)
             # Longer than the lease limit, so that a worker that was only slow can still come back.
             struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
-            woken = self.wake(*_QUEUES)
-            return Round(True, freed, released, redone, reopened, woken, struck_off)
+            woken, broker_away = self.wake(*_QUEUES)
+            return Round(True, freed, released, redone, reopened, woken, struck_off, broker_away)
 
-    def wake(self, *kinds: WorkKind) -> int:
-        """Send wake-ups for tenants with claimable work of these kinds; how many were sent.
+    def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
+        """Send wake-ups for tenants with claimable work of these kinds.
 
-        Raises StoreUnavailable, and BrokerUnavailable when there is work and nobody can be told.
+        Returns how many were sent, and whether there was work of which nobody could be told. Raises StoreUnavailable.
         """
         sent = 0
         for kind in kinds:
             for tenant in self._jobs.waiting(kind)[:WAKEUPS_PER_ROUND]:
                 if not self._wakeups.send(_QUEUES[kind], tenant, "reconciler"):
-                    raise BrokerUnavailable("Work waits and the broker does not take wake-ups.")
+                    return sent, True
                 sent += 1
-        return sent
+        return sent, False
