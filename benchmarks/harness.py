@@ -45,8 +45,9 @@ from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert, ready
 from memforest_core.memtree.paths import order
 from memforest_core.ports.models import CallRecord
-from memforest_core.ports.reduce import Member, ScopeDraft, TreeChange
+from memforest_core.ports.reduce import Member, ScopeDraft
 from memforest_core.ports.refresh import ChildText, NodeArtifact, ReadyNode
+from memforest_core.ports.removal import TreeChange
 from memforest_core.settings import DatabaseSettings, TreeSettings
 
 TENANT = TenantId("benchmark")

@@ -2,6 +2,7 @@
 
 from memforest_core.memtree.build import build
 from memforest_core.memtree.check import Broken, Violation, violations
+from memforest_core.memtree.delete import delete
 from memforest_core.memtree.insert import KeyTaken, insert
 from memforest_core.memtree.marks import mark_dirty, ready
 from memforest_core.memtree.nodes import MIN_BRANCHING, Diff, Key, Leaf, Node, TreeHead
@@ -19,6 +20,7 @@ __all__ = [
     "TreeHead",
     "Violation",
     "build",
+    "delete",
     "insert",
     "mark_dirty",
     "ready",

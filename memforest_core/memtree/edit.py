@@ -49,6 +49,31 @@ class Edit:
         self._states[top.id] = top
         return self._diff(top)
 
+    def hold(self, parent: Node, children: Sequence[Node]) -> Node:
+        """A node as it is with these children, whose states become final."""
+        return self._adopt(parent, children)
+
+    def close(self, root: Node) -> Diff:
+        """End a change in which nodes may have lost their place: what was loaded and is under no node is deleted.
+
+        Only nodes that the change has opened can be lost, so a loaded node whose parent is unchanged stays.
+        """
+        self._states[root.id] = root
+        lost = self._lost(root)
+        diff = self._diff(root)
+        return replace(diff, deleted=tuple(sorted(lost, key=str)))
+
+    def _lost(self, root: Node) -> set[NodeId]:
+        """Loaded nodes that have no way up to the root any more: their parent was opened and let go of them."""
+        opened = {state.parent_id for state in self._states.values()} | {root.id}
+        lost: set[NodeId] = set()
+        for node in sorted(self._before, key=lambda node: -node.level):
+            if node.id in self._states or node.id == root.id:
+                continue
+            if node.parent_id in lost or node.parent_id in opened or node.parent_id == root.id:
+                lost.add(node.id)
+        return lost
+
     def _sprout(self, level: int, key: Key | None, children: Sequence[Node]) -> Node:
         born = Node(
             id=self._new_id(),

@@ -10,7 +10,14 @@ from memforest_core.memtree.nodes import Key, Node, TreeHead
 
 
 class NotLoaded(ValueError):
-    """A node that the algorithm needs was not loaded, or what was loaded does not fit together."""
+    """A node that the algorithm needs was not loaded, or what was loaded does not fit together.
+
+    ``parent`` is the node whose children are missing, when that is what was found.
+    """
+
+    def __init__(self, message: str, parent: NodeId | None = None) -> None:
+        super().__init__(message)
+        self.parent = parent
 
 
 class Paths:
@@ -53,7 +60,7 @@ class Paths:
         """
         children = self._children.get(node.id, [])
         if sum(child.leaf_count for child in children) != node.leaf_count:
-            raise NotLoaded(f"not all children of node {node.id} were loaded")
+            raise NotLoaded(f"not all children of node {node.id} were loaded", node.id)
         return children
 
     def ancestors(self, node: Node) -> Iterator[Node]:

@@ -19,8 +19,9 @@ from memforest_core.domain.ids import (
     TreeId,
 )
 from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.memtree import Diff, Key, Node, TreeHead
+from memforest_core.memtree import Key, Node, TreeHead
 from memforest_core.ports.models import Vectors
+from memforest_core.ports.removal import RemovalRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +136,7 @@ class Member:
     session_id: SessionId
 
 
-@dataclass(frozen=True, slots=True)
-class TreeChange:
-    """What a batch does to one tree."""
-
-    tree_id: TreeId
-    head: TreeHead
-    diff: Diff
-
-
-class ReduceRows(Protocol):
+class ReduceRows(RemovalRows, Protocol):
     """Rows of one reducing transaction."""
 
     def waiting(self, limit: int) -> WaitingForest | None:
@@ -224,10 +216,6 @@ class ReduceRows(Protocol):
     def load_paths(self, wanted: Sequence[tuple[TreeId, Key]]) -> dict[TreeId, list[Node]]:
         """For each tree the nodes that inserting these keys touches: the level-1 node that each key
         descends to, its ancestors, and all children of those."""
-        ...
-
-    def write_trees(self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float) -> None:
-        """Write structure and leaves, and mark the trees due for refresh."""
         ...
 
     def retire_scope(self, absorbed: TreeId, kept: TreeId) -> None:

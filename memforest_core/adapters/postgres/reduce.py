@@ -16,8 +16,8 @@ from sqlalchemy.dialects.postgresql import insert
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import text_hash, want_indexed
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.removal import PostgresRemoval
 from memforest_core.adapters.postgres.statements import from_document, to_document
-from memforest_core.adapters.postgres.trees import PostgresTrees
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
 from memforest_core.domain.facts import Candidate, Fact
 from memforest_core.domain.ids import (
@@ -86,7 +86,7 @@ _MEMBERS = sa.text(
 )
 
 
-class PostgresReduceRows(PostgresTrees):
+class PostgresReduceRows(PostgresRemoval):
     """ReduceRows over one open transaction."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
@@ -144,7 +144,9 @@ class PostgresReduceRows(PostgresTrees):
     def _candidates(self, cells: Sequence[UUID], model: str) -> dict[UUID, list[WaitingCandidate]]:
         rows = self._db.execute(
             sa.select(m.CandidateRow.__table__)
-            .where(m.CandidateRow.tenant_id == self._tenant, m.CandidateRow.cell_id.in_(cells))
+            .where(
+                m.CandidateRow.tenant_id == self._tenant, m.CandidateRow.cell_id.in_(cells), m.CandidateRow.item >= 0
+            )
             .order_by(m.CandidateRow.cell_id, m.CandidateRow.item)
         ).all()
         hashes = [bytes(h) for row in rows for h in (row.text_hash, row.routing_hash)]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
 from memforest_core.memtree import Key, Node
-from memforest_core.ports.reduce import TreeChange
+from memforest_core.ports.removal import TreeChange
 
 LOWEST = Key(-(2**63), -(2**31), -(2**31), "")
 """How the leftmost node's missing separator is stored: below every key."""
@@ -93,6 +93,27 @@ _LOCK_TREES = sa.text(
     """
 )
 
+# A summary that was read before the removal quotes what is gone: it may not be saved any more.
+_ERASE = sa.text(
+    """
+    UPDATE memforest.node SET erased_version = greatest(erased_version, version - 1)
+     WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_BURY_POINTS = [
+    sa.text(statement)
+    for statement in (
+        """SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
+            ORDER BY point_id FOR UPDATE""",
+        """UPDATE memforest.index_row SET deleted = true, version = version + 1, state = 'ready', attempts = 0,
+               available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
+            WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))""",
+    )
+]
+
+_DELETE = sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))")
+
 _PLACE = sa.text(
     """
     UPDATE memforest.placement p SET leaf_id = u.leaf
@@ -163,6 +184,12 @@ def _arrays(nodes: Sequence[Node]) -> dict[str, list[Any]]:
     }
 
 
+def bury_points(connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]) -> None:
+    """Leave tombstones, so that the index drops these points."""
+    for statement in _BURY_POINTS:
+        connection.execute(statement, {"t": tenant, "ids": list(ids)})
+
+
 class PostgresTrees:
     """Tree rows over one open transaction of the forest's writer."""
 
@@ -172,7 +199,6 @@ class PostgresTrees:
 
     def load_paths(self, wanted: Sequence[tuple[TreeId, Key]]) -> dict[TreeId, list[Node]]:
         """The touched level-1 nodes, their ancestors, and all children of those: three statements."""
-        loaded: dict[TreeId, dict[NodeId, Node]] = defaultdict(dict)
         if not wanted:
             return {}
         pairs = sorted(set(wanted), key=lambda pair: (str(pair[0]), pair[1]))
@@ -188,23 +214,44 @@ class PostgresTrees:
             },
         ).all()
         paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(bottoms)}).all()
-        children = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": [row.node_id for row in paths]}).all()
+        return self._with_children(paths, [row.node_id for row in paths])
+
+    def load_leaves(self, leaves: Sequence[NodeId]) -> dict[TreeId, list[Node]]:
+        """These leaves, their ancestors, and all children of those: two statements."""
+        paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(leaves)}).all()
+        return self._with_children(paths, [row.node_id for row in paths if row.level > 0])
+
+    def load_children(self, parents: Sequence[NodeId]) -> list[Node]:
+        """All children of these nodes."""
+        rows = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": list(parents)})
+        return [node_of(row) for row in rows]
+
+    def _with_children(self, paths: Sequence[sa.Row[Any]], parents: Sequence[Any]) -> dict[TreeId, list[Node]]:
+        children = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": list(parents)}).all()
+        loaded: dict[TreeId, dict[NodeId, Node]] = defaultdict(dict)
         for row in (*paths, *children):
             node = node_of(row)
             loaded[node.tree_id][node.id] = node
         return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
 
     def write_trees(self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float) -> None:
-        """Write all diffs, note the leaves in the placements, and mark the trees due: six statements."""
+        """Write all diffs, note the leaves in the placements, and mark the trees due: six statements, or ten."""
         changes = sorted(changes, key=lambda change: str(change.tree_id))
         inserted = [node for change in changes for node in change.diff.inserted]
         updated = [node for change in changes for node in change.diff.updated]
         if inserted:
             inserted.sort(key=lambda node: -node.level)
             self._db.execute(_INSERT, {"t": self._tenant, **_arrays(inserted)})
+        deleted = [node for change in changes for node in change.diff.deleted]
+        if updated or deleted:
+            lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *deleted])
         if updated:
-            lock_nodes(self._db, self._tenant, [node.id for node in updated])
             self._db.execute(_UPDATE, {"t": self._tenant, **_arrays(updated)})
+        if deleted:
+            shrunk = [node.id for change in changes if change.diff.deleted for node in change.diff.updated]
+            self._db.execute(_ERASE, {"t": self._tenant, "ids": shrunk})
+            self._db.execute(_DELETE, {"t": self._tenant, "ids": deleted})
+            bury_points(self._db, self._tenant, deleted)
         leaves = [node for node in inserted if node.payload_id is not None]
         if leaves:
             self._db.execute(
@@ -216,7 +263,7 @@ class PostgresTrees:
                     "leaves": [leaf.id for leaf in leaves],
                 },
             )
-        marked = [change for change in changes if change.diff.inserted or change.diff.updated]
+        marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
         if marked:
             lock_trees(self._db, self._tenant, [change.tree_id for change in marked])
             self._db.execute(

@@ -31,8 +31,8 @@ from memforest_core.ports.reduce import (
     ReduceBatch,
     ReduceRows,
     ScopeDraft,
-    TreeChange,
 )
+from memforest_core.ports.removal import TreeChange
 from memforest_core.settings import Settings
 
 

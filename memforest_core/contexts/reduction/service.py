@@ -11,6 +11,7 @@ import structlog
 
 from memforest_core.contexts.canonical.merge import Known
 from memforest_core.contexts.reduction.placing import Placing
+from memforest_core.contexts.reduction.removing import retire
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, PermanentError, RetryableError
 from memforest_core.ports.index import IndexFilter, IndexQuery, PointKind, VectorIndex
@@ -155,5 +156,6 @@ class ReductionService:
             )
         }
         new_facts = Placing(rows, batch, compared, self._settings).run()
+        retire(rows, batch.forest_id, [cell.id for cell in batch.cells], self._model, self._settings)
         ages = rows.set_placed([cell.id for cell in batch.cells])
         return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

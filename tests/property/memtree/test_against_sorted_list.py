@@ -42,6 +42,11 @@ class SortedList:
         self.leaves.update((leaf.key, leaf) for leaf in batch)
         self.keys = sorted(self.leaves)
 
+    def take(self, keys: set[Key]) -> None:
+        for key in keys:
+            del self.leaves[key]
+        self.keys = sorted(self.leaves)
+
 
 class TreeAgainstList(RuleBasedStateMachine):
     """Every rule inserts into both; the tree loads only the paths that the store would load."""
@@ -98,6 +103,31 @@ class TreeAgainstList(RuleBasedStateMachine):
         known = [self.list.leaves[self.list.keys[at % len(self.list.keys)]] for at in places]
         fresh = self.drawn(drafts)
         self.insert([*known, *fresh, *fresh], fresh)
+
+    @precondition(lambda self: self.list.keys)
+    @rule(places=st.lists(st.integers(0), min_size=1, max_size=80))
+    def leaves_are_taken_out(self, places: list[int]) -> None:
+        self.remove({self.list.keys[at % len(self.list.keys)] for at in places})
+
+    @precondition(lambda self: self.list.keys)
+    @rule(start=st.integers(0), count=st.integers(1, 200))
+    def a_stretch_is_taken_out(self, start: int, count: int) -> None:
+        at = start % len(self.list.keys)
+        self.remove(set(self.list.keys[at : at + count]))
+
+    def remove(self, keys: set[Key]) -> None:
+        """Delete, then hold what is left against what was stored before."""
+        before = dict(self.store.nodes)
+        kin = {node_id: {child.id for child in self.store.children(node_id)} for node_id in before}
+        gone = [self.list.leaves[key].id for key in keys]
+        above = {node.id for leaf in gone for node in self.store.ancestors(leaf)}
+        self.store.remove(gone)
+        self.list.take(keys)
+        for node_id, now in self.store.nodes.items():
+            old = before[node_id]
+            changed = {child.id for child in self.store.children(node_id)} != kin[node_id]
+            assert now.version - old.version == (node_id in above or changed)
+            assert (now.clean_version, now.payload_id) == (old.clean_version, old.payload_id)
 
     @rule()
     def is_rebuilt(self) -> None:

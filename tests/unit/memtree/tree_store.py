@@ -8,7 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
-from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert, violations
+from memforest_core.memtree import Diff, Key, Leaf, Node, NotLoaded, TreeHead, build, delete, insert, violations
 
 TREE = TreeId(UUID(int=1))
 ROOT = NodeId(UUID(int=2))
@@ -84,10 +84,33 @@ class TreeStore:
             assert node.id not in self.nodes
         for node in diff.updated:
             assert self.nodes[node.id] != node, "an update that changes nothing"
-        assert diff.deleted == ()
         for node in (*diff.inserted, *diff.updated):
             self._write(node)
+        for node_id in diff.deleted:
+            self._erase(node_id)
         self.head = diff.head
+
+    def remove(self, leaf_ids: Sequence[NodeId]) -> tuple[Diff, int]:
+        """Load, delete, write; and how often children had to be loaded after all."""
+        keys = [key for id_ in leaf_ids if id_ in self.nodes and (key := self.nodes[id_].key) is not None]
+        loaded, again = self.load(keys), 0
+        while True:
+            try:
+                diff = delete(self.head, loaded, leaf_ids)
+            except NotLoaded as missing:
+                assert missing.parent is not None, missing
+                loaded += self.children(missing.parent)
+                again += 1
+                continue
+            self.apply(diff)
+            return diff, again
+
+    def _erase(self, node_id: NodeId) -> None:
+        node = self.nodes.pop(node_id)
+        self._levels[node.level].discard(node_id)
+        self._children.pop(node_id, None)
+        if node.parent_id is not None:
+            self._children[node.parent_id].discard(node_id)
 
     def _write(self, node: Node) -> None:
         old = self.nodes.get(node.id)

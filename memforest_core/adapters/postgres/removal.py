@@ -1,0 +1,182 @@
+"""Facts on their way out, in Postgres: occurrences, facts, placements, points; then the trees shrink."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.trees import PostgresTrees, bury_points, lock_nodes, lock_trees
+from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.domain.ids import CellId, ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.memtree import TreeHead
+from memforest_core.ports.removal import Retired, ShrinkingTree
+
+_SUPERSEDED = sa.text(
+    """
+    SELECT o.fact_id, k.routing_hash FROM memforest.occurrence o
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) AND o.item < 0
+     ORDER BY o.cell_id, o.item
+    """
+)
+
+_DROP_SUPERSEDED = [
+    sa.text(statement)
+    for statement in (
+        "DELETE FROM memforest.occurrence WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item < 0",
+        "DELETE FROM memforest.candidate WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item < 0",
+    )
+]
+
+_ORPHANS = sa.text(
+    """
+    SELECT f.fact_id FROM memforest.fact f
+     WHERE f.tenant_id = :t AND f.fact_id = ANY(CAST(:ids AS uuid[]))
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = f.fact_id)
+    """
+)
+
+_UNPLACE = sa.text(
+    """
+    DELETE FROM memforest.placement WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
+    RETURNING tree_id, payload_id, leaf_id
+    """
+)
+
+_DROP_FACTS = sa.text("DELETE FROM memforest.fact WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))")
+
+_ROOTLESS = [
+    sa.text(statement)
+    for statement in (
+        "DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:roots AS uuid[]))",
+        """UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
+               height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1
+            WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))""",
+    )
+]
+
+_ABOVE = sa.text(
+    """
+    WITH RECURSIVE path AS (
+        SELECT n.parent_id AS node_id, n.tree_id FROM memforest.node n
+         WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
+        UNION
+        SELECT n.parent_id, n.tree_id FROM path CROSS JOIN LATERAL (
+               SELECT parent_id, tree_id FROM memforest.node
+                WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) n
+         WHERE n.parent_id IS NOT NULL)
+    SELECT node_id, tree_id FROM path
+    """
+)
+
+_RAISE = sa.text(
+    """
+    UPDATE memforest.node SET version = version + 1, erased_version = version
+     WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_DUE = sa.text(
+    """
+    UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
+           due_at = least(coalesce(due_at, now()), now())
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+    """
+)
+
+
+class PostgresRemoval(PostgresTrees):
+    """RemovalRows over one open transaction that holds the forest."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self._texts = PostgresVectors(connection, tenant)
+
+    def retire_superseded(self, forest: ForestId, cells: Sequence[CellId], model: str) -> Retired:
+        values: dict[str, Any] = {"t": self._tenant, "cells": list(cells)}
+        superseded = self._db.execute(_SUPERSEDED, values).all()
+        if not superseded:
+            return Retired(0, 0, {})
+        for statement in _DROP_SUPERSEDED:
+            self._db.execute(statement, values)
+        routing = {row.fact_id: bytes(row.routing_hash) for row in reversed(superseded)}
+        orphans = self._db.scalars(_ORPHANS, {"t": self._tenant, "ids": list(routing)}).all()
+        leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
+        if orphans:
+            ids = {"t": self._tenant, "ids": list(orphans)}
+            placements = self._db.execute(_UNPLACE, ids).all()
+            for row in placements:
+                if row.leaf_id is not None:
+                    leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
+            self._forget_in_scenes([(row.tree_id, routing[row.payload_id]) for row in placements], model)
+            self._db.execute(_DROP_FACTS, ids)
+            bury_points(self._db, self._tenant, orphans)
+        return Retired(len(superseded), len(orphans), dict(leaves))
+
+    def _forget_in_scenes(self, placements: Sequence[tuple[UUID, bytes]], model: str) -> None:
+        """A scene's centroid is the sum of its facts' routing vectors."""
+        vectors = self._texts.vectors_by_hash(model, [key for _, key in placements])
+        scenes = self._db.execute(
+            sa.select(m.Tree.tree_id, m.Tree.centroid).where(
+                m.Tree.tenant_id == self._tenant,
+                m.Tree.tree_id.in_([tree for tree, _ in placements]),
+                m.Tree.centroid.is_not(None),
+            )
+        ).all()
+        for scene in scenes:
+            total = from_bytes(scene.centroid).copy()
+            for tree, key in placements:
+                if tree == scene.tree_id and key in vectors:
+                    total -= vectors[key]
+            self._db.execute(
+                sa.update(m.Tree)
+                .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == scene.tree_id)
+                .values(centroid=to_bytes(total))
+            )
+
+    def shrinking(self, trees: Sequence[TreeId]) -> dict[TreeId, ShrinkingTree]:
+        rows = self._db.execute(
+            sa.select(m.Tree.__table__).where(
+                m.Tree.tenant_id == self._tenant,
+                m.Tree.tree_id.in_(trees),
+                m.Tree.state == ScopeState.ACTIVE.value,
+            )
+        )
+        return {
+            TreeId(row.tree_id): ShrinkingTree(
+                TreeKind(row.kind),
+                TreeHead(TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count),
+            )
+            for row in rows
+        }
+
+    def drop_empty(self, trees: Sequence[TreeId]) -> None:
+        if not trees:
+            return
+        roots = self._db.scalars(
+            sa.select(m.Tree.root_id)
+            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
+            .order_by(m.Tree.root_id)
+        ).all()
+        lock_nodes(self._db, self._tenant, [NodeId(root) for root in roots if root is not None])
+        lock_trees(self._db, self._tenant, trees)
+        for statement in _ROOTLESS:
+            self._db.execute(statement, {"t": self._tenant, "roots": list(roots), "trees": list(trees)})
+        bury_points(self._db, self._tenant, roots)
+
+    def mark_cells(self, cells: Sequence[CellId]) -> None:
+        above = self._db.execute(_ABOVE, {"t": self._tenant, "ids": list(cells)}).all()
+        if not above:
+            return
+        nodes = [NodeId(row.node_id) for row in above]
+        trees = list({TreeId(row.tree_id) for row in above})
+        lock_nodes(self._db, self._tenant, nodes)
+        self._db.execute(_RAISE, {"t": self._tenant, "ids": nodes})
+        lock_trees(self._db, self._tenant, trees)
+        self._db.execute(_DUE, {"t": self._tenant, "trees": trees})
