@@ -105,9 +105,7 @@ def main(arguments: list[str]) -> None:
             rows.append(measured("worker, one long session", cells, lambda: placed(running), worker.pid))
             before = placed(running)
             rows.append(producing(client, chosen.sessions))
-            rows.append(
-                measured("worker, backfill", chosen.sessions, lambda: placed(running) - before, worker.pid)
-            )
+            rows.append(measured("worker, backfill", chosen.sessions, lambda: placed(running) - before, worker.pid))
             client.close()
     report.end(rows, {"variety": VARIETY})
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
 from memforest_core.api import MemForest
-from memforest_core.client import DEFAULT_TIMEOUT_S, SessionHandle
+from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, SessionHandle
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.ports.accept import SessionProgress
 from memforest_core.ports.flushing import Backlog
@@ -46,6 +46,18 @@ class AsyncMemForest:
     ) -> list[SessionHandle]:
         """As ``MemForest.ingest_many``."""
         return await asyncio.to_thread(self.sync.ingest_many, sessions, wait=wait)
+
+    async def enqueue_stream(
+        self,
+        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        *,
+        backfill: bool = True,
+        room_timeout_s: float = ROOM_TIMEOUT_S,
+    ) -> AsyncIterator[SessionHandle]:
+        """As ``MemForest.enqueue_stream``."""
+        stream = self.sync.enqueue_stream(sessions, backfill=backfill, room_timeout_s=room_timeout_s)
+        while (handle := await asyncio.to_thread(next, stream, None)) is not None:
+            yield handle
 
     async def recall(self, owner: str, question: str, k: int | None = None, mode: str | None = None) -> RecallResult:
         """As ``MemForest.recall``."""

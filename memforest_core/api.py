@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from memforest_core.bootstrap.service import Services, open_services
-from memforest_core.client import DEFAULT_TIMEOUT_S, MemForestClient, SessionHandle, stage_named
+from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, MemForestClient, SessionHandle, stage_named
+from memforest_core.contexts.deadletters.service import DeadLetters
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.errors import IndexUnavailable
 from memforest_core.ports.accept import SessionProgress
@@ -67,6 +68,11 @@ class MemForest:
         """The accepting side alone."""
         return self._client
 
+    @property
+    def dead(self) -> DeadLetters:
+        """Work that was given up: list it, look at it, try it again or let it go."""
+        return self._client.dead
+
     def ingest(
         self,
         owner: str,
@@ -77,7 +83,11 @@ class MemForest:
         started_at: object | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> SessionHandle:
-        """Store a session; ``wait`` is "none", "raw", "facts" or "summaries". Raises as ``enqueue``."""
+        """Store a session; ``wait`` is "none", "raw", "facts" or "summaries".
+
+        Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded with ``retry_after`` in seconds;
+        nothing is stored then. Raises WaitTimeout when the stage is not reached in time; the session is stored.
+        """
         self._check()
         stage = stage_named(wait)
         handle = self._client.enqueue(owner, session_id, turns, started_at=started_at)
@@ -102,15 +112,33 @@ class MemForest:
         *,
         wait: str = "none",
         timeout_s: float = DEFAULT_TIMEOUT_S,
+        room_timeout_s: float = ROOM_TIMEOUT_S,
     ) -> list[SessionHandle]:
-        """Store many (owner, session id, turns), behind live sessions; then wait for all."""
+        """Store many (owner, session id, turns), behind live sessions; then wait for all.
+
+        Sessions are taken one by one. A full queue is waited for, at most ``room_timeout_s`` for one session.
+        """
         self._check()
         stage = stage_named(wait)
-        handles = self._client.enqueue_many(sessions)
+        handles = self._client.enqueue_many(sessions, room_timeout_s=room_timeout_s)
         if stage is not None:
             for handle in handles:
                 handle.wait(wait, timeout_s)
         return handles
+
+    def enqueue_stream(
+        self,
+        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        *,
+        backfill: bool = True,
+        room_timeout_s: float = ROOM_TIMEOUT_S,
+    ) -> Iterator[SessionHandle]:
+        """Store (owner, session id, turns) as they come, in the memory of one; a handle for each.
+
+        A full queue is waited for, at most ``room_timeout_s`` for one session; then raises QuotaExceeded.
+        """
+        self._check()
+        return self._client.enqueue_stream(sessions, backfill=backfill, room_timeout_s=room_timeout_s)
 
     def recall(
         self,

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
+from memforest_core.bootstrap.deadletters import open_deadletters
 from memforest_core.bootstrap.producer import Producer, open_producer
+from memforest_core.contexts.accept.quotas import Quota, when_there_is_room
 from memforest_core.contexts.accept.service import Accepted
+from memforest_core.contexts.deadletters.service import DeadLetters
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
-from memforest_core.ports.accept import Lane, SessionProgress, Stage
+from memforest_core.ports.accept import Lane, SessionProgress, Stage, TenantLimits
 from memforest_core.ports.flushing import Backlog
 from memforest_core.settings import Settings, load_settings
 
 WAIT_STAGES = {"raw": Stage.RAW, "facts": Stage.FACTS, "summaries": Stage.SUMMARIES}
 DEFAULT_TIMEOUT_S = 300.0
+ROOM_TIMEOUT_S = 3_600.0
+"""How long a bulk import waits for room in the queue, for one session."""
 
 
 def stage_named(name: str) -> Stage | None:
@@ -63,6 +70,11 @@ class MemForestClient:
         """The tenant that everything here belongs to."""
         return self._tenant
 
+    @cached_property
+    def dead(self) -> DeadLetters:
+        """The tenant's work that was given up: list it, look at it, try it again or let it go."""
+        return open_deadletters(self._producer.engine, self.settings, self._producer.wakeups)
+
     def enqueue(
         self,
         owner: str,
@@ -72,36 +84,90 @@ class MemForestClient:
         started_at: object | None = None,
         backfill: bool = False,
         transaction: object | None = None,
+        trace: str | None = None,
+        room_timeout_s: float = 0.0,
     ) -> SessionHandle:
         """Store a session and wake the workers; returns as soon as it is durable.
 
         ``turns`` are objects with role and content, and optionally id, timestamp (ISO 8601 or unix), speaker_id, name
         and metadata. ``backfill`` puts it behind live sessions. ``transaction`` is an open SQLAlchemy connection or
-        session whose commit then stores the session together with the app's own data.
+        session whose commit then stores the session together with the app's own data. ``trace`` is the W3C
+        traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s`` the call first waits
+        that many seconds for room (not for one inside a transaction: it would be held open meanwhile).
 
-        Raises InvalidInput, SessionConflict, StoreUnavailable; nothing is stored then.
+        Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded, whose ``retry_after`` says in how
+        many seconds to come back; nothing is stored then.
         """
-        accepted = self._producer.acceptance.enqueue(
-            self._tenant,
-            owner,
-            session_id,
-            turns,
-            started_at=started_at,
-            lane=Lane.BACKFILL if backfill else Lane.LIVE,
-            joined=transaction,
-        )
+        lane = Lane.BACKFILL if backfill else Lane.LIVE
+
+        def attempt() -> Accepted:
+            with self._producer.tracer.span("enqueue", trace, session=str(session_id)) as own:
+                return self._producer.acceptance.enqueue(
+                    self._tenant,
+                    owner,
+                    session_id,
+                    turns,
+                    started_at=started_at,
+                    lane=lane,
+                    joined=transaction,
+                    trace=own,
+                )
+
+        accepted = when_there_is_room(attempt, room_timeout_s, time.monotonic, time.sleep)
         return SessionHandle(owner, session_id, accepted, self)
 
-    def append(self, owner: str, session_id: str, turn: object, *, transaction: object | None = None) -> SessionHandle:
+    def append(
+        self,
+        owner: str,
+        session_id: str,
+        turn: object,
+        *,
+        transaction: object | None = None,
+        trace: str | None = None,
+    ) -> SessionHandle:
         """Add one turn to a running session. Raises as ``enqueue``."""
-        accepted = self._producer.acceptance.append(self._tenant, owner, session_id, turn, joined=transaction)
+        with self._producer.tracer.span("append", trace, session=str(session_id)) as own:
+            accepted = self._producer.acceptance.append(
+                self._tenant, owner, session_id, turn, joined=transaction, trace=own
+            )
         return SessionHandle(owner, session_id, accepted, self)
+
+    def enqueue_stream(
+        self,
+        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        *,
+        backfill: bool = True,
+        room_timeout_s: float = ROOM_TIMEOUT_S,
+    ) -> Iterator[SessionHandle]:
+        """Enqueue (owner, session id, turns) as they come, as a backfill unless told otherwise; a handle for each.
+
+        Nothing is kept, so any number of sessions takes the memory of one. When the queue is full it waits for room,
+        at most ``room_timeout_s`` seconds for one session, and then raises QuotaExceeded; else raises as ``enqueue``.
+        What was handed over before an error is stored, and free to be sent again.
+        """
+        for owner, session_id, turns in sessions:
+            yield self.enqueue(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
 
     def enqueue_many(
-        self, sessions: Iterable[tuple[str, str, Sequence[object]]], *, backfill: bool = True
+        self,
+        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        *,
+        backfill: bool = True,
+        room_timeout_s: float = ROOM_TIMEOUT_S,
     ) -> list[SessionHandle]:
-        """Enqueue (owner, session id, turns) one after the other, as a backfill unless told otherwise."""
-        return [self.enqueue(owner, session_id, turns, backfill=backfill) for owner, session_id, turns in sessions]
+        """As ``enqueue_stream``, with all handles at the end; they hold ids and counts, no turns."""
+        return list(self.enqueue_stream(sessions, backfill=backfill, room_timeout_s=room_timeout_s))
+
+    def quota(self, tenant: str | None = None) -> Quota:
+        """The limits of a tenant (this one by default), and how much of them is used now."""
+        return self._producer.acceptance.quota(self._named(tenant))
+
+    def set_limits(self, limits: TenantLimits, tenant: str | None = None) -> None:
+        """Give a tenant (this one by default) limits of its own; None takes the settings'. Raises InvalidInput."""
+        self._producer.acceptance.set_limits(self._named(tenant), limits)
+
+    def _named(self, tenant: str | None) -> TenantId:
+        return self._tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
 
     def status(self, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come. Raises NotFound."""

@@ -85,6 +85,11 @@ class BackgroundWorker:
         """The Celery app."""
         return self._app
 
+    @property
+    def upkept(self) -> bool:
+        """Whether the worker's own upkeep is running."""
+        return self._runtime.upkept
+
     def start(self) -> None:
         """Start, and wait until the worker consumes. Raises BrokerUnavailable when it does not."""
         with ExitStack() as undo:
@@ -121,11 +126,13 @@ def run_worker(
     *,
     deadline_s: float = STOP_DEADLINE_S,
     parent: int | None = None,
+    ready: Callable[[Runtime], None] = lambda _runtime: None,
 ) -> bool:
     """Consume in the foreground until SIGTERM or SIGINT, then finish what is under way; call it from the main thread.
 
     ``name`` is what status and Flower show, unique per process. ``parent`` is the process that restarts this one under
-    the same name: a predecessor's leases end at once, and when the parent is gone the worker stops.
+    the same name: a predecessor's leases end at once, and when the parent is gone the worker stops. ``ready`` is called
+    once, with the runtime, before anything is consumed.
 
     True when every call under way ended within ``deadline_s`` seconds; otherwise their threads are still there, and the
     process must be ended hard. Their work is free for others at once either way.
@@ -141,6 +148,7 @@ def run_worker(
         broker_url = services.settings.broker.url.get_secret_value()
         app = create_app(lambda: runtime, broker_url=broker_url)
         runtime.start()
+        ready(runtime)
         worker = controller(app, wanted, concurrency, name)
         consumer = threading.Thread(target=worker.start, name="memforest-consumer", daemon=True)
         consumer.start()

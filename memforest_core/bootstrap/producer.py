@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,8 +12,10 @@ from memforest_core.adapters.broker.wakeups import CeleryWakeUps
 from memforest_core.adapters.postgres.accept import PostgresAcceptStore
 from memforest_core.adapters.postgres.engine import open_engine
 from memforest_core.adapters.postgres.flushing import PostgresFlushStore
+from memforest_core.adapters.telemetry.tracing import open_tracing
 from memforest_core.contexts.accept.flushing import Flushing
 from memforest_core.contexts.accept.service import Acceptance
+from memforest_core.ports.telemetry import SILENT, Tracer
 from memforest_core.settings import Settings
 
 
@@ -24,15 +27,22 @@ class Producer:
     wakeups: CeleryWakeUps
     acceptance: Acceptance
     flushing: Flushing
+    tracer: Tracer = SILENT
+    _close_tracing: Callable[[], None] = lambda: None
 
     def close(self) -> None:
-        """Release connections."""
+        """Send what is left of the traces, and release connections."""
+        self._close_tracing()
         self.wakeups.close()
         self.engine.dispose()
 
 
-def open_producer(settings: Settings) -> Producer:
-    """Wire the accepting side; connects on first use."""
+def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
+    """Wire the accepting side; connects on first use.
+
+    Without a ``tracer`` it makes its own if the settings ask for traces. Raises InvalidSettings.
+    """
+    tracing = open_tracing(settings.observe) if tracer is None else None
     engine = open_engine(settings.database)
     wakeups = CeleryWakeUps(settings.broker)
     acceptance = Acceptance(
@@ -42,4 +52,11 @@ def open_producer(settings: Settings) -> Producer:
         settings.broker.max_wakeups,
         lambda: datetime.now(UTC),
     )
-    return Producer(engine, wakeups, acceptance, Flushing(PostgresFlushStore(engine), wakeups))
+    return Producer(
+        engine,
+        wakeups,
+        acceptance,
+        Flushing(PostgresFlushStore(engine), wakeups),
+        tracer or tracing or SILENT,
+        tracing.close if tracing is not None else lambda: None,
+    )

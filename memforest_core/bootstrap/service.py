@@ -196,7 +196,7 @@ def open_index(settings: Settings, embedder: Embedder) -> VectorIndex:
     )
 
 
-def open_services(settings: Settings, *, embedder: Embedder | None = None) -> Services:
+def open_services(settings: Settings, *, embedder: Embedder | None = None, telemetry: Telemetry = SILENT) -> Services:
     """Wire the whole service and check that it fits the stored state.
 
     Raises InvalidSettings for a database at another schema, a superuser role, or an embedding model that the
@@ -204,11 +204,11 @@ def open_services(settings: Settings, *, embedder: Embedder | None = None) -> Se
     when it is back.
     """
     with ExitStack() as undo:
-        producer = open_producer(settings)
+        producer = open_producer(settings, telemetry)
         undo.callback(producer.close)
         check_ready(producer.engine)
         embedder = embedder or open_embedder(settings.embedding)
         index = open_index(settings, embedder)
         claim_collection(producer.engine, index.name, embedder.model, embedder.dimension)
         undo.pop_all()
-    return Services(settings, producer, index, embedder)
+    return Services(settings, producer, index, embedder, telemetry)

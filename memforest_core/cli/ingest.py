@@ -84,13 +84,16 @@ def ingest(
         ),
     ] = None,
     backfill: Annotated[bool, typer.Option("--backfill/--live", help="Behind live sessions, or among them.")] = True,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for one session at most.")] = 3600.0,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for one session at most, or for room in a full queue.")
+    ] = 3600.0,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Hand over sessions from a file. What is stored already is left as it is, so run it again after an interruption.
 
-    A bad line is reported with its number and the others go on; the exit code is 2 then.
+    A bad line is reported with its number and the others go on; the exit code is 2 then. When the queue is full it
+    waits for room; when there is none in time, the exit code is 75.
     """
     report = Report(waited=wait or ("none" if data is None else "summaries"))
     with (
@@ -99,7 +102,7 @@ def ingest(
         _progress(as_json) as progress,
     ):
         sessions: list[tuple[str, str]] = []
-        for handle in _handed_over(source, store.client, owner, backfill, report, progress):
+        for handle in _handed_over(source, store.client, owner, backfill, timeout, report, progress):
             if report.waited != "none":
                 sessions.append((handle.owner, handle.session_id))
         for session in progress.track(sessions, description=f"waiting for {report.waited}"):
@@ -141,6 +144,7 @@ def _handed_over(
     client: MemForestClient,
     owner: str | None,
     backfill: bool,
+    room_timeout_s: float,
     report: Report,
     progress: Progress,
 ) -> Iterator[SessionHandle]:
@@ -154,7 +158,12 @@ def _handed_over(
         try:
             line = read_line(raw, owner)
             handle = client.enqueue(
-                line.owner, line.session_id, line.turns, started_at=line.started_at, backfill=backfill
+                line.owner,
+                line.session_id,
+                line.turns,
+                started_at=line.started_at,
+                backfill=backfill,
+                room_timeout_s=room_timeout_s,
             )
         except (InvalidInput, SessionConflict) as error:
             report.refuse(number, error)

@@ -7,7 +7,22 @@ from typing import Annotated
 import typer
 
 from memforest_core import __version__
-from memforest_core.cli import config, db, demo, index, ingest, recall, status, tree, up, worker
+from memforest_core.cli import (
+    config,
+    cost,
+    db,
+    dead,
+    demo,
+    index,
+    ingest,
+    recall,
+    status,
+    tenants,
+    top,
+    tree,
+    up,
+    worker,
+)
 from memforest_core.cli.commands import Commands
 
 app = typer.Typer(
@@ -19,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-for module in (demo, up, ingest, recall, tree, status, index, config, worker):
+for module in (demo, up, ingest, recall, tree, status, top, cost, dead, tenants, index, config, worker):
     module.register(app)
 app.add_typer(db.app, name="db")
 

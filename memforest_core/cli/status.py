@@ -10,10 +10,12 @@ import typer
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.cli.top import age, dollars, json_of, opened_overview
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memforest_core.contexts.inspection.service import SystemState
+    from memforest_core.contexts.overview.service import Overview
     from memforest_core.ports.accept import SessionProgress
 
 
@@ -23,27 +25,25 @@ def status(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print schema, workers, work by state and what stands still; with SESSION how far that session has come."""
+    """Print schema, workers, what waits and since when, and what stands still; with SESSION how far that one is."""
     if session is not None and owner is None:
         raise InvalidInput("Say whose session it is: --owner.", code="missing_owner")
-    with opened_store(data) as store:
-        if session is not None and owner is not None:
+    if session is not None and owner is not None:
+        with opened_store(data) as store:
             progress = store.client.status(owner, session)
-            if as_json:
-                print_json({"owner": owner, "session": session} | plain(progress) | {"coverage": coverage(progress)})
-            else:
-                _print_session(owner, session, progress)
-            return
-        state = store.inspection.system(store.tenant)
+        if as_json:
+            print_json({"owner": owner, "session": session} | plain(progress) | {"coverage": progress.coverage})
+        else:
+            _print_session(owner, session, progress)
+        return
+    with opened_overview(data) as watched:
+        state = watched.inspection.system(watched.tenant)
+        now = watched.overview.overview(watched.tenant)
     if as_json:
-        print_json(state)
+        # The workers are the state's, which also says since when they run.
+        print_json(json_of(now) | plain(state))
     else:
-        _print_system(state)
-
-
-def coverage(progress: SessionProgress) -> float:
-    """The share of a session's cells whose facts are in the trees, in [0, 1]."""
-    return progress.placed / progress.cells if progress.cells else 1.0
+        _print_system(state, now)
 
 
 def _print_session(owner: str, session: str, progress: SessionProgress) -> None:
@@ -51,18 +51,20 @@ def _print_session(owner: str, session: str, progress: SessionProgress) -> None:
         {
             "session": f"{printable(session)} of {printable(owner)}",
             "stage": progress.stage.value,
-            "coverage": f"{coverage(progress):.0%}",
+            "coverage": f"{progress.coverage:.0%} of the cells are understood",
             "turns": f"{progress.turns} in {progress.cells} cells",
             "cells": f"{progress.indexed} searchable, {progress.extracted} extracted, {progress.placed} placed",
             "facts": f"{progress.facts}",
             "dirty trees": f"{progress.dirty_trees}",
-            "verbatim": f"{progress.verbatim} cells kept word by word",
-            "dead": f"{progress.dead} cells",
+            "outcomes": ", ".join(
+                f"{getattr(progress, outcome)} {outcome}"
+                for outcome in ("ok", "empty", "repaired", "verbatim", "failed", "dead", "waiting")
+            ),
         }
     )
 
 
-def _print_system(state: SystemState) -> None:
+def _print_system(state: SystemState, now: Overview) -> None:
     totals = state.totals
     alive = [worker for worker in state.workers if worker.alive]
     behind = "" if state.schema_revision == state.schema_needed else f" (this version needs {state.schema_needed})"
@@ -75,10 +77,17 @@ def _print_system(state: SystemState) -> None:
             "index rows": _counts(totals.index_rows),
             "trees": f"{totals.trees}, {totals.dirty_trees} dirty ({totals.dirty_nodes} nodes), {totals.due_trees} due",
             "verbatim": f"{totals.verbatim_cells} cells kept word by word",
-            "dead": f"{totals.cells.get('dead', 0)} cells, {totals.index_rows.get('dead', 0)} index rows",
+            "behind": f"summaries {age(now.summaries_stale_s)}, index {age(now.index_stale_s)}",
+            "dead": f"{now.dead} items" + (": memforest dead list" if now.dead else ""),
+            "today": f"{now.today.calls} model calls ({now.today.failed} failed), {dollars(now.today.cost_usd)}",
         }
     )
     out = console()
+    for depth in now.queues:
+        out.print(
+            f"  {depth.kind}: {depth.items} {depth.state}, oldest {age(depth.oldest_s)}",
+            style="red" if depth.dead else "",
+        )
     for worker in state.workers:
         heartbeat = f"heartbeat {worker.silent_s:.0f} s ago"
         out.print(

@@ -17,6 +17,7 @@ from memforest_core.settings import OFFLINE
 
 if TYPE_CHECKING:
     from memforest_core.settings import Settings
+    from memforest_workers.runtime import Runtime
 
 ALL_QUEUES = "extract,reduce,refresh,maintain"
 
@@ -59,7 +60,7 @@ def worker(
         import structlog
 
         try:
-            _work(settings, wanted, concurrency, f"{base}-{place}@{socket.gethostname()}", parent)
+            _work(settings, wanted, concurrency, f"{base}-{place}@{socket.gethostname()}", parent, place)
         except MemForestError as error:
             structlog.get_logger(__name__).error("worker_not_started", code=error.code, reason=error.message)
             return exit_code(error)
@@ -69,19 +70,31 @@ def worker(
 
 
 def _work(
-    settings: Settings, wanted: Sequence[str], concurrency: int, name: str | None, parent: int | None = None
+    settings: Settings,
+    wanted: Sequence[str],
+    concurrency: int,
+    name: str | None,
+    parent: int | None = None,
+    place: int = 0,
 ) -> None:
     """One worker process, until it is told to stop."""
     from memforest_core.bootstrap.connections import check_connections
     from memforest_core.bootstrap.service import open_services
+    from memforest_core.bootstrap.watching import open_watching
     from memforest_core.ports.models import Step
     from memforest_workers.worker import run_worker
 
-    services = open_services(settings)
+    watching = open_watching(settings)
+    services = open_services(settings, telemetry=watching.telemetry)
     check_connections(services.engine, settings)
     calls = {"extract": Step.EXTRACT, "refresh": Step.SUMMARIZE}
     services.check_models(step for queue, step in calls.items() if queue in wanted)
-    finished = run_worker(services, wanted, concurrency, name, parent=parent)
+
+    def ready(runtime: Runtime) -> None:
+        watching.serve(services.engine, lambda: runtime.upkept, place)
+
+    finished = run_worker(services, wanted, concurrency, name, parent=parent, ready=ready)
+    watching.close()
     if not finished:
         # A call that hangs would hold the interpreter's exit; its lease is already free.
         sys.stderr.flush()

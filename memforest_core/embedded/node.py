@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from memforest_core.adapters.postgres.schema import upgrade
 from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.bootstrap.watching import Watching, open_watching
 from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.settings import (
     BrokerSettings,
@@ -24,8 +25,11 @@ CLOSE_DEADLINE_S = 10.0
 class EmbeddedNode:
     """Running servers, services and worker; use ``start``, then ``close``."""
 
-    def __init__(self, servers: EmbeddedServers, services: Services, worker: BackgroundWorker) -> None:
+    def __init__(
+        self, servers: EmbeddedServers, services: Services, worker: BackgroundWorker, watching: Watching
+    ) -> None:
         self.servers = servers
+        self._watching = watching
         self.services = services
         self.worker = worker
         self._closed = False
@@ -41,12 +45,16 @@ class EmbeddedNode:
             undo.callback(servers.close)
             local = embedded_settings(settings, servers)
             upgrade(local.database)
-            services = open_services(local)
+            watching = open_watching(local)
+            undo.callback(watching.close)
+            services = open_services(local, telemetry=watching.telemetry)
             undo.callback(services.close)
             worker = BackgroundWorker(services, servers.broker_url, concurrency)
             worker.start()
+            undo.callback(worker.stop, 0.0)
+            watching.serve(services.engine, lambda: worker.upkept)
             undo.pop_all()
-        return cls(servers, services, worker)
+        return cls(servers, services, worker, watching)
 
     def check_process(self) -> None:
         """Raise UsedAfterFork in a forked process."""
@@ -62,6 +70,7 @@ class EmbeddedNode:
             return
         self._closed = True
         self.worker.stop(deadline_s)
+        self._watching.close()
         self.services.close()
         self.servers.close()
 

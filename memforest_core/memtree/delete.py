@@ -15,14 +15,24 @@ from memforest_core.memtree.shape import least, split_evenly
 def delete(head: TreeHead, loaded: Iterable[Node], leaf_ids: Collection[NodeId]) -> Diff:
     """The diff that removes leaves from the tree of ``head``; those that are not in ``loaded`` are none of the tree.
 
-    ``loaded`` must hold, in any order, repetitions allowed, more being harmless: the leaves, all their ancestors, and
-    all children of those. A node that is left with fewer than half of its children borrows from a neighbour or is
-    joined with it, and a node that becomes the first of its parent takes over its parent's separator, down to level 1;
-    for these the children of one more node may be needed. Then NotLoaded names it: load them too and call again.
+    ``loaded`` must hold, in any order, repetitions allowed, more being harmless:
+
+    1. the leaves to remove and all their ancestors, up to the root;
+    2. for each internal node of 1 the nodes right before and right after it in key order on its level, whoever their
+       parents are;
+    3. all children of every internal node of 1 and 2.
+
+    So it is at most three nodes opened for each one on the paths, whatever the tree's size. A node that is left with too
+    few children joins or shares with the node next to it among those that keep any, and a node whose predecessors under
+    its parent all go takes over their separator, down to level 1. Whatever lay between was emptied, so the nodes that
+    this opens are next to one of 1, on every level.
 
     Each stored node that a removed leaf was under, or whose children changed, gets version + 1, once, and so do all its
-    ancestors. The root keeps its id; it takes the place of an only child. A tree whose leaves are all removed is left
-    with an empty root at level 1.
+    ancestors; nodes that only move or take over a separator keep theirs; no ``clean_version`` changes. The root keeps its
+    id and takes the place of an only child that is internal. When every leaf goes, an empty root at level 1 is left,
+    every other node is in ``deleted`` and the head counts 0 leaves.
+
+    Raises NotLoaded when a needed node is missing.
     """
     paths = Paths(loaded)
     gone = {id_ for id_ in leaf_ids if (node := paths.get(id_)) is not None and node.level == 0}
@@ -113,10 +123,16 @@ class _Shrinking:
         below = self._children.get(node.id)
         if below is None:
             return node
-        before = {child.id for child in self._paths.children(self._paths.node(node.id))}
-        if node.id in self._touched or before != {child.id for child in below}:
+        stored = self._paths.children(self._paths.node(node.id))
+        built = [self._built(edit, child) for child in below]
+        # A child that was raised raises its parent, also when the parent's children are the same as before.
+        if node.id in self._touched or _versions(stored) != _versions(built):
             node = replace(node, version=node.version + 1)
-        return edit.hold(node, [self._built(edit, child) for child in below])
+        return edit.hold(node, built)
+
+
+def _versions(nodes: Iterable[Node]) -> dict[NodeId, int]:
+    return {node.id: node.version for node in nodes}
 
 
 def _no_new_node() -> NodeId:

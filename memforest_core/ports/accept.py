@@ -57,7 +57,9 @@ class SessionHead:
 class SessionProgress:
     """A session's state, derived from its cells: never stored, so never wrong.
 
-    ``dead`` cells are those that could not be extracted; ``verbatim`` cells were kept word by word.
+    Every cell counts once among ``ok``, ``empty`` (the model said that there is nothing to keep), ``repaired``,
+    ``verbatim`` (kept word by word until the model behaves), ``failed`` (its last try failed, the next one comes),
+    ``dead`` (given up: its facts are missing until somebody acts, its turns are not) and ``waiting``.
     """
 
     session_id: SessionId
@@ -67,10 +69,51 @@ class SessionProgress:
     indexed: int
     extracted: int
     placed: int
-    dead: int
+    ok: int
+    empty: int
+    repaired: int
     verbatim: int
+    failed: int
+    dead: int
+    waiting: int
+    covered: int
+    """Cells that a model has read as it should, and whose facts are in the trees."""
     facts: int
     dirty_trees: int
+
+    @property
+    def coverage(self) -> float:
+        """The share of cells whose facts a model found and the trees hold, in [0, 1]."""
+        return self.covered / self.cells if self.cells else 1.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is left to do: each cell is in the trees or dead, and all summaries are up to date."""
+        return self.stage is Stage.SUMMARIES
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLimits:
+    """What a tenant may do that differs from the deployment's settings; None takes those."""
+
+    max_waiting_cells: int | None = None
+    max_turns_per_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCells:
+    """How many cells wait for extraction; when counting was ended early, at least so many."""
+
+    cells: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurns:
+    """Turns stored within a span of time, and how many seconds ago the oldest of them came (0 without any)."""
+
+    turns: int
+    oldest_s: float
 
 
 class AcceptRows(Protocol):
@@ -84,8 +127,10 @@ class AcceptRows(Protocol):
         """The owner's forest, created with this id and zone when missing."""
         ...
 
-    def lock_session(self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane) -> SessionHead:
-        """The session's row, created when missing, locked until the transaction ends."""
+    def lock_session(
+        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane, trace: str | None
+    ) -> SessionHead:
+        """The session's row, created when missing (with this lane and trace), locked until the transaction ends."""
         ...
 
     def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
@@ -124,6 +169,28 @@ class AcceptRows(Protocol):
 
     def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
         """How far a session has come; None when it does not exist."""
+        ...
+
+    def limits(self) -> TenantLimits:
+        """The tenant's own limits."""
+        ...
+
+    def set_limits(self, limits: TenantLimits) -> None:
+        """Change the tenant's own limits; a tenant that is not known yet gets its row."""
+        ...
+
+    def waiting_cells(self, most: int) -> WaitingCells:
+        """How many of the tenant's cells wait for extraction, from at most ``most`` windows.
+
+        Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
+        """
+        ...
+
+    def stored_turns(self, span_s: float) -> StoredTurns:
+        """Turns that the tenant stored within the last ``span_s`` seconds.
+
+        The second turn of an appended cell counts at the time of the first.
+        """
         ...
 
 

@@ -10,7 +10,18 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.ports.models import CallRecord
 
 
-class Telemetry(Protocol):
+class Tracer(Protocol):
+    """Where spans go. Thread-safe; never raises."""
+
+    def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:
+        """A span around a block, child of ``trace`` (a W3C traceparent) when given; yields its own traceparent.
+
+        ``ids`` become attributes. Without tracing it yields ``trace`` as it is.
+        """
+        ...
+
+
+class Telemetry(Tracer, Protocol):
     """Where measurements go. Every method is thread-safe and never raises."""
 
     def worked(self, step: str, tenant: TenantId, seconds: float, outcome: str) -> None:
@@ -35,13 +46,6 @@ class Telemetry(Protocol):
 
     def reached(self, stage: str, tenant: TenantId, seconds: float) -> None:
         """Accepted text reached a stage ("raw", "facts", "summaries") so long after it was accepted."""
-        ...
-
-    def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:
-        """A span around a block, child of ``trace`` (a W3C traceparent) when given; yields its own traceparent.
-
-        ``ids`` become attributes. Without tracing it yields ``trace`` as it is.
-        """
         ...
 
 

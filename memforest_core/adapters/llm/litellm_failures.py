@@ -69,6 +69,11 @@ def failure(error: BaseException, target: Target) -> MemForestError:
         return ContextTooLong(f"The input does not fit the context of {target}; send less at once.")
     if isinstance(error, litellm.ContentPolicyViolationError):
         return ContentRefused(f"The content policy of {target} refused the input.")
+    if any(type(link) is ValueError and "headers" in str(link) for link in _chain(error)):
+        # aiohttp's, which litellm wraps as a lost connection.
+        return ModelAuthFailed(
+            f"The key of {target} can't be sent, it holds a line break or the like: set {target.settings}__API_KEY."
+        )
     permanent = next((x for x in _chain(error) if isinstance(x, _PERMANENT_CAUSES)), None)
     if permanent is not None:
         return ModelRejected(f"litellm cannot call {target}: {names}.")

@@ -44,14 +44,21 @@ def litellm_module() -> Any:
 def key_argument(api_key: str | None, api_base: str | None) -> str | None:
     """The key to pass on: a given server without a key gets a placeholder, never a key of another
     provider that litellm would find in the environment."""
-    if api_key is None and api_base is not None:
-        return _KEYLESS
+    if not _given(api_key):
+        return None if api_base is None else _KEYLESS
     return api_key
 
 
+def _given(api_key: str | None) -> bool:
+    return api_key is not None and api_key.strip() != ""
+
+
 def lacks_key(model: str, api_key: str | None, api_base: str | None) -> bool:
-    """Whether the provider needs a key that is neither given nor where litellm looks for it."""
-    if api_key is not None or api_base is not None:
+    """Whether the provider needs a key that is neither given nor where litellm looks for it; empty is not given."""
+    if _given(api_key) or api_base is not None:
         return False
+    # litellm takes a variable that is set but empty for a key; the call then fails as if the server was away.
+    for name in [name for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()]:
+        os.environ.pop(name, None)
     missing = litellm_module().validate_environment(model).get("missing_keys") or []
     return any(str(name).endswith("_API_KEY") for name in missing)

@@ -26,7 +26,15 @@ from memforest_core.ports.accept import (
     SessionHead,
     SessionProgress,
     Stage,
+    StoredTurns,
+    TenantLimits,
+    WaitingCells,
 )
+
+SAMPLE_WINDOWS = 200
+"""Waiting windows whose cells are counted one by one."""
+MAX_WINDOW_CELLS = 16
+"""A window has at most 16 turns, so no more cells: counting them never reads on into a long session."""
 
 _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
 """SQL states of a caller's connection that can't carry an insert."""
@@ -61,7 +69,9 @@ class PostgresAcceptRows:
         )
         return self.forest(owner) or ForestRef(forest_id, owner, time_zone)
 
-    def lock_session(self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane) -> SessionHead:
+    def lock_session(
+        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane, trace: str | None
+    ) -> SessionHead:
         id_ = session_id(forest.id, external_id)
         made = self._db.execute(
             insert(m.Session)
@@ -73,6 +83,7 @@ class PostgresAcceptRows:
                 time_zone=forest.time_zone,
                 started_at=started_at,
                 lane=int(lane),
+                trace=trace,
             )
             .on_conflict_do_nothing()
             .returning(m.Session.session_id)
@@ -232,26 +243,61 @@ class PostgresAcceptRows:
         row = self._db.execute(_PROGRESS, {"t": self._tenant, "s": session}).mappings().first()
         if row is None:
             return None
-        live = row["cells"] - row["dead"]
-        if row["placed"] >= live and row["dirty_trees"] == 0:
+        counts = dict(row)
+        unplaced = counts.pop("unplaced")
+        if unplaced == 0 and counts["dirty_trees"] == 0:
             stage = Stage.SUMMARIES
-        elif row["placed"] >= live:
+        elif unplaced == 0:
             stage = Stage.FACTS
-        elif row["indexed"] >= row["cells"]:
+        elif counts["indexed"] >= counts["cells"]:
             stage = Stage.RAW
         else:
             stage = Stage.ACCEPTED
-        return SessionProgress(session_id=session, stage=stage, **row)
+        return SessionProgress(session_id=session, stage=stage, **counts)
+
+    def limits(self) -> TenantLimits:
+        row = self._db.execute(
+            sa.select(m.Tenant.max_waiting_cells, m.Tenant.max_turns_per_day).where(m.Tenant.tenant_id == self._tenant)
+        ).first()
+        return TenantLimits(row.max_waiting_cells, row.max_turns_per_day) if row else TenantLimits()
+
+    def set_limits(self, limits: TenantLimits) -> None:
+        values = {"max_waiting_cells": limits.max_waiting_cells, "max_turns_per_day": limits.max_turns_per_day}
+        self._db.execute(
+            insert(m.Tenant)
+            .values(tenant_id=self._tenant, **values)
+            .on_conflict_do_update(index_elements=["tenant_id"], set_=values)
+        )
+
+    def waiting_cells(self, most: int) -> WaitingCells:
+        values = {"t": self._tenant, "most": most, "sample": min(most, SAMPLE_WINDOWS), "window": MAX_WINDOW_CELLS}
+        row = self._db.execute(_WAITING, values).one()
+        cells = int(row.sampled)
+        if row.windows > SAMPLE_WINDOWS:
+            cells = round(row.windows * row.sampled / SAMPLE_WINDOWS)
+        return WaitingCells(cells, row.windows < most)
+
+    def stored_turns(self, span_s: float) -> StoredTurns:
+        row = self._db.execute(_STORED_TURNS, {"t": self._tenant, "span": span_s}).one()
+        return StoredTurns(int(row.turns), float(row.oldest_s))
 
 
+# A dead cell holds nobody back. One that was in the trees before it was opened again stays in them.
 _PROGRESS = sa.text(
     """
     SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
            count(c.cell_id) FILTER (WHERE i.indexed_version > 0) AS indexed,
            count(c.cell_id) FILTER (WHERE c.state = 'done') AS extracted,
            count(c.cell_id) FILTER (WHERE c.placed) AS placed,
-           count(c.cell_id) FILTER (WHERE c.state = 'dead') AS dead,
-           count(c.cell_id) FILTER (WHERE c.outcome = 'verbatim') AS verbatim,
+           count(c.cell_id) FILTER (WHERE NOT c.placed AND c.state <> 'dead') AS unplaced,
+           count(c.cell_id) FILTER (WHERE c.ended = 'ok') AS ok,
+           count(c.cell_id) FILTER (WHERE c.ended = 'empty') AS empty,
+           count(c.cell_id) FILTER (WHERE c.ended = 'repaired') AS repaired,
+           count(c.cell_id) FILTER (WHERE c.ended = 'verbatim') AS verbatim,
+           count(c.cell_id) FILTER (WHERE c.ended = 'failed') AS failed,
+           count(c.cell_id) FILTER (WHERE c.ended = 'dead') AS dead,
+           count(c.cell_id) FILTER (WHERE c.ended = 'waiting') AS waiting,
+           count(c.cell_id) FILTER (WHERE c.placed AND c.ended IN ('ok', 'empty', 'repaired')) AS covered,
            (SELECT count(DISTINCT o.fact_id) FROM memforest.occurrence o
              WHERE o.tenant_id = :t AND o.session_id = :s) AS facts,
            (SELECT count(*) FROM memforest.tree r WHERE r.tenant_id = :t AND r.due_at IS NOT NULL
@@ -262,10 +308,45 @@ _PROGRESS = sa.text(
                                  UNION ALL SELECT x.cell_id FROM memforest.cell x
                                   WHERE x.tenant_id = :t AND x.session_id = :s))) AS dirty_trees
       FROM memforest.session s
-      LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = s.session_id
+      LEFT JOIN (SELECT cell_id, session_id, state, placed,
+                        CASE WHEN state = 'dead' THEN 'dead' WHEN outcome IS NOT NULL THEN outcome
+                             WHEN state = 'ready' AND error_code IS NOT NULL THEN 'failed'
+                             ELSE 'waiting' END AS ended
+                   FROM memforest.cell WHERE tenant_id = :t AND session_id = :s) c ON c.session_id = s.session_id
       LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
      WHERE s.tenant_id = :t AND s.session_id = :s
      GROUP BY s.turn_count
+    """
+)
+
+_WAITING = sa.text(
+    """
+    SELECT (SELECT count(*) FROM (
+                SELECT 1 FROM memforest.cell
+                 WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal LIMIT :most) w) AS windows,
+           (SELECT coalesce(sum((SELECT count(*) FROM memforest.cell c
+                                  WHERE c.tenant_id = :t AND c.session_id = h.session_id
+                                    AND c.ordinal >= h.ordinal AND c.ordinal < h.ordinal + :window
+                                    AND c.window_ordinal = h.ordinal AND c.state = 'ready')), 0)
+              FROM (SELECT session_id, ordinal FROM memforest.cell
+                     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
+                     ORDER BY lane, available_at LIMIT :sample) h) AS sampled
+    """
+)
+
+# A session that began before the span has stored in it what came after its last cell from before.
+_STORED_TURNS = sa.text(
+    """
+    WITH span AS (SELECT clock_timestamp() - make_interval(secs => :span) AS start)
+    SELECT coalesce(sum(s.turn_count - coalesce(b.turns, 0)), 0) AS turns,
+           coalesce(extract(epoch FROM clock_timestamp() - min(
+               CASE WHEN s.created_at >= span.start THEN s.created_at ELSE s.updated_at END)), 0)::float8 AS oldest_s
+      FROM span CROSS JOIN memforest.session s
+      LEFT JOIN LATERAL (
+           SELECT c.last_turn + 1 AS turns FROM memforest.cell c
+            WHERE c.tenant_id = :t AND c.session_id = s.session_id AND c.created_at < span.start
+            ORDER BY c.ordinal DESC LIMIT 1) b ON s.created_at < span.start
+     WHERE s.tenant_id = :t AND s.updated_at >= span.start
     """
 )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from memforest_core.contexts.accept.quotas import Quota, Quotas
 from memforest_core.domain.cells import CellCut, Cutting, assign_windows, cut_cells
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id
@@ -19,7 +21,7 @@ from memforest_core.domain.turns import (
     parse_timestamp,
     parse_turns,
 )
-from memforest_core.errors import InvalidSettings, NotFound, SessionConflict
+from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import (
     AcceptRows,
@@ -27,9 +29,22 @@ from memforest_core.ports.accept import (
     ForestRef,
     Lane,
     SessionProgress,
+    TenantLimits,
     WakeUps,
 )
 from memforest_core.settings import AcceptSettings
+
+MAX_LIMIT = 2**31 - 1
+"""What a column for a limit holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What one transaction stored."""
+
+    cells: int = 0
+    windows: int = 0
+    """Windows that became ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +78,14 @@ class Acceptance:
         settings: AcceptSettings,
         max_wakeups: int,
         now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._wakeups = wakeups
         self._settings = settings
         self._max_wakeups = max_wakeups
         self._now = now
+        self._quotas = Quotas(settings, clock)
         self._zone = zone(settings.time_zone)
         self._limits = TurnLimits(settings.max_turns, settings.max_turn_bytes)
         self._cutting = Cutting(
@@ -88,11 +105,14 @@ class Acceptance:
         started_at: object | None = None,
         lane: Lane = Lane.LIVE,
         joined: object | None = None,
+        trace: str | None = None,
     ) -> Accepted:
         """Store a session, or what is new of it, and wake extraction.
 
-        The same turns again are a no-op; more turns than stored extend the session. Raises InvalidInput,
-        SessionConflict, StoreUnavailable. A broker that is away delays work, it does not refuse it.
+        The same turns again are a no-op, and never refused; more turns than stored extend the session. ``trace`` is
+        the W3C traceparent under which a new session is followed. Raises InvalidInput, SessionConflict,
+        StoreUnavailable, and QuotaExceeded while too much waits or too much came within a day. A broker that is away
+        delays work, it does not refuse it.
         """
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with self._store.accepting(tenant, joined) as rows:
@@ -100,7 +120,7 @@ class Acceptance:
             frame = self._frame(forest, owner, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
             forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
-            head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane)
+            head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace)
             stored = [] if head.created else rows.turns(head.id)
             if stored:
                 # Undated turns fall back on the stored start, whatever time it is now.
@@ -112,9 +132,12 @@ class Acceptance:
                         f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
                     )
             fresh = parsed[len(stored) :]
-            windows = self._store_turns(rows, forest, head.id, fresh, head.cell_count, head.lane, None)
-        self._wake(tenant, joined, head.id, windows)
-        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), windows)
+            if fresh:
+                self._quotas.check(rows, tenant, lane)
+            made = self._store_turns(rows, forest, head.id, fresh, head.cell_count, head.lane, None)
+        self._quotas.note(tenant, made.cells, len(fresh))
+        self._wake(tenant, joined, head.id, made.windows)
+        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), made.windows)
 
     def append(
         self,
@@ -124,6 +147,7 @@ class Acceptance:
         turn: object,
         *,
         joined: object | None = None,
+        trace: str | None = None,
     ) -> Accepted:
         """Add one turn to a running session; its cell stays open for a second turn for the quiet period.
 
@@ -135,18 +159,18 @@ class Acceptance:
             frame = self._frame(forest, owner, [turn], None)
             first = parse_turns([turn], frame, self._limits)[0]
             forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
-            head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE)
+            head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE, trace)
             frame = SessionFrame(owner, frame.zone, frame.started_at, head.turn_count)
             new = parse_turns([turn], frame, self._limits)
-            windows = 0
+            made = _Stored()
             if not self._known(rows, head.id, new[0]):
-                windows = self._store_turns(
-                    rows, forest, head.id, new, head.cell_count, head.lane, self._settings.quiet_s
-                )
+                self._quotas.check(rows, tenant, Lane.LIVE)
+                made = self._store_turns(rows, forest, head.id, new, head.cell_count, head.lane, self._settings.quiet_s)
             else:
                 new = []
-        self._wake(tenant, joined, head.id, windows)
-        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), windows)
+        self._quotas.note(tenant, made.cells, len(new))
+        self._wake(tenant, joined, head.id, made.windows)
+        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), made.windows)
 
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come. Raises InvalidInput, NotFound."""
@@ -157,6 +181,23 @@ class Acceptance:
         if not found:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
         return found
+
+    def quota(self, tenant: TenantId) -> Quota:
+        """A tenant's limits, and how much of them is used now. Raises StoreUnavailable."""
+        with self._store.accepting(tenant) as rows:
+            return self._quotas.quota(rows)
+
+    def set_limits(self, tenant: TenantId, limits: TenantLimits) -> None:
+        """Change a tenant's own limits; other processes follow within seconds.
+
+        Raises InvalidInput, StoreUnavailable.
+        """
+        for value in (limits.max_waiting_cells, limits.max_turns_per_day):
+            if value is not None and not 1 <= value <= MAX_LIMIT:
+                raise InvalidInput(f"Set a limit between 1 and {MAX_LIMIT}.", code="invalid_limit")
+        with self._store.accepting(tenant) as rows:
+            rows.set_limits(limits)
+        self._quotas.forget(tenant)
 
     def _frame(
         self, forest: ForestRef | None, owner: str, turns: Sequence[object], started_at: object | None
@@ -188,11 +229,11 @@ class Acceptance:
         cell_count: int,
         lane: Lane,
         held_for_s: float | None,
-    ) -> int:
-        """Store new turns and the cells they make; how many windows became ready."""
+    ) -> _Stored:
+        """Store new turns and the cells they make."""
         tail = rows.held_tail(session)
         if not fresh and (tail is None or held_for_s is not None):
-            return 0
+            return _Stored()
         first_ordinal, turns = cell_count, list(fresh)
         if tail is not None:
             first_ordinal, first_turn = tail
@@ -204,7 +245,7 @@ class Acceptance:
             cells[-1] = replace(cells[-1], window=cells[-1].ordinal)
         rows.put_cells(forest.id, session, cells, lane, held_for_s)
         rows.set_counts(session, turns[-1].ordinal + 1, cells[-1].ordinal + 1)
-        return self._ready_windows(cells, held_for_s)
+        return _Stored(len(cells), self._ready_windows(cells, held_for_s))
 
     @staticmethod
     def _ready_windows(cells: Sequence[CellCut], held_for_s: float | None) -> int:

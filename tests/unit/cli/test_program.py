@@ -45,7 +45,22 @@ def failing(error: BaseException) -> typer.Typer:
 
 def test_help_lists_every_command() -> None:
     shown = CliRunner().invoke(app, ["--help"]).output
-    for name in ("demo", "up", "worker", "worker-health", "db", "ingest", "recall", "tree", "status", "config"):
+    for name in (
+        "demo",
+        "up",
+        "worker",
+        "worker-health",
+        "db",
+        "ingest",
+        "recall",
+        "tree",
+        "status",
+        "top",
+        "cost",
+        "dead",
+        "index",
+        "config",
+    ):
         assert f" {name} " in shown
 
 

@@ -204,6 +204,9 @@ class Forest:
         facts = [FoundText(id_, fact.text) for id_, fact in self.fact_rows.items() if matches(fact.text)]
         return cells[:limit], facts[:limit]
 
+    def index_unsure(self) -> bool:
+        return False
+
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
         return [FoundText(id_, self.cell_text(id_)) for id_ in self.unseen[:limit]]
 

@@ -112,7 +112,8 @@ CREATE FUNCTION memforest.backlog()
 RETURNS TABLE (tenant_id text, kind text, state text, items bigint, oldest_s double precision)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
     WITH rows (tenant_id, kind, state, since) AS (
-        SELECT c.tenant_id, 'extract', c.state, c.available_at FROM cell c
+        SELECT c.tenant_id, 'extract', c.state, CASE WHEN c.agains > 0 THEN c.available_at ELSE c.created_at END
+          FROM cell c
          WHERE c.state = 'ready' AND c.ordinal = c.window_ordinal
         UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'running'
         UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'held'
@@ -128,8 +129,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
                     FROM node n JOIN tree r USING (tenant_id, tree_id)
                    WHERE n.version > n.clean_version AND NOT n.dead
         UNION ALL SELECT n.tenant_id, 'refresh', n.state, n.available_at FROM node n WHERE n.dead
-        UNION ALL SELECT k.tenant_id, 'maintain', k.state, k.created_at FROM maintenance k
-                   WHERE k.state IN ('held', 'ready', 'running')
+        UNION ALL SELECT k.tenant_id, 'maintain', k.state, k.created_at FROM maintenance k WHERE k.state <> 'done'
     )
     SELECT r.tenant_id, r.kind, r.state, count(*),
            greatest(0, extract(epoch FROM clock_timestamp() - min(r.since)))::double precision
@@ -180,7 +180,11 @@ def upgrade() -> None:
         postgresql_where=sa.text("state = 'done' AND NOT placed"),
     )
     op.create_index(
-        "ix_cell_again", "cell", ["tenant_id", "again_at"], schema=SCHEMA, postgresql_where=sa.text("again_at IS NOT NULL")
+        "ix_cell_again",
+        "cell",
+        ["tenant_id", "again_at"],
+        schema=SCHEMA,
+        postgresql_where=sa.text("again_at IS NOT NULL"),
     )
     op.create_index("ix_cell_dead", "cell", ["tenant_id"], schema=SCHEMA, postgresql_where=sa.text("state = 'dead'"))
     _candidate_reference(onupdate="CASCADE")

@@ -1,0 +1,1 @@
+"""Dead letters: work that was given up, and what a person decides about it."""

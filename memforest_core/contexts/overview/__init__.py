@@ -1,0 +1,1 @@
+"""What waits, who works and what it cost, at one moment."""

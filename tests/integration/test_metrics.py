@@ -1,0 +1,298 @@
+"""What Prometheus is told equals what was counted and what the rows say, over real HTTP."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from memforest_core.adapters.postgres.engine import open_engine
+from memforest_core.adapters.postgres.overview import PostgresOverviewStore
+from memforest_core.adapters.telemetry.exposition import BacklogCollector, MetricsServer, serve_metrics
+from memforest_core.adapters.telemetry.prometheus import MAX_TENANTS, PrometheusTelemetry
+from memforest_core.bootstrap.overview import open_metrics
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import InvalidSettings
+from memforest_core.ports.models import CallRecord, Step
+from memforest_core.ports.telemetry import Telemetry
+from memforest_core.settings import Settings
+from tests.integration.test_pipeline import said
+from tests.support.stack import Stack
+
+LOCALHOST = "127.0.0.1"
+ACME = TenantId("acme")
+CALL = CallRecord(Step.EXTRACT, "gpt", 900, 80, 600, 0.25, 1_500.0, "ok")
+
+
+@dataclass
+class Hands:
+    """A clock that stands still until it is moved."""
+
+    at: float = 1_000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scraped(server: MetricsServer) -> Series:
+    """Every series of one scrape."""
+    answer = httpx.get(f"http://{server.host}:{server.port}/metrics", timeout=10)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def value(series: Series, name: str, **labels: str) -> float:
+    return series[name, frozenset(labels.items())]
+
+
+def named(series: Series, name: str) -> dict[tuple[str, ...], float]:
+    """All series of a metric, by their label values in the labels' alphabetical order."""
+    return {tuple(v for _, v in sorted(labels)): found for (n, labels), found in series.items() if n == name}
+
+
+@contextmanager
+def watched(pipeline: Stack, clock: Hands | None = None) -> Iterator[MetricsServer]:
+    """A server that reports the pipeline's rows; its numbers are as old as the clock lets them be."""
+    collector = BacklogCollector(PostgresOverviewStore(pipeline.services.engine), pipeline.settings, clock or Hands())
+    with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0) as server:
+        yield server
+
+
+def ingest(pipeline: Stack, sessions: int) -> None:
+    for number in range(sessions):
+        pipeline.memory.ingest("bob", f"s{number}", said(*[f"I bought {number + n + 2} lamps." for n in range(8)]))
+
+
+def test_what_waits_is_what_the_rows_say(pipeline: Stack) -> None:
+    """Given three sessions of two windows each that nobody works on, then six windows are ready, and half a queue is full."""
+    ingest(pipeline, 3)
+    pipeline.execute("UPDATE memforest.cell SET created_at = clock_timestamp() - interval '90 s' WHERE ordinal = 0")
+    pipeline.execute("UPDATE memforest.tenant SET max_waiting_cells = 24")
+    tenant = pipeline.tenant
+    with watched(pipeline) as server:
+        series = scraped(server)
+    ready = pipeline.rows("SELECT count(*) FROM memforest.cell WHERE ordinal = window_ordinal AND state = 'ready'")
+    assert value(series, "memforest_queue_items", tenant=tenant, kind="extract", state="ready") == ready[0][0] == 6
+    oldest = value(series, "memforest_queue_oldest_seconds", tenant=tenant, kind="extract", state="ready")
+    assert 90 <= oldest < 120
+    assert value(series, "memforest_queue_fill_ratio", tenant=tenant) == 0.5
+    assert value(series, "memforest_store_up") == 1
+    assert value(series, "memforest_workers", state="alive") == 1
+    assert value(series, "memforest_queue_workers", queue="extract") == 1
+    assert named(series, "memforest_dead_items") == {}
+
+
+def test_dirty_nodes_and_staleness_follow_the_work(pipeline: Stack) -> None:
+    """Given facts in trees that nobody summarized, then nodes are dirty since their mark; refreshed, they are not."""
+    ingest(pipeline, 2)
+    while pipeline.runtime.extract() + pipeline.runtime.reduce():
+        pass
+    pipeline.execute(
+        "UPDATE memforest.tree SET first_mark_at = clock_timestamp() - interval '50 s' WHERE first_mark_at IS NOT NULL"
+    )
+    pipeline.execute(
+        "UPDATE memforest.index_row SET state = 'ready', available_at = clock_timestamp() - interval '9 s'"
+    )
+    dirty = pipeline.rows("SELECT count(*) FROM memforest.node WHERE version > clean_version")[0][0]
+    clock = Hands()
+    with watched(pipeline, clock) as server:
+        before = scraped(server)
+        pipeline.drive()
+        clock.at += pipeline.settings.observe.backlog_s
+        after = scraped(server)
+    assert value(before, "memforest_dirty_nodes", tenant=pipeline.tenant) == dirty > 0
+    assert 50 <= value(before, "memforest_staleness_seconds", tenant=pipeline.tenant, artifact="summaries") < 80
+    assert 9 <= value(before, "memforest_staleness_seconds", tenant=pipeline.tenant, artifact="index") < 39
+    assert named(after, "memforest_queue_items") == {}
+    assert named(after, "memforest_staleness_seconds") == {}
+
+
+def test_dead_cells_and_silent_workers_are_seen(pipeline: Stack) -> None:
+    ingest(pipeline, 1)
+    pipeline.execute("UPDATE memforest.cell SET state = 'running' WHERE ordinal = 0")
+    pipeline.execute("UPDATE memforest.cell SET state = 'dead' WHERE ordinal = 0")
+    pipeline.execute("UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '1 hour'")
+    with watched(pipeline) as server:
+        series = scraped(server)
+    assert named(series, "memforest_dead_items") == {("extract", pipeline.tenant): 1.0}
+    assert named(series, "memforest_workers") == {("alive",): 0.0, ("silent",): 1.0}
+    assert set(named(series, "memforest_queue_workers").values()) == {0.0}
+
+
+def test_many_scrapes_cost_one_look(pipeline: Stack) -> None:
+    """Given a scrape, when rows change, then they are seen only after the interval that the settings name."""
+    clock = Hands()
+    with watched(pipeline, clock) as server:
+        assert named(scraped(server), "memforest_queue_items") == {}
+        ingest(pipeline, 1)
+        clock.at += pipeline.settings.observe.backlog_s - 0.1
+        assert named(scraped(server), "memforest_queue_items") == {}
+        clock.at += 0.1
+        assert sum(named(scraped(server), "memforest_queue_items").values()) > 0
+
+
+def test_while_postgres_is_away_no_old_number_is_told(pipeline: Stack) -> None:
+    """Given counted work, when Postgres goes, then the store is down and no queue has a depth; back, it has again."""
+    ingest(pipeline, 1)
+    engine = open_engine(pipeline.settings.database)
+    away = open_engine(pipeline.settings.database, "postgresql+psycopg://app@127.0.0.1:1/none")
+    store, clock = PostgresOverviewStore(engine), Hands()
+    collector = BacklogCollector(store, pipeline.settings, clock)
+    with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0) as server:
+        assert value(scraped(server), "memforest_store_up") == 1
+        store._engine = away
+        clock.at += 60
+        down = scraped(server)
+        store._engine = engine
+        clock.at += 60
+        up = scraped(server)
+    engine.dispose()
+    assert value(down, "memforest_store_up") == 0
+    rows = {name for name, _ in down if name.startswith("memforest_") and name != "memforest_store_up"}
+    assert rows == set()
+    assert value(up, "memforest_store_up") == 1
+    assert sum(named(up, "memforest_queue_items").values()) > 0
+
+
+def test_counters_are_what_was_told(pipeline: Stack) -> None:
+    """Given calls, retries and the like, then each is in the series that its labels say."""
+    telemetry: Telemetry = (counted := PrometheusTelemetry())
+    failed = CallRecord(Step.EXTRACT, "gpt", 0, 0, 0, 0.0, 30.0, "model_rate_limited")
+    telemetry.called(ACME, [CALL, CALL, failed])
+    telemetry.saved_call("extract", ACME, 3)
+    telemetry.retried("extract", ACME, "model_rate_limited")
+    telemetry.buried("extract", ACME, "content_fault")
+    telemetry.worked("reduce", ACME, 0.03, "done")
+    telemetry.reached("facts", ACME, 7.0)
+    collector = BacklogCollector(PostgresOverviewStore(pipeline.services.engine), pipeline.settings)
+    with serve_metrics(counted, collector, LOCALHOST, 0) as server:
+        series = scraped(server)
+    ok = {"step": "extract", "model": "gpt", "tenant": "acme", "outcome": "ok"}
+    assert value(series, "memforest_llm_calls_total", **ok) == 2
+    assert value(series, "memforest_llm_calls_total", **ok | {"outcome": "model_rate_limited"}) == 1
+    assert value(series, "memforest_llm_prompt_tokens_total", **ok) == 1_800
+    assert value(series, "memforest_llm_completion_tokens_total", **ok) == 160
+    assert value(series, "memforest_llm_cached_tokens_total", **ok) == 1_200
+    assert value(series, "memforest_llm_cost_dollars_total", **ok) == 0.5
+    assert value(series, "memforest_llm_call_duration_seconds_sum", step="extract", model="gpt") == pytest.approx(3.03)
+    assert value(series, "memforest_llm_saved_calls_total", step="extract", tenant="acme") == 3
+    assert value(series, "memforest_work_retries_total", step="extract", code="model_rate_limited") == 1
+    assert value(series, "memforest_work_dead_total", step="extract", code="content_fault") == 1
+    done = {"step": "reduce", "outcome": "done"}
+    assert value(series, "memforest_step_duration_seconds_count", **done) == 1
+    assert value(series, "memforest_step_duration_seconds_bucket", **done, le="0.025") == 0
+    assert value(series, "memforest_step_duration_seconds_bucket", **done, le="0.05") == 1
+    assert value(series, "memforest_time_to_stage_seconds_sum", stage="facts") == 7.0
+
+
+def test_many_tenants_do_not_swell_the_series() -> None:
+    """Given more tenants than may have series, then the rest share one, and no call is lost from the sum."""
+    telemetry = PrometheusTelemetry()
+    for number in range(MAX_TENANTS + 25):
+        telemetry.called(TenantId(f"t{number}"), [CALL])
+    samples = [
+        sample
+        for family in telemetry.registry.collect()
+        for sample in family.samples
+        if sample.name == "memforest_llm_calls_total"
+    ]
+    assert len(samples) == MAX_TENANTS + 1
+    assert sum(sample.value for sample in samples) == MAX_TENANTS + 25
+    assert {sample.value for sample in samples if sample.labels["tenant"] == "other"} == {25}
+
+
+def test_a_worker_is_watched_while_it_works(pipeline: Stack) -> None:
+    """Given services that tell their telemetry, when sessions flow, then steps are timed and stages reached."""
+    telemetry = PrometheusTelemetry()
+    pipeline.services.telemetry = telemetry
+    ingest(pipeline, 2)
+    pipeline.drive()
+    collector = BacklogCollector(PostgresOverviewStore(pipeline.services.engine), pipeline.settings)
+    with serve_metrics(telemetry, collector, LOCALHOST, 0) as server:
+        series = scraped(server)
+    steps = {labels[1] for labels in named(series, "memforest_step_duration_seconds_count")}
+    assert {"extract", "reduce", "refresh"} <= steps
+    assert value(series, "memforest_time_to_stage_seconds_count", stage="facts") > 0
+    assert named(series, "memforest_work_dead_total") == {}
+    recorded = pipeline.rows(
+        "SELECT count(*), coalesce(sum(prompt_tokens), 0)::float8 FROM memforest.llm_call WHERE step = 'embed'"
+    )[0]
+    calls = {k: v for k, v in named(series, "memforest_llm_calls_total").items() if k[2] == "embed"}
+    assert sum(calls.values()) == recorded[0] > 0
+    prompt = {k: v for k, v in named(series, "memforest_llm_prompt_tokens_total").items() if k[2] == "embed"}
+    assert sum(prompt.values()) == recorded[1]
+
+
+def test_spans_are_the_tracers() -> None:
+    """Given a tracer, then spans go through to it; without one the trace comes back as it was."""
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+    class Traced(PrometheusTelemetry):
+        def span(self, name: str, trace: str | None = None, **ids: str):  # type: ignore[no-untyped-def]
+            asked.append((name, trace, ids))
+            return super().span(name, "child", **ids)
+
+    asked: list[tuple[str, str | None, dict[str, str]]] = []
+    with PrometheusTelemetry().span("extract", trace) as same:
+        assert same == trace
+    with PrometheusTelemetry(Traced()).span("extract", trace, session="s") as own:
+        assert own == "child"
+    assert asked == [("extract", trace, {"session": "s"})]
+
+
+def test_health_is_what_the_process_says(pipeline: Stack) -> None:
+    well = [True]
+    collector = BacklogCollector(PostgresOverviewStore(pipeline.services.engine), pipeline.settings)
+    with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0, lambda: well[0]) as server:
+        at = f"http://{LOCALHOST}:{server.port}"
+        assert (httpx.get(f"{at}/healthz").status_code, httpx.get(f"{at}/healthz").text) == (200, "ok\n")
+        well[0] = False
+        assert httpx.get(f"{at}/healthz").status_code == 503
+        assert httpx.get(f"{at}/").status_code == 404
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{at}/healthz")
+
+
+def test_a_port_that_is_taken_is_one_sentence(pipeline: Stack) -> None:
+    """Given a port in use, or a host that is not ours, then what to set is said."""
+    collector = BacklogCollector(PostgresOverviewStore(pipeline.services.engine), pipeline.settings)
+    with socket.socket() as holder:
+        holder.bind((LOCALHOST, 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(InvalidSettings, match=f"MEMFOREST_OBSERVE__METRICS_PORT to a free port: {port}"):
+            serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, port)
+    with pytest.raises(InvalidSettings, match="MEMFOREST_OBSERVE__METRICS_HOST"):
+        serve_metrics(PrometheusTelemetry(), collector, "192.0.2.1", 0)
+
+
+def test_settings_open_metrics(pipeline: Stack) -> None:
+    """Given no port, then nothing is served; given one, processes of one command take the ports after it."""
+
+    def at(port: int | None) -> Settings:
+        observe = pipeline.settings.observe.model_copy(update={"metrics_port": port})
+        return pipeline.settings.model_copy(update={"observe": observe})
+
+    engine = pipeline.services.engine
+    assert open_metrics(engine, at(None), PrometheusTelemetry(), lambda: True) is None
+    first = open_metrics(engine, at(0), PrometheusTelemetry(), lambda: True)
+    assert first is not None
+    with first:
+        next_to_it = open_metrics(engine, at(first.port), PrometheusTelemetry(), lambda: True, offset=1)
+        assert next_to_it is not None
+        with next_to_it:
+            assert next_to_it.port == first.port + 1
+            assert value(scraped(next_to_it), "memforest_store_up") == 1

@@ -1,0 +1,258 @@
+"""Status, top and cost on real rows: each number is a row's, and nobody sees another tenant's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from memforest_core.bootstrap.overview import open_overview
+from memforest_core.cli import cost, status, top
+from memforest_core.cli.commands import Commands
+from memforest_core.contexts.overview.service import OverviewService
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
+from memforest_core.ports.overview import CostBy, CostFilter, Spent
+from tests.integration.test_pipeline import said
+from tests.support.stack import Stack
+
+SECRET = "zanzibar"
+MAY = datetime(2024, 5, 6, 12, tzinfo=UTC)
+OTHER_TENANT = TenantId("rival")
+
+
+def program() -> typer.Typer:
+    """The commands of this file, as the program has them."""
+    app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+    for module in (status, top, cost):
+        module.register(app)
+    return app
+
+
+@dataclass
+class Shell:
+    """Runs commands against a pipeline's database; neither broker nor index can be reached."""
+
+    pipeline: Stack
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        environment = {
+            "MEMFOREST_DATABASE__URL": self.pipeline.settings.database.url.get_secret_value(),
+            "MEMFOREST_BROKER__URL": "redis://127.0.0.1:1/0",
+            "MEMFOREST_INDEX__URL": "http://127.0.0.1:1",
+        }
+        ended = CliRunner().invoke(program(), arguments, env=environment)
+        assert ended.exit_code == code, ended.output
+        return ended.stdout or ended.stderr
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code))
+
+
+@pytest.fixture
+def shell(pipeline: Stack) -> Shell:
+    return Shell(pipeline)
+
+
+@pytest.fixture
+def service(pipeline: Stack) -> OverviewService:
+    return open_overview(pipeline.services.engine, pipeline.settings)
+
+
+def ingest(pipeline: Stack, owner: str, session: str) -> None:
+    pipeline.memory.ingest(owner, session, said(*[f"I bought {n + 2} lamps in {SECRET}." for n in range(8)]))
+
+
+def paid(
+    pipeline: Stack,
+    step: str,
+    dollars: float,
+    *,
+    owner: str | None = None,
+    session: str | None = None,
+    model: str = "gpt",
+    outcome: str = "ok",
+    at: datetime = MAY,
+    tenant: str = "default",
+) -> None:
+    """One model call of 100 prompt tokens, 40 of them cached, and 10 written ones."""
+    pipeline.execute(
+        """INSERT INTO memforest.llm_call (tenant_id, at, step, model, forest_id, session_id, prompt_tokens,
+                                           completion_tokens, cached_tokens, cost_usd, latency_ms, outcome)
+           VALUES (:tenant, :at, :step, :model,
+                   (SELECT forest_id FROM memforest.forest WHERE tenant_id = :tenant AND owner = :owner),
+                   (SELECT session_id FROM memforest.session JOIN memforest.forest USING (tenant_id, forest_id)
+                     WHERE tenant_id = :tenant AND owner = :owner AND external_id = :session),
+                   100, 10, 40, :dollars, 5.0, :outcome)""",
+        tenant=tenant,
+        at=at,
+        step=step,
+        model=model,
+        dollars=dollars,
+        owner=owner,
+        session=session,
+        outcome=outcome,
+    )
+
+
+@pytest.fixture
+def spent(pipeline: Stack) -> Stack:
+    """Two owners' calls in May: bob's two sessions on two days, ann's one, and one that is nobody's."""
+    for owner, session in (("bob", "chat-1"), ("bob", "chat-2"), ("ann", "notes")):
+        ingest(pipeline, owner, session)
+    pipeline.execute("DELETE FROM memforest.llm_call")
+    paid(pipeline, "extract", 0.25, owner="bob", session="chat-1")
+    paid(pipeline, "extract", 0.0, owner="bob", session="chat-1", outcome="model_unavailable")
+    paid(pipeline, "extract", 0.5, owner="bob", session="chat-2", at=MAY + timedelta(days=1))
+    paid(pipeline, "summarize", 2.0, owner="ann", model="big")
+    paid(pipeline, "judge", 0.125, model="big", at=MAY + timedelta(hours=11, minutes=59))
+    paid(pipeline, "extract", 99.0, tenant=OTHER_TENANT)
+    return pipeline
+
+
+def by(service: OverviewService, what: CostBy, **which: Any) -> list[tuple[str, str, int, float]]:
+    found = service.costs(TenantId("default"), what, CostFilter(**which))
+    return [(row.name, row.owner, row.spent.calls, row.spent.cost_usd) for row in found.rows]
+
+
+def test_costs_are_summed_by_each_thing(spent: Stack, service: OverviewService) -> None:
+    """Given calls, then they are summed under names, the dearest first; only days are in order."""
+    assert by(service, CostBy.SESSION) == [
+        ("", "ann", 1, 2.0),
+        ("chat-2", "bob", 1, 0.5),
+        ("chat-1", "bob", 2, 0.25),
+        ("", "", 1, 0.125),
+    ]
+    assert by(service, CostBy.OWNER) == [("ann", "", 1, 2.0), ("bob", "", 3, 0.75), ("", "", 1, 0.125)]
+    assert by(service, CostBy.STEP) == [("summarize", "", 1, 2.0), ("extract", "", 3, 0.75), ("judge", "", 1, 0.125)]
+    assert by(service, CostBy.MODEL) == [("big", "", 2, 2.125), ("gpt", "", 3, 0.75)]
+    assert by(service, CostBy.DAY) == [("2024-05-06", "", 4, 2.375), ("2024-05-07", "", 1, 0.5)]
+
+
+def test_the_total_is_what_this_tenant_spent(spent: Stack, service: OverviewService) -> None:
+    """Given another tenant's call of 99 dollars, then it is in nobody else's sum; failed calls are counted."""
+    total = service.costs(spent.tenant, CostBy.STEP, CostFilter()).total
+    assert total == Spent(5, 1, 500, 50, 200, 2.875)
+    assert service.costs(OTHER_TENANT, CostBy.STEP, CostFilter()).total.cost_usd == 99.0
+
+
+def test_costs_can_be_narrowed(spent: Stack, service: OverviewService) -> None:
+    assert by(service, CostBy.STEP, owner="bob") == [("extract", "", 3, 0.75)]
+    assert by(service, CostBy.OWNER, since=MAY + timedelta(hours=1)) == [("bob", "", 1, 0.5), ("", "", 1, 0.125)]
+    assert by(service, CostBy.OWNER, since=MAY, until=MAY + timedelta(minutes=1)) == [
+        ("ann", "", 1, 2.0),
+        ("bob", "", 2, 0.25),
+    ]
+    with pytest.raises(NotFound):
+        service.costs(spent.tenant, CostBy.STEP, CostFilter(owner="nobody"))
+    with pytest.raises(InvalidInput) as refused:
+        service.costs(spent.tenant, CostBy.STEP, CostFilter(since=MAY, until=MAY))
+    assert refused.value.code == "invalid_period"
+
+
+def test_what_was_deleted_stays_paid_for(spent: Stack, service: OverviewService) -> None:
+    """Given a session that is gone, then its calls are listed under its id."""
+    spent.execute("UPDATE memforest.llm_call SET session_id = gen_random_uuid() WHERE cost_usd = 0.5")
+    (row,) = [
+        row for row in service.costs(spent.tenant, CostBy.SESSION, CostFilter()).rows if row.spent.cost_usd == 0.5
+    ]
+    assert len(row.name) == len("00000000-0000-0000-0000-000000000000")
+    assert row.owner == "bob"
+
+
+def test_cost_as_a_shell_sees_it(spent: Stack, shell: Shell) -> None:
+    found = shell.json("cost", "--by", "owner", "--since", "2024-05-06", "--until", "2024-05-06")
+    assert [(row["owner"], row["calls"], row["cost_usd"]) for row in found["rows"]] == [
+        ("ann", 1, 2.0),
+        ("bob", 2, 0.25),
+        ("", 1, 0.125),
+    ]
+    assert found["total"]["failed"] == 1
+    table = shell("cost", "--by", "session", "--owner", "bob").splitlines()
+    assert [line.split()[:3] for line in table] == [
+        ["session", "owner", "calls"],
+        ["chat-2", "bob", "1"],
+        ["chat-1", "bob", "2"],
+        ["total", "3", "1"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        (("--since", "soon"), "invalid_time"),
+        (("--since", "2024-05-07", "--until", "2024-05-06"), "invalid_period"),
+        (("--owner", "nobody"), "not_found"),
+        (("--by", "weather"), "usage"),
+    ],
+)
+def test_bad_questions_about_cost_end_with_2(shell: Shell, arguments: tuple[str, ...], code: str) -> None:
+    assert shell.json("cost", *arguments, code=2)["error"]["code"] == code
+
+
+def test_an_overview_is_what_the_rows_say(pipeline: Stack, service: OverviewService) -> None:
+    """Given two sessions that nobody works on and calls of now and of earlier, then depths and spending are theirs."""
+    ingest(pipeline, "bob", "s1")
+    ingest(pipeline, "ann", "s2")
+    now = service.overview(pipeline.tenant).at
+    pipeline.execute("DELETE FROM memforest.llm_call")
+    paid(pipeline, "extract", 0.25, at=now)
+    paid(pipeline, "extract", 0.5, at=now.replace(hour=0, minute=0, second=0, microsecond=0), outcome="content_refused")
+    paid(pipeline, "extract", 9.0, at=now - timedelta(days=1, minutes=2))
+    seen = service.overview(pipeline.tenant)
+    depths = {(depth.kind, depth.state): depth.items for depth in seen.queues}
+    assert depths["extract", "ready"] == 4
+    assert (seen.today.calls, seen.today.failed, seen.today.cost_usd) == (2, 1, 0.75)
+    assert seen.last_minute.cost_usd >= 0.25
+    assert [(worker.name, worker.alive) for worker in seen.workers] == [("test", True)]
+    assert service.overview(OTHER_TENANT).queues == ()
+
+
+def test_a_worked_off_system_has_nothing_waiting(pipeline: Stack, service: OverviewService) -> None:
+    ingest(pipeline, "bob", "s1")
+    pipeline.drive()
+    seen = service.overview(pipeline.tenant)
+    assert (seen.queues, seen.dead, seen.dirty_nodes) == ((), 0, 0)
+    assert (seen.summaries_stale_s, seen.index_stale_s) == (0.0, 0.0)
+
+
+def test_status_and_top_as_a_shell_sees_them(pipeline: Stack, shell: Shell) -> None:
+    """Given waiting work, without broker and index, then both show it, and no word of what was said."""
+    ingest(pipeline, "bob", "s1")
+    state = shell.json("status")
+    assert state["totals"]["cells"] == {"ready": 4}
+    frame = shell.json("top")
+    for found in (state, frame):
+        depth = next(depth for depth in found["queues"] if depth["kind"] == "extract")
+        assert (depth["state"], depth["items"], depth["tenant"]) == ("ready", 2, "default")
+        assert found["dead"] == found["dirty_nodes"] == 0
+        assert found["today"]["calls"] >= 0
+    shown = shell("status")
+    assert "extract: 2 ready, oldest " in shown
+    assert "today" in shown
+    once = shell("top", "--once")
+    assert "workers 1 alive" in once
+    assert "extract" in once
+    for text in (json.dumps(state), json.dumps(frame), shown, once):
+        assert SECRET not in text
+
+
+def test_dead_work_is_pointed_at(pipeline: Stack, shell: Shell) -> None:
+    ingest(pipeline, "bob", "s1")
+    pipeline.execute("UPDATE memforest.cell SET state = 'running'")
+    pipeline.execute("UPDATE memforest.cell SET state = 'dead', outcome = 'dead', error_code = 'content_fault'")
+    assert shell.json("top")["dead"] == 4
+    assert "4 items: memforest dead list" in shell("status")
+
+
+def test_an_older_schema_is_named(pipeline: Stack, shell: Shell, service: OverviewService) -> None:
+    """Given a database before its upgrade, then what to run is said."""
+    pipeline.execute("DROP FUNCTION memforest.backlog()")
+    with pytest.raises(InvalidSettings, match="memforest db upgrade"):
+        service.overview(pipeline.tenant)
+    assert "memforest db upgrade" in shell("top", "--once", code=2)

@@ -1,0 +1,221 @@
+"""One frame of top: what it shows, in a fixed width, and how depths change between two frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import NoReturn
+
+import pytest
+from rich.console import Console
+
+from memforest_core.cli.top import Watched, age, dollars, frame, json_of, rates, watch
+from memforest_core.contexts.inspection.service import InspectionService
+from memforest_core.contexts.overview.service import Overview, OverviewService
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import StoreUnavailable
+from memforest_core.ports.overview import CostBy, CostFilter, QueueDepth, Spent, SpentOn, WorkerBeat
+
+NOON = datetime(2024, 5, 6, 12, 0, tzinfo=UTC)
+NOTHING = Spent(0, 0, 0, 0, 0, 0.0)
+
+
+def depth(kind: str, state: str, items: int, oldest_s: float = 1.0) -> QueueDepth:
+    return QueueDepth(TenantId("acme"), kind, state, items, oldest_s)
+
+
+def overview(*queues: QueueDepth, at: datetime = NOON, workers: tuple[WorkerBeat, ...] = ()) -> Overview:
+    return Overview(at, queues, workers, NOTHING, Spent(1_200, 3, 45_000, 6_000, 1_000, 0.0123))
+
+
+def lines(now: Overview, before: Overview | None = None, width: int = 80) -> list[str]:
+    out = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    with out.capture() as captured:
+        out.print(frame(now, before))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_a_frame_has_queues_calls_and_workers() -> None:
+    workers = (
+        WorkerBeat("host:12", ("extract", "reduce"), "0.1.0", 2.0, True),
+        WorkerBeat("host:13", ("refresh",), "0.1.0", 75.0, False),
+    )
+    now = overview(
+        depth("extract", "ready", 12_345, 90.0),
+        depth("extract", "dead", 2, 7_200.0),
+        depth("refresh", "ready", 7, 4.0),
+        depth("index_fact", "ready", 9, 3.0),
+        workers=workers,
+    )
+    assert lines(now) == [
+        "2024-05-06 12:00:00 UTC   workers 1 alive, 1 silent   dirty nodes 7   dead 2",
+        "behind: summaries 4 s, index 3 s",
+        "work        state   items      oldest  per minute",
+        "extract     ready  12,345  1 min 30 s",
+        "extract     dead        2   2 h 0 min",
+        "refresh     ready       7         4 s",
+        "index_fact  ready       9         3 s",
+        "",
+        "model calls  calls  failed  prompt  cached  completion  dollars",
+        "last minute      0       0       0       0           0    $0.00",
+        "today (UTC)  1,200       3  45,000   1,000       6,000  $0.0123",
+        "",
+        "worker   queues           version       heartbeat",
+        "host:12  extract, reduce  0.1.0           2 s ago",
+        "host:13  refresh          0.1.0    1 min 15 s ago",
+    ]
+
+
+def test_a_quiet_system_says_so() -> None:
+    shown = lines(overview())
+    assert "nothing waits" in shown[3]
+    assert shown[-1].startswith("no worker")
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_frame_fits_its_terminal(width: int) -> None:
+    now = overview(depth("extract", "ready", 12_345), workers=(WorkerBeat("h" * 50, ("extract",), "0.1.0", 2.0, True),))
+    assert all(len(line) <= width for line in lines(now, width=width))
+
+
+def test_depths_change_per_minute() -> None:
+    """Given two looks half a minute apart, then a depth that fell by 60 falls by 120 a minute; new and gone ones count."""
+    before = overview(depth("extract", "ready", 100), depth("reduce", "ready", 5))
+    now = overview(depth("extract", "ready", 40), depth("refresh", "ready", 3), at=NOON + timedelta(seconds=30))
+    assert rates(now, before) == {
+        ("extract", "ready"): -120.0,
+        ("reduce", "ready"): -10.0,
+        ("refresh", "ready"): 6.0,
+    }
+    assert rates(now, None) == {}
+    assert [line.split()[-1] for line in lines(now, before)[3:5]] == ["-120", "+6"]
+
+
+class Stopped(Exception):
+    """Stands for the interrupt that ends watching."""
+
+
+@dataclass
+class AwayOnce:
+    """A database that is away at the looks whose numbers are in ``away``; at look n it has n cells waiting."""
+
+    away: frozenset[int]
+    looks: int = 0
+
+    @contextmanager
+    def watching(self, tenant: TenantId) -> Iterator[OneLook]:
+        self.looks += 1
+        if self.looks in self.away:
+            raise StoreUnavailable("Postgres can't be reached.")
+        yield OneLook(self.looks)
+
+    def backlog(self) -> list[QueueDepth]:
+        raise AssertionError("only one tenant is looked at")
+
+    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
+        return []
+
+    def fills(self, tenants: Sequence[TenantId], limit: int) -> dict[TenantId, float]:
+        return {}
+
+
+@dataclass
+class OneLook:
+    """What the database says at one look; looks are a minute apart."""
+
+    number: int
+
+    def now(self) -> datetime:
+        return NOON + timedelta(minutes=self.number)
+
+    def backlog(self) -> list[QueueDepth]:
+        return [depth("extract", "ready", self.number)]
+
+    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
+        return []
+
+    def spent(self, since: datetime) -> Spent:
+        return NOTHING
+
+    def has_owner(self, owner: str) -> bool:
+        return True
+
+    def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
+        return []
+
+
+def frames_of(
+    store: AwayOnce, count: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """What watching prints into a pipe, frame by frame, until it is stopped."""
+    pauses = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == count:
+            raise Stopped
+
+    monkeypatch.setattr("memforest_core.cli.top.time.sleep", sleep)
+    inspection = InspectionService(NotAsked(), 30.0)
+    with pytest.raises(Stopped):
+        watch(Watched(OverviewService(store, 30.0), inspection, TenantId("acme")), 2.0)
+    assert pauses == [2.0] * count
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith(("extract", "Postgres"))]
+
+
+class NotAsked:
+    """Looking inside is not part of watching."""
+
+    def inspecting(self, tenant: TenantId) -> NoReturn:
+        raise AssertionError
+
+    def head_revision(self) -> NoReturn:
+        raise AssertionError
+
+
+def test_watching_goes_on_while_the_database_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a database that is away for the second look, then that is said, and rates span the gap."""
+    first, gap, third = frames_of(AwayOnce(frozenset({2})), 3, monkeypatch, capsys)
+    assert first.split() == ["extract", "ready", "1", "1", "s"]
+    assert gap == "Postgres can't be reached."
+    assert third.split() == ["extract", "ready", "3", "1", "s", "+1"]
+
+
+def test_a_database_that_was_never_there_is_an_error() -> None:
+    watched = Watched(
+        OverviewService(AwayOnce(frozenset({1})), 30.0), InspectionService(NotAsked(), 30.0), TenantId("acme")
+    )
+    with pytest.raises(StoreUnavailable):
+        watch(watched, 2.0)
+
+
+def test_what_others_named_cannot_steer_the_terminal() -> None:
+    shown = lines(overview(workers=(WorkerBeat("h\x1b[31m", ("extract",), "0.1.0", 2.0, True),)))
+    assert not any("\x1b[31m" in line for line in shown)
+
+
+def test_programs_get_what_people_see() -> None:
+    found = json_of(overview(depth("extract", "dead", 2), depth("refresh", "ready", 7, 4.0)))
+    assert (found["dead"], found["dirty_nodes"], found["summaries_stale_s"], found["index_stale_s"]) == (2, 7, 4.0, 0.0)
+    assert found["at"] == NOON.isoformat()
+    assert found["queues"] == [
+        {"tenant": "acme", "kind": "extract", "state": "dead", "items": 2, "oldest_s": 1.0},
+        {"tenant": "acme", "kind": "refresh", "state": "ready", "items": 7, "oldest_s": 4.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    "seconds, shown",
+    [(0.4, "0 s"), (59.4, "59 s"), (61.0, "1 min 1 s"), (3_725.0, "1 h 2 min"), (200_000.0, "2 d 7 h")],
+)
+def test_ages_have_two_units(seconds: float, shown: str) -> None:
+    assert age(seconds) == shown
+
+
+def test_small_amounts_keep_their_digits() -> None:
+    assert [dollars(amount) for amount in (0.0, 0.0123, 1.5, 12_345.6)] == ["$0.00", "$0.0123", "$1.50", "$12,345.60"]
