@@ -335,6 +335,9 @@ class MemoryTree:
         """The tree is always due."""
         return []
 
+    def settle_idle(self, limit: int) -> list[float]:
+        return []
+
     def redo(self, limit: int) -> int:
         return 0
 

@@ -18,7 +18,7 @@ from memforest_core.contexts.extraction.service import Extracted
 from memforest_core.contexts.jobs.reconciler import Round
 from memforest_core.contexts.reduction.service import Reduced
 from memforest_core.domain.ids import TenantId, WorkerId
-from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError
+from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreUnavailable
 from memforest_core.messages import Queue
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.jobs import WorkKind
@@ -38,11 +38,20 @@ class Runtime:
     """The services of a worker process, kept alive by two threads: heartbeat and watch."""
 
     def __init__(
-        self, services: Services, queues: Sequence[str], name: str | None = None, *, exit_when_stuck: bool = False
+        self,
+        services: Services,
+        queues: Sequence[str],
+        name: str | None = None,
+        *,
+        exit_when_stuck: bool = False,
+        reduce_at_once: bool = False,
     ) -> None:
         self.services = services
+        self._reduce_at_once = reduce_at_once and Queue.REDUCE in queues
         self._exit_when_stuck = exit_when_stuck
-        self._units: dict[int, tuple[str, float]] = {}
+        self._units: dict[int, tuple[str, float, WorkerId]] = {}
+        self._former: list[WorkerId] = []
+        self._store_failed = threading.Event()
         self._brokerless: list[threading.Thread] = []
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
@@ -80,7 +89,8 @@ class Runtime:
         for thread in self._threads:
             thread.join(timeout=5)
         try:
-            self.services.jobs.leave(self.worker)
+            for worker in (self.worker, *self._former):
+                self.services.jobs.leave(worker)
         except RetryableError as error:
             log.warning("worker_not_struck_off", reason=error.message)
 
@@ -103,15 +113,35 @@ class Runtime:
         def step() -> None:
             if not self.services.jobs.beat(self.worker):
                 self._enlist()
+            if self._store_failed.is_set():
+                self._store_failed.clear()
+                self._former.append(self.worker)
+                self.worker = WorkerId(uuid4())
+                self._enlist()
+            self._leave_former()
             if settings.health_file is not None:
                 Path(settings.health_file).touch()
 
         self._every(settings.heartbeat_s, step)
 
+    def _leave_former(self) -> None:
+        """End the leases of units that Postgres failed: nobody here knows of them any more.
+
+        After such a failure the process goes on under a new id. The former is struck off as soon as no unit that was
+        started under it is at work; a claim whose commit came through though its answer did not is freed that way too.
+        """
+        at_work = {worker for _, _, worker in list(self._units.values())}
+        for former in list(self._former):
+            if former in at_work:
+                self.services.jobs.beat(former)
+            else:
+                self.services.jobs.leave(former)
+                self._former.remove(former)
+
     def _look_for_stuck(self) -> None:
         """A unit past every deadline holds its slot for ever: threads can't be stopped, but their process can."""
         limit = self.services.settings.worker.stuck_s
-        for step, started in list(self._units.values()):
+        for step, started, _ in list(self._units.values()):
             seconds = time.monotonic() - started
             if seconds > limit:
                 log.error("unit_stuck", step=step, seconds=round(seconds), ends_process=self._exit_when_stuck)
@@ -198,12 +228,15 @@ class Runtime:
     def _timed(self, queue: Queue, tenant: TenantId, unit: Callable[[TenantId], bool]) -> bool:
         """Run one unit, watched and measured; whether it did something."""
         thread, started = threading.get_ident(), time.monotonic()
-        self._units[thread] = (queue.value, started)
+        self._units[thread] = (queue.value, started, self.worker)
         outcome = "failed"
         try:
             done = unit(tenant)
             outcome = "done" if done else "nothing"
             return done
+        except StoreUnavailable:
+            self._store_failed.set()
+            raise
         finally:
             del self._units[thread]
             self.services.telemetry.worked(queue.value, tenant, time.monotonic() - started, outcome)
@@ -229,21 +262,23 @@ class Runtime:
             self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
             end = self.services.extraction.run_one(tenant, self.worker)
             if end.ended is Extracted.DONE:
-                self.wake(Queue.REDUCE, tenant, end.forest_id)
+                # Somebody may be waiting: where this process reduces as well, that does not queue behind an import.
+                here = end.live and self._reduce_at_once and self._reduce_one(tenant)
+                if not here:
+                    self.wake(Queue.REDUCE, tenant, end.forest_id)
             return end.ended is not Extracted.NOTHING
 
         return self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
 
     def reduce(self) -> int:
         """Drain forests; after each commit its facts are indexed."""
+        return self.work(WorkKind.REDUCE, Queue.REDUCE, self._reduce_one)
 
-        def unit(tenant: TenantId) -> bool:
-            end = self.services.reduction.run_one(tenant)
-            if end.ended is Reduced.DONE:
-                self.index(tenant, (PointKind.FACT,))
-            return end.ended is Reduced.DONE
-
-        return self.work(WorkKind.REDUCE, Queue.REDUCE, unit)
+    def _reduce_one(self, tenant: TenantId) -> bool:
+        end = self.services.reduction.run_one(tenant)
+        if end.ended is Reduced.DONE:
+            self.index(tenant, (PointKind.FACT,))
+        return end.ended is Reduced.DONE
 
     def refresh(self) -> int:
         """Refresh due trees, and index what was saved."""

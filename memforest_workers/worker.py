@@ -74,7 +74,7 @@ class BackgroundWorker:
     """A Celery worker in a thread of this process; signals and logging stay the caller's."""
 
     def __init__(self, services: Services, broker_url: str, concurrency: int) -> None:
-        self._runtime = Runtime(services, [queue.value for queue in Queue], name="embedded")
+        self._runtime = Runtime(services, [queue.value for queue in Queue], name="embedded", reduce_at_once=True)
         self._app = create_app(lambda: self._runtime, broker_url=broker_url)
         self._controller: WorkController | None = None
         self._concurrency = concurrency
@@ -142,7 +142,7 @@ def run_worker(
     wanted = checked_queues(queues)
     name = name or f"{'-'.join(wanted)}-{os.getpid()}@{socket.gethostname()}"
     with stop_requested() as stop:
-        runtime = Runtime(services, wanted, name, exit_when_stuck=True)
+        runtime = Runtime(services, wanted, name, exit_when_stuck=True, reduce_at_once=True)
         if parent is not None:
             services.jobs.strike_off_name(name)
         broker_url = services.settings.broker.url.get_secret_value()

@@ -21,6 +21,7 @@ from memforest_core.cli import (
     top,
     tree,
     up,
+    verify,
     worker,
 )
 from memforest_core.cli.commands import Commands
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-for module in (demo, up, ingest, recall, tree, status, top, cost, dead, tenants, index, config, worker):
+for module in (demo, up, ingest, recall, tree, status, top, cost, dead, verify, tenants, index, config, worker):
     module.register(app)
 app.add_typer(db.app, name="db")
 

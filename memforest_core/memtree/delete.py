@@ -22,15 +22,15 @@ def delete(head: TreeHead, loaded: Iterable[Node], leaf_ids: Collection[NodeId])
        parents are;
     3. all children of every internal node of 1 and 2.
 
-    So it is at most three nodes opened for each one on the paths, whatever the tree's size. A node that is left with too
+    So at most three nodes are opened for each one on the paths, whatever the tree's size. A node that is left with too
     few children joins or shares with the node next to it among those that keep any, and a node whose predecessors under
     its parent all go takes over their separator, down to level 1. Whatever lay between was emptied, so the nodes that
     this opens are next to one of 1, on every level.
 
     Each stored node that a removed leaf was under, or whose children changed, gets version + 1, once, and so do all its
-    ancestors; nodes that only move or take over a separator keep theirs; no ``clean_version`` changes. The root keeps its
-    id and takes the place of an only child that is internal. When every leaf goes, an empty root at level 1 is left,
-    every other node is in ``deleted`` and the head counts 0 leaves.
+    ancestors; nodes that only move or take over a separator keep theirs; no ``clean_version`` changes. The root keeps
+    its id and takes the place of an only child that is internal. When every leaf goes, an empty root at level 1 is
+    left, every other node is in ``deleted`` and the head counts 0 leaves.
 
     Raises NotLoaded when a needed node is missing.
     """

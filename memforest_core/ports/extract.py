@@ -36,6 +36,8 @@ class ClaimedWindow:
     time_zone: str
     attempts: int
     """Tries so far, this one included."""
+    live: bool
+    """Of the live lane: somebody may be waiting for it."""
     trace: str | None
     """The W3C traceparent that its session was accepted under."""
     again: bool

@@ -126,6 +126,10 @@ class RefreshRows(Protocol):
         """
         ...
 
+    def settle_idle(self, limit: int) -> list[float]:
+        """Settle due trees without dirty nodes, which a worker that died between saving and settling left behind."""
+        ...
+
     def redo(self, limit: int) -> int:
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
         ...

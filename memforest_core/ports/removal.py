@@ -53,7 +53,7 @@ class RemovalRows(Protocol):
         ...
 
     def load_leaves(self, leaves: Sequence[NodeId]) -> dict[TreeId, list[Node]]:
-        """For each tree these leaves, their ancestors, and all children of those."""
+        """For each tree what ``memtree.delete`` needs to remove these leaves: a constant number of statements."""
         ...
 
     def load_children(self, parents: Sequence[NodeId]) -> list[Node]:

@@ -185,6 +185,7 @@ def stolen(window: ClaimedWindow) -> ClaimedWindow:
         window.owner,
         window.time_zone,
         window.attempts,
+        window.live,
         window.trace,
         window.again,
         window.cells,

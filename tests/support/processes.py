@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import httpx
+import psutil
 import sqlalchemy as sa
 
 from memforest_core.client import MemForestClient
@@ -21,6 +25,7 @@ from tests.support.servers import SessionServers
 from tests.support.stack import database
 
 READY_TIMEOUT_S = 40.0
+ALL_QUEUES = "extract,reduce,refresh,maintain"
 
 
 def environment(**values: str) -> dict[str, str]:
@@ -41,6 +46,44 @@ def serving(module: str, *arguments: str) -> Iterator[str]:
         process.wait()
 
 
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class IndexServer:
+    """A Qdrant server that can go away and come back at the same address, with the same points."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._port = free_port()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is, or will be."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Serve; returns when it listens."""
+        module, port = "tests.support.qdrant_http", str(self._port)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, "--path", str(self._directory), "--port", port],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().strip() == port, "the index server did not start"
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
 @dataclass
 class Deployment:
     """Addresses of the parts, and the workers that were started."""
@@ -48,25 +91,31 @@ class Deployment:
     settings: Settings
     variables: Mapping[str, str]
     logs: Path
+    index: IndexServer
+    model: str | None
+    """Address of the model server."""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    supervisors: set[int] = field(default_factory=set)
+    """Process ids of those that supervise others and do no work themselves."""
 
     def client(self) -> MemForestClient:
         return MemForestClient(self.settings)
 
-    def start_worker(self, *, concurrency: int = 4) -> subprocess.Popen[bytes]:
-        """Start ``memforest worker`` for all queues; it is enlisted when this returns."""
-        path = self.logs / f"worker-{len(self.workers)}.log"
-        with path.open("wb") as log:
+    def launch_worker(
+        self,
+        *,
+        concurrency: int = 4,
+        processes: int = 1,
+        queues: str = ALL_QUEUES,
+        launcher: Sequence[str] = ("memforest_core.cli",),
+    ) -> subprocess.Popen[bytes]:
+        """Start ``memforest worker`` without waiting; ``launcher`` is the module (and its arguments)."""
+        with self._log(len(self.workers)).open("wb") as log:
             process = subprocess.Popen(
                 [
-                    sys.executable,
-                    "-m",
-                    "memforest_core.cli",
-                    "worker",
-                    "--queues",
-                    "extract,reduce,refresh,maintain",
-                    "--concurrency",
-                    str(concurrency),
+                    *(sys.executable, "-m", *launcher, "worker"),
+                    *("--queues", queues),
+                    *("--concurrency", str(concurrency), "--processes", str(processes)),
                 ],
                 env=environment(**self.variables),
                 stdout=log,
@@ -74,12 +123,45 @@ class Deployment:
                 start_new_session=True,
             )
         self.workers.append(process)
+        if processes > 1:
+            self.supervisors.add(process.pid)
+        return process
+
+    def await_worker(self, process: subprocess.Popen[bytes], processes: int = 1) -> None:
+        """Until all its processes are enlisted."""
+        path = self._log(self.workers.index(process))
         deadline = time.monotonic() + READY_TIMEOUT_S
-        while b"worker_ready" not in path.read_bytes():
+        while path.read_bytes().count(b"worker_ready") < processes:
             assert process.poll() is None, self.log_tail()
             assert time.monotonic() < deadline, self.log_tail()
             time.sleep(0.05)
+
+    def start_worker(self, *, concurrency: int = 4, processes: int = 1) -> subprocess.Popen[bytes]:
+        """Start ``memforest worker`` for all queues; it is enlisted when this returns."""
+        process = self.launch_worker(concurrency=concurrency, processes=processes)
+        self.await_worker(process, processes)
         return process
+
+    def worker_pids(self) -> list[int]:
+        """The processes that do work, in order: a supervisor's children, or the one process itself."""
+        found: list[int] = []
+        for worker in self.workers:
+            if worker.poll() is not None:
+                continue
+            if worker.pid in self.supervisors:
+                found += sorted(child.pid for child in psutil.Process(worker.pid).children())
+            else:
+                found.append(worker.pid)
+        return found
+
+    def _log(self, number: int) -> Path:
+        return self.logs / f"worker-{number}.log"
+
+    def control_model(self, **changes: object) -> dict[str, int]:
+        """Change the model server's latency_s or faults; how many requests it has had, and the peak at once."""
+        assert self.model is not None
+        answer = httpx.post(self.model.removesuffix("/v1") + "/control", json=changes, timeout=10.0)
+        return {name: int(value) for name, value in answer.raise_for_status().json().items()}
 
     def log_tail(self) -> str:
         """The end of every worker's log, for a failed assertion."""
@@ -90,7 +172,7 @@ class Deployment:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def rows(self, statement: str, **values: object) -> list[sa.Row[tuple[object, ...]]]:
+    def rows(self, statement: str, **values: object) -> list[sa.Row[*tuple[Any, ...]]]:
         """Rows of a query as the owner of the tables, across tenants."""
         url = self.settings.database.migration_url
         assert url is not None
@@ -121,30 +203,35 @@ def deployment(
     faults: Mapping[str, float] | None = None,
     seed: int = 0,
     offline: bool = False,
+    index_away: bool = False,
+    settings: Mapping[str, str] | None = None,
     **variables: str,
 ) -> Iterator[Deployment]:
-    """Servers for one test; workers are started by the test.
+    """Servers for one test; workers are started by the test, and so is the index if it is away.
 
+    ``settings`` and ``variables`` are environment variables of the workers.
     Leases and rounds are short, so that what is lost is found within seconds.
     """
     with ExitStack() as stack:
         address = stack.enter_context(database(servers))
-        index = stack.enter_context(
-            serving("tests.support.qdrant_http", "--path", str(directory / "qdrant"), "--port", "0")
-        )
+        index = IndexServer(directory / "qdrant")
+        stack.callback(index.kill)
+        if not index_away:
+            index.start()
         assert address.migration_url is not None
         values = {
             "MEMFOREST_DATABASE__URL": address.url.get_secret_value(),
             "MEMFOREST_DATABASE__MIGRATION_URL": address.migration_url.get_secret_value(),
             "MEMFOREST_BROKER__URL": servers.broker_url,
             "MEMFOREST_INDEX__KIND": "qdrant",
-            "MEMFOREST_INDEX__URL": index if index.startswith("http") else f"http://127.0.0.1:{index}",
+            "MEMFOREST_INDEX__URL": index.url,
             "MEMFOREST_WORKER__HEARTBEAT_S": "0.5",
             "MEMFOREST_WORKER__DEAD_AFTER_S": "2",
             "MEMFOREST_WORKER__RECONCILE_S": "1",
             "MEMFOREST_REFRESH__QUIET_S": "0.3",
             "MEMFOREST_REFRESH__MAX_STALENESS_S": "3",
         }
+        model = None
         if not offline:
             model = stack.enter_context(
                 serving(
@@ -164,10 +251,10 @@ def deployment(
                 "MEMFOREST_LLM__API_BASE": model,
                 "MEMFOREST_LLM__API_KEY": "test-key",
             }
-        values |= variables
+        values |= dict(settings or {}) | variables
         logs = directory / "logs"
         logs.mkdir()
-        running = Deployment(settings_from(values), values, logs)
+        running = Deployment(settings_from(values), values, logs, index, model)
         stack.callback(running.stop)
         yield running
 

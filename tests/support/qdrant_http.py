@@ -365,6 +365,11 @@ class QdrantHttp(ThreadingHTTPServer):
         """Where a client finds it."""
         return f"http://127.0.0.1:{self.server_port}"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed in the middle of a request is no error of this server's."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
     def server_close(self) -> None:
         """Stop listening and release the directory."""
         super().server_close()

@@ -25,6 +25,7 @@ from memforest_core.domain.ids import (
     WorkerId,
 )
 from memforest_core.domain.turns import Turn
+from memforest_core.ports.accept import Lane
 from memforest_core.ports.extract import (
     Again,
     ClaimedCell,
@@ -51,7 +52,7 @@ _CLAIM = sa.text(
      WHERE c.tenant_id = :t AND c.session_id = head.session_id
        AND c.window_ordinal = head.window_ordinal AND c.state = 'ready'
     RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
-              c.attempts, c.outcome
+              c.attempts, c.outcome, c.lane
     """
 )
 
@@ -105,6 +106,7 @@ class PostgresExtractRows(PostgresVectors):
             owner=place.owner,
             time_zone=place.time_zone,
             attempts=max(row.attempts for row in cells),
+            live=cells[0].lane == Lane.LIVE,
             trace=place.trace,
             again=all(row.outcome == Outcome.VERBATIM for row in cells),
             cells=tuple(

@@ -97,6 +97,16 @@ _SETTLE = sa.text(
     """
 )
 
+_IDLE = sa.text(
+    """
+    SELECT r.tree_id FROM memforest.tree r
+     WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp()
+       AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
+                          AND n.version > n.clean_version AND NOT n.dead)
+     ORDER BY r.due_at LIMIT :n
+    """
+)
+
 _REDO_PICK = sa.text(
     """
     SELECT s.node_id, n.tree_id, r.forest_id FROM memforest.node_summary s
@@ -388,6 +398,10 @@ class PostgresRefreshRows(PostgresVectors):
             )
         )
         return [float(row.age) for row in seen if row.tree_id in settled and row.age is not None]
+
+    def settle_idle(self, limit: int) -> list[float]:
+        idle = self._db.scalars(_IDLE, {"t": self._tenant, "n": limit}).all()
+        return self.settle([TreeId(tree) for tree in idle]) if idle else []
 
     def redo(self, limit: int) -> int:
         rows = self._db.execute(_REDO_PICK, {"t": self._tenant, "n": limit}).all()

@@ -17,12 +17,15 @@ from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.ports.removal import Retired, ShrinkingTree
 
+# For each fact first the candidate that most likely made it, by whose routing text it went to its scenes.
 _SUPERSEDED = sa.text(
     """
     SELECT o.fact_id, k.routing_hash FROM memforest.occurrence o
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+      JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = o.fact_id
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) AND o.item < 0
-     ORDER BY o.cell_id, o.item
+     ORDER BY o.fact_id, k.text_hash <> f.text_hash, c.session_id, c.ordinal, o.item DESC
     """
 )
 
@@ -42,6 +45,18 @@ _ORPHANS = sa.text(
     """
 )
 
+# A scope counts the sessions that speak for it: a fact that lost its occurrence in one speaks for another.
+_ATTEST = sa.text(
+    """
+    UPDATE memforest.placement p SET session_id = o.session_id
+      FROM (SELECT DISTINCT ON (fact_id) fact_id, session_id FROM memforest.occurrence
+             WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) ORDER BY fact_id, session_id) o
+     WHERE p.tenant_id = :t AND p.payload_id = o.fact_id
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence x
+                        WHERE x.tenant_id = :t AND x.fact_id = p.payload_id AND x.session_id = p.session_id)
+    """
+)
+
 _UNPLACE = sa.text(
     """
     DELETE FROM memforest.placement WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
@@ -50,6 +65,14 @@ _UNPLACE = sa.text(
 )
 
 _DROP_FACTS = sa.text("DELETE FROM memforest.fact WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))")
+
+_CENTROIDS = sa.text(
+    """
+    UPDATE memforest.tree r SET centroid = u.centroid
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:centroids AS bytea[])) AS u(tree, centroid)
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree
+    """
+)
 
 _ROOTLESS = [
     sa.text(statement)
@@ -105,8 +128,13 @@ class PostgresRemoval(PostgresTrees):
             return Retired(0, 0, {})
         for statement in _DROP_SUPERSEDED:
             self._db.execute(statement, values)
-        routing = {row.fact_id: bytes(row.routing_hash) for row in reversed(superseded)}
+        routing: dict[UUID, bytes] = {}
+        for row in superseded:
+            routing.setdefault(row.fact_id, bytes(row.routing_hash))
         orphans = self._db.scalars(_ORPHANS, {"t": self._tenant, "ids": list(routing)}).all()
+        kept = routing.keys() - set(orphans)
+        if kept:
+            self._db.execute(_ATTEST, {"t": self._tenant, "ids": list(kept)})
         leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
         if orphans:
             ids = {"t": self._tenant, "ids": list(orphans)}
@@ -129,16 +157,21 @@ class PostgresRemoval(PostgresTrees):
                 m.Tree.centroid.is_not(None),
             )
         ).all()
-        for scene in scenes:
-            total = from_bytes(scene.centroid).copy()
-            for tree, key in placements:
-                if tree == scene.tree_id and key in vectors:
-                    total -= vectors[key]
-            self._db.execute(
-                sa.update(m.Tree)
-                .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == scene.tree_id)
-                .values(centroid=to_bytes(total))
-            )
+        if not scenes:
+            return
+        totals = {scene.tree_id: from_bytes(scene.centroid).copy() for scene in scenes}
+        for tree, key in placements:
+            if tree in totals and key in vectors:
+                totals[tree] -= vectors[key]
+        lock_trees(self._db, self._tenant, [TreeId(tree) for tree in totals])
+        self._db.execute(
+            _CENTROIDS,
+            {
+                "t": self._tenant,
+                "trees": list(totals),
+                "centroids": [to_bytes(total) for total in totals.values()],
+            },
+        )
 
     def shrinking(self, trees: Sequence[TreeId]) -> dict[TreeId, ShrinkingTree]:
         rows = self._db.execute(

@@ -52,6 +52,25 @@ _CHILDREN = sa.text(
     " WHERE tenant_id = :t AND parent_id = ANY(CAST(:ids AS uuid[]))"
 )
 
+# The nodes right before and right after each of these on their level, whoever their parents are: two index probes each.
+_BESIDE = sa.text(
+    """
+    SELECT DISTINCT b.node_id
+      FROM memforest.node n
+     CROSS JOIN LATERAL (
+       (SELECT l.node_id FROM memforest.node l
+         WHERE l.tenant_id = :t AND l.tree_id = n.tree_id AND l.level = n.level
+           AND (l.key_time, l.key_ordinal, l.key_item, l.key_id) < (n.key_time, n.key_ordinal, n.key_item, n.key_id)
+         ORDER BY l.key_time DESC, l.key_ordinal DESC, l.key_item DESC, l.key_id DESC LIMIT 1)
+        UNION ALL
+       (SELECT r.node_id FROM memforest.node r
+         WHERE r.tenant_id = :t AND r.tree_id = n.tree_id AND r.level = n.level
+           AND (r.key_time, r.key_ordinal, r.key_item, r.key_id) > (n.key_time, n.key_ordinal, n.key_item, n.key_id)
+         ORDER BY r.key_time, r.key_ordinal, r.key_item, r.key_id LIMIT 1)) b
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
 _ARRAYS = """unnest(CAST(:node_id AS uuid[]), CAST(:tree_id AS uuid[]), CAST(:parent_id AS uuid[]),
     CAST(:level AS smallint[]), CAST(:key_time AS bigint[]), CAST(:key_ordinal AS int[]), CAST(:key_item AS int[]),
     CAST(:key_id AS text[]), CAST(:time_start AS bigint[]), CAST(:time_end AS bigint[]), CAST(:leaf_count AS int[]),
@@ -132,6 +151,19 @@ _HEADS = sa.text(
       FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]))
            AS u(tree, root, height, leaves)
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
+    """
+)
+
+
+# Routing prefers scenes that are near in time: a scene spans what it holds.
+_SPANS = sa.text(
+    """
+    UPDATE memforest.tree r
+       SET time_start = timestamptz 'epoch' + n.time_start * interval '1 microsecond',
+           time_end = timestamptz 'epoch' + n.time_end * interval '1 microsecond'
+      FROM memforest.node n
+     WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:trees AS uuid[])) AND r.kind = 'scene'
+       AND n.tenant_id = :t AND n.node_id = r.root_id AND n.time_start IS NOT NULL AND n.time_end IS NOT NULL
     """
 )
 
@@ -217,9 +249,14 @@ class PostgresTrees:
         return self._with_children(paths, [row.node_id for row in paths])
 
     def load_leaves(self, leaves: Sequence[NodeId]) -> dict[TreeId, list[Node]]:
-        """These leaves, their ancestors, and all children of those: two statements."""
+        """These leaves, all above them, the nodes beside those on each level, and all children of these internal nodes,
+        as ``memtree.delete`` wants them: three statements."""
+        if not leaves:
+            return {}
         paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(leaves)}).all()
-        return self._with_children(paths, [row.node_id for row in paths if row.level > 0])
+        above = [row.node_id for row in paths if row.level > 0]
+        beside = self._db.scalars(_BESIDE, {"t": self._tenant, "ids": above}).all()
+        return self._with_children(paths, [*above, *beside])
 
     def load_children(self, parents: Sequence[NodeId]) -> list[Node]:
         """All children of these nodes."""
@@ -235,7 +272,8 @@ class PostgresTrees:
         return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
 
     def write_trees(self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float) -> None:
-        """Write all diffs, note the leaves in the placements, and mark the trees due: six statements, or ten."""
+        """Write all diffs, note the leaves in the placements, and mark the trees due: six statements, eleven where
+        leaves go."""
         changes = sorted(changes, key=lambda change: str(change.tree_id))
         inserted = [node for change in changes for node in change.diff.inserted]
         updated = [node for change in changes for node in change.diff.updated]
@@ -278,3 +316,6 @@ class PostgresTrees:
                     "stale": stale_s,
                 },
             )
+        if deleted:
+            smaller = [change.tree_id for change in changes if change.diff.deleted]
+            self._db.execute(_SPANS, {"t": self._tenant, "trees": smaller})

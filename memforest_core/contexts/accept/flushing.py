@@ -13,7 +13,7 @@ from memforest_core.ports.accept import SessionProgress, Stage, WakeUps
 from memforest_core.ports.flushing import Backlog, FlushStore
 
 FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 0.1
 NUDGE_S = 1.0
 """How often a waiting caller wakes workers again, in case a message was lost."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from zoneinfo import ZoneInfo
@@ -32,6 +33,8 @@ from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import ExtractSettings
 
 STEP = "extract"
+STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
 
 
 class Extracted(StrEnum):
@@ -50,6 +53,7 @@ class Extraction:
 
     ended: Extracted
     forest_id: ForestId | None = None
+    live: bool = False
 
 
 def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
@@ -96,7 +100,9 @@ class ExtractionService:
         settings: ExtractSettings,
         rng: random.Random,
         telemetry: Telemetry = SILENT,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._sleep = sleep
         self._store = store
         self._proposer = proposer
         self._embedder = embedder
@@ -142,11 +148,25 @@ class ExtractionService:
             raise
         except MemForestError as error:
             return self._failed(tenant, claim, [*calls, *failed_call(error)], error)
-        with self._store.extracting(tenant) as rows:
-            kept = rows.finish_window(claim, self._embedder.model, result, self._again)
-            rows.record_calls(calls, claim.forest_id, claim.session_id)
+        kept = self._stored(tenant, claim, result, calls)
         self._telemetry.called(tenant, calls)
-        return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
+        return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
+
+    def _stored(
+        self, tenant: TenantId, claim: ClaimedWindow, result: WindowResult, calls: Sequence[CallRecord]
+    ) -> bool:
+        """Store what was paid for, also through a restart of the store; False when the lease was lost meanwhile."""
+        for pause_s in (*STORE_PAUSES_S, None):
+            try:
+                with self._store.extracting(tenant) as rows:
+                    kept = rows.finish_window(claim, self._embedder.model, result, self._again)
+                    rows.record_calls(calls, claim.forest_id, claim.session_id)
+                return kept
+            except StoreUnavailable:
+                if pause_s is None:
+                    raise
+                self._sleep(pause_s)
+        return False
 
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
         """A bug ended the try: count it, so that a window that breaks the code is put aside in the end."""

@@ -43,6 +43,10 @@ REDO_AFTER_S = 60.0
 STEP = "refresh"
 
 
+IDLE_LIMIT = 100
+"""Trees settled at once that a dead worker had finished but not settled."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """A node's text and where it came from."""
@@ -87,7 +91,10 @@ class RefreshService:
             )
             keys = {node.id: self._key(node) for node in nodes}
             paid = rows.paid_summaries(list(keys.values())) if self._summarizer.paid else {}
+            stale_s = [] if nodes else rows.settle_idle(IDLE_LIMIT)
         if not nodes:
+            for seconds in stale_s:
+                self._telemetry.reached("summaries", tenant, seconds)
             return 0
         settled = False
         if paid:

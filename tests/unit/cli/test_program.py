@@ -59,6 +59,8 @@ def test_help_lists_every_command() -> None:
         "cost",
         "dead",
         "index",
+        "verify",
+        "tenants",
         "config",
     ):
         assert f" {name} " in shown
@@ -77,6 +79,16 @@ def test_help_lists_every_command() -> None:
         "recall",
         "tree",
         "status",
+        "top",
+        "cost",
+        "dead list",
+        "dead show",
+        "dead retry",
+        "dead discard",
+        "tenants limits",
+        "index status",
+        "index rebuild",
+        "verify",
         "config",
     ],
 )
