@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from memforest_core.adapters.limits.limited_chat import LimitedChat
+from memforest_core.adapters.limits.limited_chat import WAIT_S, LimitedChat
 from memforest_core.adapters.limits.limited_embedder import LimitedEmbedder
 from memforest_core.adapters.limits.redis_address import client_address, open_redis
 from memforest_core.adapters.limits.redis_limits import RedisLimits
@@ -35,10 +35,12 @@ def model_limits(settings: LimitSettings) -> ModelLimits:
     return ModelLimits(**settings.model_dump())
 
 
-def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings) -> LimitedChat:
-    """A chat model that keeps to the limits in every step that is not offline."""
+def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings, *, wait_s: float = WAIT_S) -> LimitedChat:
+    """A chat model that keeps to the limits in every step that is not offline; a call waits ``wait_s`` at most."""
     steps = {step: step_settings(settings, step) for step in Step if step is not Step.EMBED}
-    return LimitedChat(chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE})
+    return LimitedChat(
+        chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE}, wait_s=wait_s
+    )
 
 
 def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSettings) -> Embedder:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.memtree import Diff, Node, TreeHead
 
@@ -46,6 +46,10 @@ class RemovalRows(Protocol):
 
         ``model`` is the embedding model, by whose routing vectors scenes forget them.
         """
+        ...
+
+    def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:
+        """Facts that rest on nothing but candidates of these cells below item 0: they are about to go."""
         ...
 
     def shrinking(self, trees: Sequence[TreeId]) -> dict[TreeId, ShrinkingTree]:

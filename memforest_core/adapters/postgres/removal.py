@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.trees import PostgresTrees, bury_points, lock_nodes, lock_trees
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
-from memforest_core.domain.ids import CellId, ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.ports.removal import Retired, ShrinkingTree
@@ -36,6 +36,15 @@ _DROP_SUPERSEDED = [
         "DELETE FROM memforest.candidate WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item < 0",
     )
 ]
+
+_SUPERSEDED_ONLY = sa.text(
+    """
+    SELECT DISTINCT o.fact_id FROM memforest.occurrence o
+     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) AND o.item < 0
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence p
+                        WHERE p.tenant_id = :t AND p.fact_id = o.fact_id AND p.item >= 0)
+    """
+)
 
 _ORPHANS = sa.text(
     """
@@ -172,6 +181,10 @@ class PostgresRemoval(PostgresTrees):
                 "centroids": [to_bytes(total) for total in totals.values()],
             },
         )
+
+    def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:
+        rows = self._db.scalars(_SUPERSEDED_ONLY, {"t": self._tenant, "cells": list(cells)})
+        return frozenset(FactId(fact) for fact in rows)
 
     def shrinking(self, trees: Sequence[TreeId]) -> dict[TreeId, ShrinkingTree]:
         rows = self._db.execute(

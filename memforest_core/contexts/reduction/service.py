@@ -155,6 +155,9 @@ class ReductionService:
                 *rows.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
             )
         }
+        # Nothing new is merged into a fact that is on its way out.
+        for going in rows.superseded_only([cell.id for cell in batch.cells]):
+            compared.pop(going, None)
         new_facts = Placing(rows, batch, compared, self._settings).run()
         retire(rows, batch.forest_id, [cell.id for cell in batch.cells], self._model, self._settings)
         ages = rows.set_placed([cell.id for cell in batch.cells])

@@ -123,10 +123,11 @@ class TreeAgainstList(RuleBasedStateMachine):
         above = {node.id for leaf in gone for node in self.store.ancestors(leaf)}
         self.store.remove(gone)
         self.list.take(keys)
+        changed = {id_ for id_ in self.store.nodes if {child.id for child in self.store.children(id_)} != kin[id_]}
+        raised = changed | above | {node.id for id_ in changed for node in self.store.ancestors(id_)}
         for node_id, now in self.store.nodes.items():
             old = before[node_id]
-            changed = {child.id for child in self.store.children(node_id)} != kin[node_id]
-            assert now.version - old.version == (node_id in above or changed)
+            assert now.version - old.version == (node_id in raised)
             assert (now.clean_version, now.payload_id) == (old.clean_version, old.payload_id)
 
     @rule()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
-from memforest_core.memtree import Diff, Key, Leaf, Node, NotLoaded, TreeHead, build, delete, insert, violations
+from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, delete, insert, violations
 
 TREE = TreeId(UUID(int=1))
 ROOT = NodeId(UUID(int=2))
@@ -90,20 +90,27 @@ class TreeStore:
             self._erase(node_id)
         self.head = diff.head
 
-    def remove(self, leaf_ids: Sequence[NodeId]) -> tuple[Diff, int]:
-        """Load, delete, write; and how often children had to be loaded after all."""
-        keys = [key for id_ in leaf_ids if id_ in self.nodes and (key := self.nodes[id_].key) is not None]
-        loaded, again = self.load(keys), 0
-        while True:
-            try:
-                diff = delete(self.head, loaded, leaf_ids)
-            except NotLoaded as missing:
-                assert missing.parent is not None, missing
-                loaded += self.children(missing.parent)
-                again += 1
-                continue
-            self.apply(diff)
-            return diff, again
+    def load_leaves(self, leaf_ids: Iterable[NodeId]) -> list[Node]:
+        """What a removal is promised: the leaves, all above them, the nodes beside those on each level, and all
+        children of these internal nodes."""
+        stored = [self.nodes[id_] for id_ in leaf_ids if id_ in self.nodes]
+        above = {node.id: node for leaf in stored for node in self.ancestors(leaf.id)}
+        opened = dict(above)
+        for level in {node.level for node in above.values()}:
+            row = self.level(level)
+            for place, node in enumerate(row):
+                if node.id in above:
+                    opened.update((beside.id, beside) for beside in row[max(place - 1, 0) : place + 2])
+        loaded = {node.id: node for node in (*stored, *opened.values())}
+        for node_id in opened:
+            loaded.update((child.id, child) for child in self.children(node_id))
+        return list(loaded.values())
+
+    def remove(self, leaf_ids: Sequence[NodeId]) -> Diff:
+        """Load, delete, write."""
+        diff = delete(self.head, self.load_leaves(leaf_ids), leaf_ids)
+        self.apply(diff)
+        return diff
 
     def _erase(self, node_id: NodeId) -> None:
         node = self.nodes.pop(node_id)
