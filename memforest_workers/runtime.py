@@ -22,6 +22,7 @@ from memforest_core.errors import IndexUnavailable, MemForestError, RetryableErr
 from memforest_core.messages import Queue
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.jobs import WorkKind
+from memforest_core.ports.models import Step
 
 log = structlog.get_logger(__name__)
 
@@ -259,7 +260,10 @@ class Runtime:
         """Raw cells' vectors first, then windows, each followed by a wake-up for its forest."""
 
         def unit(tenant: TenantId) -> bool:
-            self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
+            indexed = self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
+            if self.services.paused(Step.EXTRACT):
+                # Claimed, the windows would only fail: they wait until the model is back.
+                return indexed > 0
             end = self.services.extraction.run_one(tenant, self.worker)
             if end.ended is Extracted.DONE:
                 # Somebody may be waiting: where this process reduces as well, that does not queue behind an import.

@@ -20,6 +20,7 @@ from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
 from memforest_core.adapters.postgres.schema import check_ready
 from memforest_core.bootstrap.inspection import open_inspection
+from memforest_core.bootstrap.limits import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
 from memforest_core.bootstrap.models import open_chat, open_embedder
 from memforest_core.bootstrap.producer import Producer, open_producer
@@ -39,6 +40,7 @@ from memforest_core.contexts.refresh.summarizer import (
 from memforest_core.errors import InvalidSettings
 from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.jobs import JobStore, LeaseLimits
+from memforest_core.ports.limits import CallLimits
 from memforest_core.ports.models import ChatModel, Embedder, Step
 from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import OFFLINE, Settings
@@ -52,6 +54,7 @@ class Services:
     producer: Producer
     index: VectorIndex
     embedder: Embedder
+    limits: CallLimits
     telemetry: Telemetry = SILENT
 
     @property
@@ -61,8 +64,13 @@ class Services:
 
     @cached_property
     def chat(self) -> ChatModel:
-        """The chat models, by step."""
-        return open_chat(self.settings.llm)
+        """The chat models, by step, within the limits that all workers share."""
+        return limit_chat(open_chat(self.settings.llm), self.limits, self.settings.llm)
+
+    def paused(self, step: Step) -> float:
+        """Seconds that no work should be begun whose step calls a chat model that failed; 0.0 when all is well."""
+        key = chat_key(self.settings.llm, step)
+        return 0.0 if key is None else self.limits.paused(key)
 
     def check_models(self, steps: Iterable[Step]) -> None:
         """Raise ModelAuthFailed if a step's model needs a key and none is set."""
@@ -173,6 +181,7 @@ class Services:
     def close(self) -> None:
         """Release the index and the connections."""
         self.index.close()
+        self.limits.close()
         self.producer.close()
 
 
@@ -207,8 +216,10 @@ def open_services(settings: Settings, *, embedder: Embedder | None = None, telem
         producer = open_producer(settings, telemetry)
         undo.callback(producer.close)
         check_ready(producer.engine)
-        embedder = embedder or open_embedder(settings.embedding)
+        limits = open_limits(settings)
+        undo.callback(limits.close)
+        embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
         index = open_index(settings, embedder)
         claim_collection(producer.engine, index.name, embedder.model, embedder.dimension)
         undo.pop_all()
-    return Services(settings, producer, index, embedder, telemetry)
+    return Services(settings, producer, index, embedder, limits, telemetry)

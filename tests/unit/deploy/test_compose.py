@@ -21,6 +21,8 @@ from tests.unit.deploy.builders import ROOT
 STORES = {"postgres", "redis", "qdrant"}
 QUEUES = {queue.value for queue in Queue}
 OURS = {*QUEUES, "migrate", "flower"}
+WATCHERS = {"prometheus", "grafana"}
+"""Only started when asked for, with the profile observe."""
 SECRETS = {"POSTGRES_PASSWORD", "MEMFOREST_APP_PASSWORD", "FLOWER_BASIC_AUTH"}
 PREFIX = str(Settings.model_config.get("env_prefix"))
 DELIMITER = str(Settings.model_config.get("env_nested_delimiter"))
@@ -86,7 +88,8 @@ def connections() -> int:
 
 def test_it_has_the_services_of_the_design() -> None:
     """Given the file, then there are the stores, the migration, one service per queue, and Flower."""
-    assert set(SERVICES) == STORES | OURS
+    assert set(SERVICES) == STORES | OURS | WATCHERS
+    assert {name for name, service in SERVICES.items() if service.get("profiles")} == WATCHERS
 
 
 @pytest.mark.parametrize(("service", "arguments"), COMMANDS, ids=[" ".join([s, *a]) for s, a in COMMANDS])

@@ -1,0 +1,59 @@
+"""A Redis for the suite, empty for each test, and one that a test may stop and kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from memforest_core.adapters.limits.ledgers import PREFIX
+from memforest_core.adapters.limits.redis_address import open_redis
+from memforest_core.adapters.limits.redis_limits import RedisLimits
+from memforest_core.domain.limits import ModelLimits
+from memforest_core.embedded.servers import EmbeddedServers
+from tests.contract.limits.limited import limits_of
+from tests.support.servers import SessionServers, session_servers
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[SessionServers]:
+    with session_servers() as running:
+        yield running
+
+
+@pytest.fixture
+def redis_url(servers: SessionServers) -> Iterator[str]:
+    client = Redis.from_url(servers.redis_url)
+    forget_all(client)
+    yield servers.redis_url
+    forget_all(client)
+    client.close()
+
+
+def forget_all(client: Redis) -> None:
+    """Nothing else on a server that somebody lent us is touched."""
+    for key in client.scan_iter(f"{PREFIX}*"):
+        client.delete(key)
+
+
+@pytest.fixture
+def opened(redis_url: str) -> Iterator[Callable[..., RedisLimits]]:
+    """Opens instances as so many worker processes would."""
+    instances: list[RedisLimits] = []
+
+    def opening(limits: ModelLimits | None = None, *, processes: int = 2, url: str = redis_url) -> RedisLimits:
+        instances.append(RedisLimits(open_redis(url), limits or limits_of(), processes))
+        return instances[-1]
+
+    yield opening
+    for instance in instances:
+        instance.close()
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[EmbeddedServers]:
+    """A Redis of the test's own, to break."""
+    with EmbeddedServers.start(tmp_path / "own", postgres=False) as running:
+        yield running

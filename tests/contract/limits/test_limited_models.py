@@ -1,0 +1,260 @@
+"""Models behind the limits, over HTTP: what one worker's call meets, the others know."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+from redis import Redis
+
+from memforest_core.adapters.embeddings.litellm_embedder import LitellmEmbedder
+from memforest_core.adapters.limits.ledgers import PREFIX
+from memforest_core.adapters.limits.limited_chat import LimitedChat
+from memforest_core.adapters.limits.limited_embedder import LimitedEmbedder
+from memforest_core.adapters.limits.redis_limits import RedisLimits
+from memforest_core.adapters.llm.litellm_chat import LitellmChat
+from memforest_core.adapters.llm.step_settings import StepSettings
+from memforest_core.bootstrap.limits import chat_key, embedding_key, limit_chat, limit_embedder, open_limits
+from memforest_core.bootstrap.models import open_chat, open_embedder
+from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavailable
+from memforest_core.ports.limits import CallLimits, ModelPaused
+from memforest_core.ports.models import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
+from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
+from tests.contract.limits.limited import away, limits_of
+from tests.support.model_faults import Fault
+from tests.support.model_server import ModelServer
+from tests.support.servers import SessionServers
+
+Opened = Callable[..., RedisLimits]
+SECRET = "my sister Anna lives in Lisbon"
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    LitellmChat({}).warm_up()
+
+
+@pytest.fixture
+def server(warm: None) -> Iterator[ModelServer]:
+    with ModelServer(answer=lambda body: "yes", retry_after_s=0.6) as running:
+        yield running
+
+
+def chat(server: ModelServer, limits: CallLimits, *, wait_s: float = 0.0, **changes: Any) -> LimitedChat:
+    settings = StepSettings("openai/test", **({"api_base": server.url, "api_key": "key-1"} | changes))
+    return LimitedChat(LitellmChat({Step.EXTRACT: settings}), limits, {Step.EXTRACT: settings}, wait_s=wait_s)
+
+
+def request(text: str = SECRET) -> ChatRequest:
+    return ChatRequest(Step.EXTRACT, (Message("user", text),))
+
+
+class TestChat:
+    def test_a_429_of_one_worker_pauses_the_other_as_long_as_the_provider_says(
+        self, server: ModelServer, opened: Opened
+    ) -> None:
+        one, other = chat(server, opened()), chat(server, opened(), wait_s=5.0)
+        server.script(Fault.RATE_LIMIT)
+        with pytest.raises(ModelRateLimited) as caught:
+            one.complete(request())
+        assert isinstance(caught.value.call, CallRecord)
+        started = time.monotonic()
+        assert other.complete(request()).text == "yes"
+        assert 0.4 <= time.monotonic() - started < 2.0
+        assert len(server.requests) == 2
+
+    def test_no_request_is_made_while_the_pause_is_longer_than_one_may_wait(
+        self, server: ModelServer, opened: Opened
+    ) -> None:
+        one, other = chat(server, opened()), chat(server, opened(), wait_s=0.2)
+        server.script(Fault.RATE_LIMIT)
+        with pytest.raises(ModelRateLimited):
+            one.complete(request())
+        with pytest.raises(ModelRateLimited) as caught:
+            other.complete(request())
+        assert caught.value.call is None
+        assert len(server.requests) == 1
+
+    @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.HANG, Fault.DISCONNECT])
+    def test_an_outage_opens_the_circuit_and_one_trial_ends_it(
+        self, server: ModelServer, opened: Opened, fault: Fault
+    ) -> None:
+        one, other = (chat(server, opened(), timeout_s=0.3) for _ in range(2))
+        server.script(fault, fault, fault)
+        for model in (one, other, one):
+            with pytest.raises(ModelUnavailable):
+                model.complete(request())
+        for model in (one, other):
+            with pytest.raises(ModelPaused):
+                model.complete(request())
+        assert len(server.requests) == 3
+        time.sleep(0.45)
+        assert other.complete(request()).text == "yes"
+        assert one.complete(request()).text == "yes"
+
+    def test_a_refused_key_costs_one_request(self, server: ModelServer, opened: Opened) -> None:
+        one, other = chat(server, opened()), chat(server, opened())
+        server.script(Fault.UNAUTHORIZED)
+        with pytest.raises(ModelRejected, match="API_KEY"):
+            one.complete(request())
+        with pytest.raises(ModelPaused, match="API_KEY"):
+            other.complete(request())
+        assert len(server.requests) == 1
+
+    def test_a_refused_request_is_no_outage(self, server: ModelServer, opened: Opened) -> None:
+        model = chat(server, opened(limits_of(circuit_failures=1)))
+        for fault in (Fault.BAD_REQUEST, Fault.CONTEXT_LENGTH, Fault.CONTENT_FILTER):
+            server.script(fault)
+            with pytest.raises(ModelRejected):
+                model.complete(request())
+        assert model.complete(request()).text == "yes"
+
+    def test_all_workers_together_make_as_many_calls_at_once_as_allowed(
+        self, server: ModelServer, opened: Opened
+    ) -> None:
+        server.latency_s = 0.1
+        given = limits_of(concurrent_calls=3)
+        models = [chat(server, opened(given), wait_s=20.0) for _ in range(3)]
+        threads = [threading.Thread(target=model.complete, args=(request(),)) for model in models for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert len(server.requests) == 12
+        assert server.peak == 3
+
+    def test_tokens_are_settled_by_what_the_provider_counted(self, server: ModelServer, opened: Opened) -> None:
+        # A bucket of 50: the estimate of 514 tokens overdraws it, the 6 that were used do not.
+        model = chat(server, opened(limits_of(tokens_per_minute=1_000)))
+        for _ in range(5):
+            model.complete(request("hello there, twenty-four"))
+        assert len(server.requests) == 5
+
+    def test_a_call_that_waits_for_a_slot_holds_no_permit(self, server: ModelServer, opened: Opened) -> None:
+        server.latency_s = 0.6
+        given = limits_of(concurrent_calls=2)
+        model, other = chat(server, opened(given), concurrency=1), chat(server, opened(given))
+        threads = [threading.Thread(target=model.complete, args=(request(),)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)
+        assert other.complete(request()).text == "yes"
+        for thread in threads:
+            thread.join(10)
+
+    def test_redis_holds_neither_text_nor_key(
+        self, server: ModelServer, opened: Opened, servers: SessionServers
+    ) -> None:
+        url = server.url.replace("http://", "http://user:hunter2@")
+        limits = opened(limits_of(requests_per_minute=600))
+        chat(server, limits).complete(request())
+        with pytest.raises(ModelUnavailable):  # aiohttp sends no key to an address with a password
+            chat(server, limits, api_base=url).complete(request())
+        client = Redis.from_url(servers.redis_url, decode_responses=True)
+        keys = list(client.scan_iter("*limits*"))
+        dump = repr([(key, client.hgetall(key)) for key in keys if not key.endswith("permits")]) + repr(keys)
+        client.close()
+        assert PREFIX in dump
+        assert not any(word in dump for word in ("Anna", "hunter2", "key-1"))
+
+    def test_an_error_that_is_none_of_ours_gives_the_permit_back(self, opened: Opened) -> None:
+        class Broken:
+            def model_name(self, step: Step) -> str:
+                return "broken"
+
+            def complete(self, request: ChatRequest) -> ChatReply:
+                raise ZeroDivisionError
+
+        settings = StepSettings("broken")
+        model = LimitedChat(Broken(), opened(limits_of(concurrent_calls=1)), {Step.EXTRACT: settings}, wait_s=0.0)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                model.complete(request())
+
+
+class FakeEmbedder:
+    """Vectors of one number; fails as told."""
+
+    model, dimension = "fake", 1
+
+    def __init__(self, *errors: Any) -> None:
+        self.errors = list(errors)
+        self.requests: list[int] = []
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        self.requests.append(len(texts))
+        if self.errors:
+            raise self.errors.pop(0)
+        record = CallRecord(Step.EMBED, self.model, len(texts), 0, 0, 0.5, 2.0, "ok")
+        return Embedded(np.ones((len(texts), 1), dtype=np.float32), record)
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        return self.embed(texts)
+
+
+class TestEmbedder:
+    def test_each_request_has_its_permit_and_the_records_add_up(self, opened: Opened) -> None:
+        fake = FakeEmbedder()
+        model = LimitedEmbedder(
+            fake, opened(limits_of(requests_per_minute=20)), "fake", batch=4, timeout_s=1.0, wait_s=0
+        )
+        embedded = model.embed(["a"] * 6)
+        assert (fake.requests, embedded.vectors.shape) == ([4, 2], (6, 1))
+        assert (embedded.record.prompt_tokens, embedded.record.cost_usd, embedded.record.latency_ms) == (6, 1.0, 4.0)
+        with pytest.raises(ModelRateLimited):
+            model.embed_query(["a"])
+
+    def test_its_outage_pauses_the_others(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        model = LimitedEmbedder(FakeEmbedder(away(), away(), away()), one, "fake", batch=4, timeout_s=1.0)
+        for _ in range(3):
+            with pytest.raises(ModelUnavailable):
+                model.embed(["a"])
+        with pytest.raises(ModelPaused):
+            model.embed(["a"])
+        assert other.paused("fake") > 0
+
+    def test_over_http(self, server: ModelServer, opened: Opened) -> None:
+        inner = LitellmEmbedder("openai/vectors", api_base=server.url, batch_size=2)
+        model = LimitedEmbedder(inner, opened(), "vectors", batch=2, timeout_s=5.0)
+        assert model.embed([]).vectors.shape == (0, model.dimension)
+        assert model.embed(["a", "b", "c"]).vectors.shape == (3, model.dimension)
+        assert model.model == "openai/vectors"
+
+
+class TestWiring:
+    def test_limits_and_models_come_from_settings(
+        self, server: ModelServer, servers: SessionServers, redis_url: str
+    ) -> None:
+        settings = load_settings(
+            broker=BrokerSettings(url=SecretStr(servers.broker_url)),
+            llm=LlmSettings(model="openai/test", api_base=server.url, api_key=SecretStr("k")),
+            embedding=EmbeddingSettings(model="openai/vectors", api_base=server.url, api_key=SecretStr("k")),
+            deployment=DeploymentSettings(worker_processes=3),
+        )
+        limits = open_limits(settings)
+        model = limit_chat(open_chat(settings.llm), limits, settings.llm)
+        assert model.complete(request()).text == "yes"
+        embedder = limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
+        assert embedder.embed(["a"]).vectors.shape[0] == 1
+        key, vectors_key = chat_key(settings.llm, Step.EXTRACT), embedding_key(settings.embedding)
+        assert key == model.limited_as(Step.EXTRACT)
+        assert key is not None
+        assert limits.paused(key) == 0.0
+        client = Redis.from_url(redis_url, decode_responses=True)
+        assert {f"{PREFIX}{{{name}}}" for name in (key, vectors_key)} <= set(client.scan_iter(f"{PREFIX}*"))
+        client.close()
+        limits.close()
+
+    def test_offline_and_built_in_models_have_no_limits(self) -> None:
+        built_in = FakeEmbedder()
+        limits = open_limits(load_settings(broker=BrokerSettings(url=SecretStr("sentinel://host:26379"))))
+        assert limit_embedder(built_in, limits, EmbeddingSettings()) is built_in
+        assert embedding_key(EmbeddingSettings()) is None
+        assert chat_key(LlmSettings(), Step.EXTRACT) is None
+        limits.close()

@@ -1,0 +1,230 @@
+"""Redis frozen, killed, emptied: calls go on within the process's own share, and nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from redis import Redis
+from structlog.testing import capture_logs
+
+from memforest_core.adapters.limits import redis_limits
+from memforest_core.adapters.limits.redis_address import client_address
+from memforest_core.adapters.limits.redis_limits import RedisLimits
+from memforest_core.domain.limits import ModelLimits
+from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.errors import ModelRateLimited
+from memforest_core.ports.limits import ModelPaused
+from tests.contract.limits.limited import MODEL, away, limited, limits_of
+
+Opened = Callable[..., RedisLimits]
+
+
+@pytest.fixture(autouse=True)
+def short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_limits, "REST_S", 1.0)
+
+
+@pytest.fixture
+def frozen(own_redis: EmbeddedServers) -> Iterator[Callable[[bool], None]]:
+    """Stops the server in its tracks (its connections stay open and silent), and lets it go on."""
+    assert own_redis.valkey is not None
+    pid = own_redis.valkey.pid
+    assert pid is not None
+
+    def freeze(stopped: bool) -> None:
+        os.kill(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+
+    yield freeze
+    if own_redis.valkey.pid is not None:
+        freeze(False)
+
+
+def timed(limits: RedisLimits, error: Any = None, wait_s: float = 0.0) -> float:
+    started = time.monotonic()
+    with limits.acquire(MODEL, 10, wait_s, hold_s=30.0) as permit:
+        permit.done(error)
+    return time.monotonic() - started
+
+
+def under_way_at_most(limits: RedisLimits, tried: int) -> int:
+    """How many calls may be under way at once."""
+    taken = []
+    for _ in range(tried):
+        try:
+            taken.append(limits.acquire(MODEL, 1, 0.0, hold_s=30.0))
+        except ModelRateLimited:
+            break
+    for permit in taken:
+        permit.done(None)
+    return len(taken)
+
+
+class TestFrozen:
+    def test_it_costs_one_timeout_now_and_then_and_not_one_per_call(
+        self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
+    ) -> None:
+        limits = opened(url=own_redis.redis_url)
+        timed(limits)
+        frozen(True)
+        with capture_logs() as logs:
+            seconds = [timed(limits) for _ in range(2_000)]
+            paused = limits.paused(MODEL)
+        assert max(seconds) < 1.3
+        assert sum(seconds) < 3.0
+        assert sorted(seconds)[len(seconds) // 2] < 0.001
+        assert paused == 0.0
+        assert [line["event"] for line in logs] == ["shared_limits_away"]
+
+    def test_threads_that_find_it_frozen_together_wait_together(
+        self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
+    ) -> None:
+        limits = opened(url=own_redis.redis_url)
+        timed(limits)
+        frozen(True)
+        started = time.monotonic()
+        threads = [threading.Thread(target=timed, args=(limits,)) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert time.monotonic() - started < 2.5
+
+    def test_each_process_keeps_to_its_share_until_it_is_back(
+        self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
+    ) -> None:
+        limits = opened(limits_of(concurrent_calls=8), processes=4, url=own_redis.redis_url)
+        assert under_way_at_most(limits, 12) == 8
+        frozen(True)
+        assert under_way_at_most(limits, 12) == 2
+        frozen(False)
+        time.sleep(1.1)
+        # What was asked while it was frozen is done now, and undone.
+        with capture_logs() as logs:
+            assert under_way_at_most(limits, 12) == 8
+        assert [line["event"] for line in logs] == ["shared_limits_back"]
+
+    def test_calls_that_were_under_way_count_in_the_share(
+        self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
+    ) -> None:
+        limits = opened(limits_of(concurrent_calls=8), processes=2, url=own_redis.redis_url)
+        held = [limits.acquire(MODEL, 1, 0.0, hold_s=30.0) for _ in range(3)]
+        frozen(True)
+        assert under_way_at_most(limits, 12) == 1
+        for permit in held:
+            permit.done(None)
+        assert under_way_at_most(limits, 12) == 4
+
+    def test_calls_that_ended_meanwhile_are_no_longer_under_way_when_it_is_back(
+        self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
+    ) -> None:
+        given = limits_of(concurrent_calls=8)
+        limits, other = opened(given, url=own_redis.redis_url), opened(given, url=own_redis.redis_url)
+        held = [limits.acquire(MODEL, 1, 0.0, hold_s=30.0) for _ in range(8)]
+        frozen(True)
+        for permit in held:
+            permit.done(None)
+        frozen(False)
+        time.sleep(1.1)
+        timed(limits)
+        assert under_way_at_most(other, 12) == 8
+
+    def test_the_share_of_the_rate_holds(
+        self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
+    ) -> None:
+        limits = opened(limits_of(requests_per_minute=120), processes=2, url=own_redis.redis_url)
+        frozen(True)
+        # 60 a minute: a burst of 4, and perhaps one more while Redis was waited for.
+        for _ in range(4):
+            timed(limits)
+        with pytest.raises(ModelRateLimited):
+            [timed(limits) for _ in range(2)]
+
+    def test_the_circuit_and_a_429_work_without_it(
+        self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
+    ) -> None:
+        limits = opened(url=own_redis.redis_url)
+        timed(limits, away())
+        timed(limits, away())
+        frozen(True)
+        timed(limits, away())
+        with pytest.raises(ModelPaused):
+            timed(limits)
+        time.sleep(0.5)
+        timed(limits)
+        timed(limits, limited(30.0))
+        assert 29.0 < limits.paused(MODEL) <= 30.0
+
+
+class TestGone:
+    def test_killed_and_started_again_it_is_used_again(self, own_redis: EmbeddedServers, opened: Opened) -> None:
+        limits = opened(limits_of(concurrent_calls=8), processes=4, url=own_redis.redis_url)
+        held = limits.acquire(MODEL, 1, 0.0, hold_s=30.0)
+        assert own_redis.valkey is not None
+        own_redis.valkey.kill()
+        with capture_logs() as logs:
+            assert max(timed(limits) for _ in range(200)) < 0.5
+        assert [(line["event"], line["log_level"]) for line in logs] == [("shared_limits_away", "warning")]
+        own_redis.valkey.start()
+        time.sleep(1.1)
+        assert under_way_at_most(limits, 12) == 8
+        held.done(None)
+        assert under_way_at_most(limits, 12) == 8
+
+    def test_it_need_not_be_there_at_the_start(self, own_redis: EmbeddedServers, opened: Opened) -> None:
+        assert own_redis.valkey is not None
+        own_redis.valkey.kill()
+        limits = opened(limits_of(concurrent_calls=8), processes=4, url=own_redis.redis_url)
+        assert under_way_at_most(limits, 12) == 2
+        own_redis.valkey.start()
+        time.sleep(1.1)
+        assert under_way_at_most(limits, 12) == 8
+
+    def test_emptied_it_goes_on(self, own_redis: EmbeddedServers, opened: Opened) -> None:
+        given: ModelLimits = limits_of(concurrent_calls=2, requests_per_minute=6_000)
+        limits = opened(given, url=own_redis.redis_url)
+        client = Redis.from_url(own_redis.redis_url)
+        held = limits.acquire(MODEL, 1, 0.0, hold_s=30.0)
+        client.flushall()
+        client.script_flush()
+        with capture_logs() as logs:
+            assert under_way_at_most(limits, 5) == 2
+            held.done(None)
+            assert under_way_at_most(limits, 5) == 2
+        assert logs == []
+        client.close()
+
+    def test_a_server_that_refuses_writes_counts_as_away(self, own_redis: EmbeddedServers, opened: Opened) -> None:
+        limits = opened(url=own_redis.redis_url)
+        client = Redis.from_url(own_redis.redis_url)
+        client.replicaof("127.0.0.1", "1")
+        with capture_logs() as logs:
+            timed(limits)
+            timed(limits)
+        client.close()
+        assert [line["event"] for line in logs] == ["shared_limits_away"]
+
+    def test_without_redis_at_all_each_process_has_its_share(self) -> None:
+        limits = RedisLimits(None, limits_of(concurrent_calls=9), 3)
+        assert under_way_at_most(limits, 12) == 3
+        limits.close()
+
+
+@pytest.mark.parametrize(
+    ("broker", "address"),
+    [
+        ("redis://:pw@host:6380/2", "redis://:pw@host:6380/2"),
+        ("redis://a:1/0;redis://b:1/0", "redis://a:1/0"),
+        ("rediss://host:6380/2?ssl_cert_reqs=CERT_NONE", "rediss://host:6380/2?ssl_cert_reqs=none"),
+        ("redis+socket:///run/valkey.sock", "unix:///run/valkey.sock?db=0"),
+        ("redis+socket:///run/valkey.sock?virtual_host=3", "unix:///run/valkey.sock?db=3"),
+        ("sentinel://host:26379", None),
+    ],
+)
+def test_the_brokers_address_is_the_clients(broker: str, address: str | None) -> None:
+    assert client_address(broker) == address

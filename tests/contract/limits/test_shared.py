@@ -1,0 +1,323 @@
+"""What all workers share: nobody exceeds it together, everybody learns of a 429, an outage, a death."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from memforest_core.adapters.limits.ledgers import PREFIX
+from memforest_core.adapters.limits.redis_limits import RedisLimits
+from memforest_core.errors import ModelAuthFailed, ModelRateLimited, ModelUnavailable
+from memforest_core.ports.limits import CallLimits, ModelPaused
+from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
+
+ROOT = Path(__file__).parents[3]
+Opened = Callable[..., RedisLimits]
+
+
+def call(limits: CallLimits, error: Any = None, *, wait_s: float = 0.0, tokens: int = 10) -> None:
+    """One call that ends with this error or, without one, well."""
+    with limits.acquire(MODEL, tokens, wait_s, hold_s=30.0) as permit:
+        permit.done(error)
+
+
+@contextmanager
+def callers(url: str, count: int, *, threads: int, seconds: float, call_s: float, **limits: Any) -> Iterator[list[Any]]:
+    """So many processes, started together."""
+    arguments = [url, json.dumps(limits), str(threads), str(seconds), str(call_s)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.contract.limits.caller", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for _ in range(count)
+    ]
+    try:
+        for each in running:
+            assert each.stdout is not None
+            assert each.stdin is not None
+            assert each.stdout.readline() == "ready\n"
+        for each in running:
+            assert each.stdin is not None
+            each.stdin.write("\n")
+            each.stdin.flush()
+        yield running
+    finally:
+        for each in running:
+            each.kill()
+            each.communicate()
+
+
+def spans(running: list[Any], timeout: float) -> list[tuple[float, float]]:
+    """When calls began and ended, over all processes."""
+    lines = [line for each in running for line in each.communicate(timeout=timeout)[0].splitlines()]
+    return sorted((started, ended) for started, ended in map(json.loads, lines))
+
+
+class TestTogether:
+    def test_processes_do_not_exceed_requests_per_minute(self, redis_url: str) -> None:
+        with callers(redis_url, 2, threads=4, seconds=3.0, call_s=0.0, requests_per_minute=1_200) as running:
+            started = [first for first, _ in spans(running, 20)]
+        # 1,200 a minute: a burst of 61, then 19 a second.
+        for i, first in enumerate(started):
+            for j in range(i + 1, len(started)):
+                # A call begins a little after its permit was given, so windows may shrink by that much.
+                assert j - i + 1 <= 61 + 19 * (started[j] - first + 0.5)
+        assert len(started) >= 100
+
+    def test_processes_do_not_exceed_tokens_per_minute(self, redis_url: str) -> None:
+        with callers(redis_url, 2, threads=4, seconds=2.0, call_s=0.0, tokens_per_minute=6_000) as running:
+            started = [first for first, _ in spans(running, 20)]
+        # 6,000 a minute: a burst of 300 tokens, then 95 a second, 10 tokens each, and one call over.
+        assert 40 <= len(started) <= 30 + 1 + 9.5 * (started[-1] - started[0] + 0.3)
+
+    def test_processes_do_not_exceed_concurrent_calls(self, redis_url: str) -> None:
+        with callers(redis_url, 3, threads=6, seconds=2.0, call_s=0.05, concurrent_calls=5) as running:
+            calls = spans(running, 20)
+        changes = sorted([(first, 1) for first, _ in calls] + [(last, -1) for _, last in calls])
+        under_way, peak = 0, 0
+        for _, change in changes:
+            under_way += change
+            peak = max(peak, under_way)
+        assert peak == 5
+        assert len(calls) >= 60
+
+    def test_threads_of_one_process_share_too(self, opened: Opened) -> None:
+        limits, active, peak, lock = opened(limits_of(concurrent_calls=3)), 0, 0, threading.Lock()
+
+        def work() -> None:
+            nonlocal active, peak
+            with limits.acquire(MODEL, 1, 20.0, hold_s=30.0):
+                with lock:
+                    active += 1
+                    peak = max(peak, active)
+                time.sleep(0.02)
+                with lock:
+                    active -= 1
+
+        threads = [threading.Thread(target=work) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert peak == 3
+
+    def test_two_models_do_not_share(self, opened: Opened) -> None:
+        limits = opened(limits_of(concurrent_calls=1))
+        with limits.acquire("one", 1, 0.0, hold_s=30.0), limits.acquire("other", 1, 0.0, hold_s=30.0):
+            pass
+
+
+class TestPermits:
+    def test_who_finds_none_in_time_is_told_when_to_come_back(self, opened: Opened) -> None:
+        limits = opened(limits_of(requests_per_minute=1))
+        call(limits)
+        started = time.monotonic()
+        with pytest.raises(ModelRateLimited) as caught:
+            call(limits, wait_s=5.0)
+        assert time.monotonic() - started < 1.0, "it is known that waiting is in vain"
+        assert caught.value.retry_after == pytest.approx(60.0, abs=5.0)
+        assert caught.value.call is None
+
+    def test_a_waiting_call_starts_when_another_ends(self, opened: Opened) -> None:
+        limits = opened(limits_of(concurrent_calls=1))
+        held = opened(limits_of(concurrent_calls=1)).acquire(MODEL, 1, 0.0, hold_s=30.0)
+        threading.Timer(0.3, held.done, (None,)).start()
+        started = time.monotonic()
+        call(limits, wait_s=5.0)
+        assert 0.25 <= time.monotonic() - started < 2.0
+
+    def test_a_permit_is_given_back_once_however_it_ends(self, opened: Opened) -> None:
+        limits = opened(limits_of(concurrent_calls=1))
+        permit = limits.acquire(MODEL, 1, 0.0, hold_s=30.0)
+        permit.done(None)
+        permit.done(away())
+        with pytest.raises(ZeroDivisionError), limits.acquire(MODEL, 1, 0.0, hold_s=30.0):
+            raise ZeroDivisionError
+        call(limits)
+
+    def test_the_permits_of_a_killed_worker_end_by_themselves(self, redis_url: str, opened: Opened) -> None:
+        limits = opened(limits_of(concurrent_calls=2))
+        with callers(redis_url, 1, threads=2, seconds=30.0, call_s=30.0, concurrent_calls=2) as running:
+            until(lambda: refuses(limits))
+            running[0].send_signal(signal.SIGKILL)
+            running[0].wait()
+        assert refuses(limits)
+        client = Redis.from_url(redis_url)
+        held: Any = client.zrange(f"{PREFIX}{{{MODEL}}}:permits", 0, -1, withscores=True)
+        assert [end - time.time() for _, end in held] == pytest.approx([60.0, 60.0], abs=5.0)
+        client.zadd(f"{PREFIX}{{{MODEL}}}:permits", {name: time.time() - 0.001 for name, _ in held}, xx=True)
+        client.close()
+        call(limits)
+
+    def test_a_closing_worker_waits_no_longer(self, opened: Opened) -> None:
+        limits, other = opened(limits_of(concurrent_calls=1)), opened(limits_of(concurrent_calls=1))
+        other.acquire(MODEL, 1, 0.0, hold_s=30.0)
+        threading.Timer(0.2, limits.close).start()
+        started = time.monotonic()
+        with pytest.raises(ModelRateLimited):
+            call(limits, wait_s=20.0)
+        assert time.monotonic() - started < 5.0
+
+    def test_a_permit_held_too_long_ends(self, opened: Opened) -> None:
+        one, other = opened(limits_of(concurrent_calls=1)), opened(limits_of(concurrent_calls=1))
+        one.acquire(MODEL, 1, 0.0, hold_s=0.5)
+        started = time.monotonic()
+        call(other, wait_s=5.0)
+        assert 0.4 <= time.monotonic() - started < 2.0
+
+
+def refuses(limits: CallLimits) -> bool:
+    try:
+        call(limits)
+    except ModelRateLimited:
+        return True
+    return False
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class TestRateLimited:
+    def test_one_workers_retry_after_pauses_the_others(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        call(one, limited(0.6))
+        assert 0.4 < other.paused(MODEL) <= 0.6
+        with pytest.raises(ModelRateLimited) as caught:
+            call(other)
+        assert caught.value.retry_after == pytest.approx(0.6, abs=0.15)
+        started = time.monotonic()
+        call(other, wait_s=5.0)
+        assert 0.4 < time.monotonic() - started < 2.0
+
+    @pytest.mark.parametrize("minutes", [-5, 5])
+    def test_a_worker_whose_clock_is_wrong_waits_as_long(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, minutes: int
+    ) -> None:
+        one, other, right = opened(), opened(), time.time
+        call(one, limited(2.0))
+        monkeypatch.setattr(time, "time", lambda: right() + 60 * minutes)
+        assert 1.5 < other.paused(MODEL) <= 2.0
+        call(other, wait_s=5.0)
+        call(one)
+
+    def test_it_lowers_the_rate_of_the_others(self, opened: Opened) -> None:
+        given = limits_of(requests_per_minute=2_400)
+        one, other = opened(given), opened(given)
+        call(one, limited(0.0))
+        call(one, limited(0.0))
+        for _ in range(200):
+            try:
+                call(other)
+            except ModelRateLimited:
+                break
+        started = time.monotonic()
+        for _ in range(10):
+            call(other, wait_s=5.0)
+        # A quarter of 38 a second, at least.
+        assert time.monotonic() - started > 0.7
+
+    def test_without_a_rate_it_lowers_the_calls_at_once_of_the_others(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        held = [one.acquire(MODEL, 1, 0.0, hold_s=30.0) for _ in range(8)]
+        held[0].done(limited(0.0))
+        for permit in held[1:]:
+            permit.done(limited(0.0))
+        taken = [other.acquire(MODEL, 1, 0.0, hold_s=30.0) for _ in range(4)]
+        with pytest.raises(ModelRateLimited):
+            other.acquire(MODEL, 1, 0.0, hold_s=30.0)
+        assert len(taken) == 4
+
+
+class TestCircuit:
+    def test_failures_of_two_workers_open_it_for_all(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        call(one, away())
+        call(other, away())
+        assert other.paused(MODEL) == 0.0
+        call(one, away())
+        with pytest.raises(ModelPaused) as caught:
+            call(other, wait_s=5.0)
+        assert isinstance(caught.value, ModelUnavailable)
+        assert (caught.value.code, caught.value.call) == ("model_paused", None)
+        assert 0.2 < (caught.value.retry_after or 0) <= 0.4
+        assert one.paused(MODEL) > 0.2
+        until(lambda: other.paused(MODEL) > 0.0, 0.3)
+
+    def test_one_trial_goes_through_and_its_success_closes_it(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        for _ in range(3):
+            call(one, away())
+        time.sleep(0.45)
+        trial = other.acquire(MODEL, 1, 0.0, hold_s=30.0)
+        with pytest.raises(ModelPaused):
+            call(one)
+        trial.done(None)
+        call(one)
+        until(lambda: one.paused(MODEL) == 0.0)
+
+    def test_of_all_who_wait_for_the_end_of_a_pause_one_is_sent_to_try(self, opened: Opened) -> None:
+        workers = [opened() for _ in range(4)]
+        for _ in range(3):
+            call(workers[0], away())
+        time.sleep(0.45)
+        sent = [worker for worker in workers for _ in range(5) if worker.paused(MODEL) == 0.0]
+        assert len(sent) == 1
+        call(sent[0])
+        time.sleep(0.3)
+        assert [worker.paused(MODEL) for worker in workers] == [0.0] * 4
+
+    def test_a_failed_trial_doubles_the_pause(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        for _ in range(3):
+            call(one, away())
+        time.sleep(0.45)
+        call(other, away())
+        assert 0.6 < one.paused(MODEL) <= 0.8
+
+    def test_a_refused_key_pauses_at_once_and_says_what_to_fix(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        call(one, refused())
+        with pytest.raises(ModelPaused, match="API_KEY"):
+            call(other)
+
+    def test_a_key_missing_in_one_worker_is_that_workers_trouble(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        for _ in range(5):
+            call(one, ModelAuthFailed("no key is set"))
+        call(other)
+
+    def test_calls_without_a_permit_count_too(self, opened: Opened) -> None:
+        one, other = opened(), opened()
+        for _ in range(3):
+            one.report(MODEL, away())
+        assert other.paused(MODEL) > 0.0
+
+    def test_asking_is_cheap(self, opened: Opened, redis_url: str) -> None:
+        limits = opened()
+        client = Redis.from_url(redis_url)
+        limits.paused(MODEL)
+        before: Any = client.info("commandstats")
+        for _ in range(1_000):
+            limits.paused(MODEL)
+        after: Any = client.info("commandstats")
+        client.close()
+        assert after["cmdstat_evalsha"]["calls"] - before["cmdstat_evalsha"]["calls"] <= 2
