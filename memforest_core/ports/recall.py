@@ -202,7 +202,7 @@ class RecallRows(Protocol):
         ...
 
     def index_unsure(self) -> bool:
-        """Whether the index may lack what its rows say: after a restart of the store, until both were compared."""
+        """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
         ...
 
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.indexing import UNSURE
 from memforest_core.adapters.postgres.statements import from_document
 from memforest_core.domain.ids import (
     CellId,
@@ -227,8 +226,17 @@ TEXT_OF_FACTS = sa.text(
     """
 )
 
+# After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only
+# when it was itself lost or restored.
+_INDEX_UNSURE = sa.text(
+    """
+    SELECT EXISTS (SELECT 1 FROM memforest.maintenance
+                    WHERE tenant_id = :t AND kind = 'index_parity' AND state IN ('held', 'ready', 'running')
+                      AND arguments ->> 'found' = 'index_changed')
+    """
+)
+
 # What is behind is ready or running; both states have partial indexes, which are empty when nothing is behind.
-_INDEX_UNSURE = sa.text(f"SELECT {UNSURE}")
 
 NOT_INDEXED = sa.text(
     """

@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 CHECK_S = 4.0
 """A process looks at most this often; a round of the reconciler is longer by default."""
+FOUND = "found"
+"""Argument of a parity task: which finding it follows."""
 WHOLE = "whole"
 """Argument of the one task that also looks at points of tenants that the database does not know."""
 
@@ -157,9 +159,11 @@ class Marks:
                 needed = points or rows.any_indexed()
             if needed:
                 with self._tasks.maintaining(tenant) as tasks:
-                    whole = {WHOLE: 1} if not asked else {}
-                    tasks.enqueue(MaintenanceKind.PARITY, str(generation), whole)
+                    arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
+                    tasks.enqueue(MaintenanceKind.PARITY, str(generation), arguments)
                 asked += 1
         if asked:
-            log.warning("index_compared", code=found.value, tenants=asked)
+            # Every restart of Postgres is followed by a comparison, which is no reason to worry.
+            tell = log.info if found is MarkState.STORE_RESTARTED else log.warning
+            tell("index_compared", code=found.value, tenants=asked)
         return bool(tenants) or not points
