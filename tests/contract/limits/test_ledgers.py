@@ -97,7 +97,7 @@ class _Twins:
         assert kept(self.client, self.model) == self.memory._states.get(self.model, ModelState())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LIMITS, STEPS)
 def test_both_ledgers_agree_on_any_sequence(client: Redis, limits: ModelLimits, steps: list[Any]) -> None:
     client.delete(f"{PREFIX}{{twin}}", f"{PREFIX}{{twin}}:permits")
