@@ -40,6 +40,8 @@ class StalePoint:
     session_id: SessionId | None = None
     time_start: float | None = None
     time_end: float | None = None
+    waited_s: float | None = None
+    """Of a cell that is indexed for the first time: how long ago it was accepted, in seconds, when it was claimed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ _CLAIM = sa.text(
        SET state = 'running', attempts = least(i.attempts + 1, 1000), lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM behind WHERE i.tenant_id = :t AND i.point_id = behind.point_id
-    RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted
+    RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.indexed_version
     """  # noqa: S608 - constants of this package
 )
 
@@ -188,9 +188,14 @@ class PostgresIndexRows(PostgresVectors):
 
     def _cells(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
         rows = self._db.execute(
-            sa.select(m.Cell.cell_id, m.Cell.session_id, m.Cell.text, m.Cell.time_start, m.Cell.time_end).where(
-                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(list(wanted))
-            )
+            sa.select(
+                m.Cell.cell_id,
+                m.Cell.session_id,
+                m.Cell.text,
+                m.Cell.time_start,
+                m.Cell.time_end,
+                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at).label("age"),
+            ).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(list(wanted)))
         )
         found = {}
         for row in rows:
@@ -206,6 +211,7 @@ class PostgresIndexRows(PostgresVectors):
                 session_id=SessionId(row.session_id),
                 time_start=_seconds(row.time_start),
                 time_end=_seconds(row.time_end),
+                waited_s=float(row.age) if wanted[row.cell_id].indexed_version == 0 else None,
             )
         return found
 

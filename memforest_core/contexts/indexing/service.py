@@ -75,6 +75,9 @@ class Indexer:
                 rows.retry_points(token, max(1.0, decision.delay_s), error.code, error.message)
         self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
         if outcome == "done":
+            for point in points:
+                if point.waited_s is not None:
+                    self._telemetry.reached("raw", tenant, point.waited_s + self._clock() - started)
             return len(points)
         self._telemetry.retried(STEP, tenant, outcome)
         return 0
