@@ -249,3 +249,38 @@ def verifies(stored: str, password: str) -> bool:
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), int(iterations))
     server_key = hmac.new(salted, b"Server Key", hashlib.sha256).digest()
     return base64.b64encode(server_key).decode() == keys.split(":")[1]
+
+
+@pytest.mark.parametrize(
+    ("follows_ours", "compatible", "served"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_workers_accept_one_compatible_migration_ahead(
+    servers: SessionServers, follows_ours: bool, compatible: bool, served: bool
+) -> None:
+    """Given a database that a newer version has upgraded, then we go on if that one step says we may."""
+    with empty(servers) as settings:
+        upgrade(settings)
+        with connected(settings) as connection:
+            connection.execute(sa.text("UPDATE memforest.schema_version SET version_num = '9999'"))
+            connection.execute(
+                sa.text("INSERT INTO memforest.migration (revision, follows, compatible) VALUES ('9999', :f, :c)"),
+                {"f": head_revision() if follows_ours else "9998", "c": compatible},
+            )
+        engine = open_engine(settings)
+        try:
+            if served:
+                check_ready(engine)
+            else:
+                with pytest.raises(InvalidSettings, match="memforest db upgrade"):
+                    check_ready(engine)
+        finally:
+            engine.dispose()
+
+
+def test_every_applied_migration_is_written_down(servers: SessionServers) -> None:
+    with empty(servers) as settings:
+        upgrade(settings)
+        with connected(settings) as connection:
+            rows = connection.execute(sa.text("SELECT revision, follows FROM memforest.migration ORDER BY 1")).all()
+        assert [row.revision for row in rows] == revisions()
+        assert [row.follows for row in rows] == [None, *revisions()[:-1]]
