@@ -37,7 +37,7 @@ SEEN_S = 60.0
 FOLLOWS_S = 10.0
 OWNER = "nadia"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-CAUSES = {"", "wait"}
+CAUSES = {"", "wait", "reconciler"}
 """What a wake-up may name instead of an id."""
 
 SAID = (
