@@ -28,7 +28,7 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 """After 429s that do not say how long to wait."""
 LEAST_MEASURED = 4
-"""A 429 with fewer calls under way than this says nothing about how many are too many."""
+"""A 429 with fewer calls under way than this says nothing about how many are too many, so none is learned below it."""
 TRIAL_LOOK_S = 1.0
 """Who finds a trial under way looks again after this long; so does who asked first and then had no call to make."""
 BYTES_PER_TOKEN = 4
@@ -197,7 +197,7 @@ def ceiling(state: ModelState, limits: ModelLimits, now: float) -> float:
     factor = factor_now(state, now)
     if limits.requests_per_minute is not None or factor >= 1.0:
         return highest
-    return min(highest, max(1.0, math.floor(state.measured * factor)))
+    return min(highest, max(float(LEAST_MEASURED), math.floor(state.measured * factor)))
 
 
 def refilled(state: ModelState, limits: ModelLimits, now: float) -> ModelState:

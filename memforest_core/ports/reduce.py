@@ -48,6 +48,8 @@ class WaitingCell:
     candidates: tuple[WaitingCandidate, ...]
     trace: str | None = None
     """The W3C traceparent that its session was accepted under."""
+    again: bool = False
+    """It was in the trees before: what it said then is to be replaced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--faults", default="{}", help="JSON object: fault -> rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--embedding", choices=["hash", "minilm"], default="hash")
-    parser.add_argument("--retry-after", type=float, default=1.0)
+    parser.add_argument("--retry-after", type=float, default=0.1)
     options = parser.parse_args()
     rates = {Fault(name): float(rate) for name, rate in json.loads(options.faults).items()}
     server = ModelServer(

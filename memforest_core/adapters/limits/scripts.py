@@ -81,7 +81,7 @@ local function ceiling(state)
   local highest = most or math.huge
   local factor = factor_now(state)
   if rpm ~= nil or factor >= 1 then return highest end
-  return math.min(highest, math.max(1, math.floor(state.measured * factor)))
+  return math.min(highest, math.max(LEAST_MEASURED, math.floor(state.measured * factor)))
 end
 
 local function capacity(per_minute, factor, least) return least + per_minute * BURST * factor end

@@ -130,6 +130,7 @@ class PostgresReduceRows(PostgresRemoval):
                     session_id=SessionId(cell.session_id),
                     session_label=cell.external_id,
                     trace=cell.trace,
+                    again=cell.placed_at is not None,
                     ordinal=cell.ordinal,
                     first_turn=cell.first_turn,
                     char_start=cell.char_start or 0,

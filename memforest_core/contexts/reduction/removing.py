@@ -13,8 +13,7 @@ from memforest_core.settings import Settings
 def retire(rows: RemovalRows, forest: ForestId, cells: Sequence[CellId], model: str, settings: Settings) -> Retired:
     """Take out what better extractions of these cells have superseded, after their successors were placed."""
     retired = rows.retire_superseded(forest, cells, model)
-    if retired.occurrences:
-        rows.mark_cells(cells)
+    rows.mark_cells(cells)
     remove_leaves(rows, retired.leaves, settings)
     return retired
 

@@ -156,9 +156,11 @@ class ReductionService:
             )
         }
         # Nothing new is merged into a fact that is on its way out.
-        for going in rows.superseded_only([cell.id for cell in batch.cells]):
+        again = [cell.id for cell in batch.cells if cell.again]
+        for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
         new_facts = Placing(rows, batch, compared, self._settings).run()
-        retire(rows, batch.forest_id, [cell.id for cell in batch.cells], self._model, self._settings)
+        if again:
+            retire(rows, batch.forest_id, again, self._model, self._settings)
         ages = rows.set_placed([cell.id for cell in batch.cells])
         return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from memforest_core.domain.limits import (
+    LEAST_MEASURED,
     LOWEST_FACTOR,
     Admission,
     CallEnd,
@@ -238,11 +239,13 @@ class TestRateLimited:
         state = self.limited(state, NOW + 1, NOW + 0.5, wait=0.0, calls=3)
         assert ceiling(state, limits(), NOW + 1) == 5
 
-    def test_at_least_one_call_goes_on(self) -> None:
+    def test_some_calls_always_go_on(self) -> None:
+        """429s that come whatever we do, teach nothing below a few calls at once: the pauses they ask for do the rest."""
         state = self.limited(ModelState(), NOW, NOW - 1, wait=0.0, calls=1)
         for round_ in range(1, 6):
             state = self.limited(state, NOW + round_, NOW + round_ - 0.5, wait=0.0, calls=1)
-        assert ceiling(state, limits(), NOW + 6) == 1
+        assert ceiling(state, limits(), NOW + 6) == LEAST_MEASURED
+        assert ceiling(state, limits(concurrent_calls=2), NOW + 6) == 2
 
     def test_with_a_rate_the_rate_falls_and_not_the_calls_at_once(self) -> None:
         state = self.limited(ModelState(), NOW, NOW - 1, wait=0.0, calls=20)
