@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import psycopg
 import pytest
+import structlog
 
 TESTS = Path(__file__).parent
 TIERS = {
@@ -75,6 +77,17 @@ class ConnectionRefusedHere(Exception):
 def refuse(*_arguments: object, **_named: object) -> NoReturn:
     """Stands where a connection would be opened."""
     raise ConnectionRefusedHere(ConnectionRefusedHere.__doc__)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_found() -> Iterator[None]:
+    """Commands configure the logs of their process; here that is the tests' own."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)

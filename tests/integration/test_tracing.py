@@ -26,7 +26,7 @@ from tests.support.processes import environment
 
 SAID = "my locker code is marzipan-4711"
 REMOTE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-ARRIVAL_S = 60.0
+ARRIVAL_S = 30.0
 
 OTHER_PROCESS = """
 import sys
@@ -223,11 +223,11 @@ def test_an_unreadable_parent_starts_a_new_trace(trace: str) -> None:
     assert span.parent_span_id == b""
 
 
-def burst(tracing: OtelTracing, count: int, name: str = "extract") -> float:
+def burst(tracing: OtelTracing, count: int) -> float:
     """Seconds that many spans take."""
     started = time.monotonic()
     for number in range(count):
-        with tracing.span(name, REMOTE, cell=str(number)):
+        with tracing.span("extract", REMOTE, cell=str(number)):
             pass
     return time.monotonic() - started
 
@@ -269,8 +269,9 @@ def test_a_collector_that_comes_back_gets_what_waited() -> None:
             with tracing.span("lost"):
                 pass
             until(lambda: bool(logged))
-            # A batch that a slow machine holds up past the exporter's deadline is dropped: the next one counts.
-            until(lambda: burst(tracing, 1, "kept") >= 0 and bool(collector.bodies) and len(logged) > 1)
+            with tracing.span("kept"):
+                pass
+            until(lambda: bool(collector.bodies) and len(logged) > 1)
         assert set(collector.spans) == {"kept"}
     assert [line["event"] for line in logged] == ["traces_not_sent", "traces_sent_again"]
 
