@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
 from memforest_core.api import MemForest
 from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, SessionHandle
+from memforest_core.contexts.answering.answer import Answer
+from memforest_core.contexts.query.asking import RecallOptions
+from memforest_core.contexts.timeline.states import Timeline
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.ports.accept import SessionProgress
 from memforest_core.ports.flushing import Backlog
@@ -59,9 +62,41 @@ class AsyncMemForest:
         while (handle := await asyncio.to_thread(next, stream, None)) is not None:
             yield handle
 
-    async def recall(self, owner: str, question: str, k: int | None = None, mode: str | None = None) -> RecallResult:
+    async def recall(
+        self,
+        owner: str,
+        question: str,
+        k: int | None = None,
+        mode: str | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> RecallResult:
         """As ``MemForest.recall``."""
-        return await asyncio.to_thread(self.sync.recall, owner, question, k, mode)
+        return await asyncio.to_thread(self.sync.recall, owner, question, k, mode, **options)
+
+    async def answer(
+        self,
+        owner: str,
+        question: str,
+        k: int | None = None,
+        mode: str | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> Answer:
+        """As ``MemForest.answer``."""
+        return await asyncio.to_thread(self.sync.answer, owner, question, k, mode, **options)
+
+    async def timeline(
+        self,
+        owner: str,
+        *,
+        entity: str | None = None,
+        attribute: str | None = None,
+        scene: str | None = None,
+        as_of: object | None = None,
+    ) -> Timeline:
+        """As ``MemForest.timeline``."""
+        return await asyncio.to_thread(
+            self.sync.timeline, owner, entity=entity, attribute=attribute, scene=scene, as_of=as_of
+        )
 
     async def status(self, owner: str, session_id: str) -> SessionProgress:
         """As ``MemForest.status``."""

@@ -7,11 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, MemForestClient, SessionHandle, stage_named
+from memforest_core.contexts.answering.answer import Answer
+from memforest_core.contexts.answering.service import MAX_TOKENS
 from memforest_core.contexts.deadletters.service import DeadLetters
+from memforest_core.contexts.query.asking import RecallOptions
+from memforest_core.contexts.timeline.states import Timeline
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.errors import IndexUnavailable
 from memforest_core.ports.accept import SessionProgress
@@ -146,19 +150,77 @@ class MemForest:
         question: str,
         k: int | None = None,
         mode: str | None = None,
-        *,
-        neighbours: int = 0,
-        since: object | None = None,
-        until: object | None = None,
+        **options: Unpack[RecallOptions],
     ) -> RecallResult:
         """The ``k`` best pieces of evidence for a question, best first.
 
-        ``mode`` is "flat", "root" or "embedding"; ``neighbours`` adds that many pieces before and after each; ``since``
-        and ``until`` bound the time. Raises InvalidInput, NotFound, StoreUnavailable.
+        ``mode`` is "auto", "flat", "root", "embedding", "llm" or "planner". Options: ``since``, ``until``, ``between``
+        and ``as_of`` bound the time, ``asked_at`` says when it is asked, ``max_tokens`` and ``budget_ms`` what
+        may be spent, ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running
+        session, and ``sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to look (RecallOptions
+        tells more). Raises InvalidInput, NotFound, StoreUnavailable.
         """
         self._check()
-        return self._services.recall.recall(
-            self._client.tenant, owner, question, k, mode, neighbours=neighbours, since=since, until=until
+        return self._services.recall.recall(self._client.tenant, owner, question, k, mode, **options)
+
+    def answer(
+        self,
+        owner: str,
+        question: str,
+        k: int | None = None,
+        mode: str | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> Answer:
+        """What a chat model answers from the evidence, citing it, or that it is not in memory; options as in recall.
+
+        One call to the model of ``llm.answer``; without any evidence none. Raises as recall does, InvalidSettings
+        without a chat model, and ModelAuthFailed or ModelRejected when no call can succeed. A model that is away is no
+        error: the evidence comes back, and ``degraded`` says so.
+        """
+        self._check()
+        answering = self._services.answering
+        found = self.recall(owner, question, k, mode, **options)
+        asked_at = options.get("asked_at")
+        budget = options.get("max_tokens") or MAX_TOKENS
+        return answering.answer(
+            self._client.tenant,
+            owner,
+            question,
+            found,
+            options.get("as_of") if asked_at is None else asked_at,
+            budget,
+        )
+
+    def timeline(
+        self,
+        owner: str,
+        *,
+        entity: str | None = None,
+        attribute: str | None = None,
+        scene: str | None = None,
+        as_of: object | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Timeline:
+        """The states of an entity, an attribute or a scene in the order of time, each with the turns that say so.
+
+        Without ``entity`` they are the owner's own; "*" is everybody. Raises InvalidInput (naming what is known) and
+        NotFound.
+        """
+        self._check()
+        return self._services.timeline.timeline(
+            self._client.tenant,
+            owner,
+            entity=entity,
+            attribute=attribute,
+            scene=scene,
+            as_of=as_of,
+            since=since,
+            until=until,
+            limit=limit,
+            cursor=cursor,
         )
 
     def recall_many(

@@ -126,7 +126,8 @@ class EmbeddingSettings(Group):
     """The sentence embedding model; the dimension is found from the model itself."""
 
     model: str = "all-minilm-l6-v2-int8"
-    """The built-in model that comes in a wheel, or any litellm embedding model."""
+    """all-minilm-l6-v2-int8 (built in), multilingual-e5-small-4bit (``memforest[e5]``), wordllama-256
+    (``memforest[wordllama]``), or any litellm embedding model."""
     api_base: str | None = None
     api_key: SecretStr | None = None
     timeout_s: float = Field(default=30.0, gt=0)
@@ -248,11 +249,27 @@ class ObserveSettings(Group):
     """Base URL of an OpenTelemetry collector (OTLP over HTTP); needs ``pip install memforest[tracing]``."""
 
 
+class RerankSettings(Group):
+    """A cross-encoder over the first pieces; none unless a model or a directory is named."""
+
+    model: str | None = None
+    """A rerank model that litellm knows, such as ``cohere/rerank-v3.5``."""
+    path: Path | None = None
+    """A directory with ``model.onnx`` and ``tokenizer.json`` of a cross-encoder, run in this process."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    first: int = Field(default=50, ge=2, le=500)
+    """Pieces that are read anew."""
+    timeout_s: float = Field(default=5.0, gt=0)
+
+
 class RecallSettings(Group):
     """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
     k: int = Field(default=10, ge=1, le=1000)
-    mode: Literal["flat", "root", "embedding"] = "embedding"
+    mode: Literal["auto", "flat", "root", "embedding", "llm", "planner"] = "embedding"
+    trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
+    """Families of trees that are browsed and vote."""
     flat_limit: int = Field(default=60, ge=1)
     """Cells that words and vectors bring, each (more when more evidence is asked for)."""
     fact_limit: int = Field(default=60, ge=1)
@@ -280,6 +297,25 @@ class RecallSettings(Group):
     """Share of the distance by which a turn is lifted towards a better one beside it."""
     speaker_weight: float = Field(default=0.3, ge=0)
     """For a turn of somebody whom the question names."""
+    wording_weight: float = Field(default=0.5, ge=0)
+    """For the words in which the state is usually told that a question asks for: "moved" for "where does she live"."""
+    order_weight: float = Field(default=1.2, ge=0)
+    """For what lies before, after or between others, or first or last of all, when a question asks for that."""
+    time_weight: float = Field(default=0.3, ge=0)
+    """For what was said, or happened, in the time that the question names."""
+    ranked_weight: float = Field(default=1.0, ge=0)
+    """For the child that a chat model ranks first; less with each place (modes llm and planner)."""
+    same_words: float = Field(default=0.9, gt=0, le=1)
+    """Share of terms in common from which two pieces of one speaker and day are one statement."""
+    per_fact: int = Field(default=2, ge=1)
+    """Pieces that may tell one and the same fact: more repetitions of it are left out."""
+    llm_calls: int = Field(default=8, ge=1)
+    """Calls to a chat model at once for one question, in llm and planner mode."""
+    llm_trees: int = Field(default=6, ge=1)
+    """Trees whose nodes a chat model ranks for one question, the most promising first; the others go by scores."""
+    llm_children: int = Field(default=16, ge=2)
+    """Children that one ranking call reads (paper: recall of a call holds up to about 16)."""
+    rerank: RerankSettings = RerankSettings()
 
 
 class Settings(BaseSettings):

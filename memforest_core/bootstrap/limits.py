@@ -8,7 +8,7 @@ from memforest_core.adapters.limits.limited_chat import WAIT_S, LimitedChat
 from memforest_core.adapters.limits.limited_embedder import LimitedEmbedder
 from memforest_core.adapters.limits.redis_address import client_address, open_redis
 from memforest_core.adapters.limits.redis_limits import RedisLimits
-from memforest_core.bootstrap.models import BUILT_IN_EMBEDDING, step_settings
+from memforest_core.bootstrap.models import BUILT_IN_EMBEDDINGS, step_settings
 from memforest_core.domain.limits import ModelLimits, limit_key
 from memforest_core.ports.limits import CallLimits
 from memforest_core.ports.models import ChatModel, Embedder, Step
@@ -58,5 +58,5 @@ def chat_key(settings: LlmSettings, step: Step) -> str | None:
 
 
 def embedding_key(settings: EmbeddingSettings) -> str | None:
-    """The same for embedding; None for the built-in model."""
-    return None if settings.model == BUILT_IN_EMBEDDING else limit_key(settings.model, settings.api_base)
+    """The same for embedding; None for a built-in model."""
+    return None if settings.model in BUILT_IN_EMBEDDINGS else limit_key(settings.model, settings.api_base)

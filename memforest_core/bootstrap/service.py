@@ -11,6 +11,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from memforest_core.adapters.postgres.answering import PostgresAnswerCalls
 from memforest_core.adapters.postgres.collections import claim_collection
 from memforest_core.adapters.postgres.extract import PostgresExtractStore
 from memforest_core.adapters.postgres.indexing import PostgresIndexStore
@@ -19,11 +20,15 @@ from memforest_core.adapters.postgres.recall import PostgresRecallStore
 from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
 from memforest_core.adapters.postgres.schema import check_ready
+from memforest_core.bootstrap.answering import open_answering
 from memforest_core.bootstrap.inspection import open_inspection
 from memforest_core.bootstrap.limits import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
 from memforest_core.bootstrap.models import open_chat, open_embedder
 from memforest_core.bootstrap.producer import Producer, open_producer
+from memforest_core.bootstrap.reranking import open_reranker
+from memforest_core.bootstrap.timeline import open_timeline
+from memforest_core.contexts.answering.service import AnswerService
 from memforest_core.contexts.extraction.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.contexts.extraction.service import ExtractionService
 from memforest_core.contexts.indexing.service import Indexer
@@ -37,6 +42,7 @@ from memforest_core.contexts.refresh.summarizer import (
     OfflineSummarizer,
     Summarizer,
 )
+from memforest_core.contexts.timeline.service import TimelineService
 from memforest_core.errors import InvalidSettings
 from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.jobs import JobStore, LeaseLimits
@@ -171,7 +177,20 @@ class Services:
             self.settings.recall,
             # What the rules extract points to turns; what a model wrote is evidence itself.
             pointers=self._offline(Step.EXTRACT),
+            chat=None if self._offline(Step.BROWSE) or self._offline(Step.PLAN) else lambda: self.chat,
+            ledger=PostgresAnswerCalls(self.engine),
+            reranker=open_reranker(self.settings.recall.rerank),
         )
+
+    @cached_property
+    def answering(self) -> AnswerService:
+        """Evidence to answers. Raises InvalidSettings without a chat model."""
+        return open_answering(self)
+
+    @cached_property
+    def timeline(self) -> TimelineService:
+        """The states of a subject, in order."""
+        return open_timeline(self.engine)
 
     @cached_property
     def inspection(self) -> InspectionService:

@@ -8,6 +8,8 @@ import typer
 
 from memforest_core import __version__
 from memforest_core.cli import (
+    answer,
+    calibrate,
     config,
     cost,
     db,
@@ -18,6 +20,7 @@ from memforest_core.cli import (
     recall,
     status,
     tenants,
+    timeline,
     top,
     tree,
     up,
@@ -35,7 +38,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-for module in (demo, up, ingest, recall, tree, status, top, cost, dead, verify, tenants, index, config, worker):
+for module in (
+    *(demo, up, ingest, recall, answer, timeline, tree, status, top, cost),
+    *(dead, verify, tenants, index, calibrate, config, worker),
+):
     module.register(app)
 app.add_typer(db.app, name="db")
 

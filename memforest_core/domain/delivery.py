@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from memforest_core.domain.times import LATEST, TimeSpan
 
@@ -28,6 +28,9 @@ class Deliverable(Protocol):
     def ordinal(self) -> int: ...
 
 
+Piece = TypeVar("Piece", bound=Deliverable)
+
+
 def estimated_tokens(text: str) -> int:
     """Tokens of a text, rounded up."""
     return math.ceil(len(text) / CHARS_PER_TOKEN)
@@ -38,9 +41,9 @@ def header(piece: Deliverable) -> str:
     return f"[{piece.time_label}]"
 
 
-def fitting(pieces: Iterable[Deliverable], max_chars: int) -> list[Deliverable]:
+def fitting(pieces: Iterable[Piece], max_chars: int) -> list[Piece]:
     """The pieces that fit, taken best first; one that is too long leaves room for shorter ones after it."""
-    taken: list[Deliverable] = []
+    taken: list[Piece] = []
     groups: set[tuple[str, str]] = set()
     left = max_chars
     for piece in pieces:

@@ -17,12 +17,18 @@ from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 class Mode(StrEnum):
     """How trees take part in a recall."""
 
+    AUTO = "auto"
+    """Whichever of the others fits what is configured and the caller's time budget; the result says which."""
     FLAT = "flat"
     """Cells and facts only."""
     ROOT = "root"
     """The best trees by their roots, and their best leaves."""
     EMBEDDING = "embedding"
     """Flat hits united with a beam search of the trees; ancestors vote."""
+    LLM = "llm"
+    """As embedding, but a chat model ranks the children of each node."""
+    PLANNER = "planner"
+    """As llm, and a first call gives each tree a question of its own."""
 
 
 class EvidenceKind(StrEnum):
@@ -106,6 +112,7 @@ class RecallResult:
 
     question: str
     mode: Mode
+    """The mode that was used; never ``auto``."""
     evidence: tuple[Evidence, ...]
     timings_ms: Mapping[str, float]
     """Wall time per stage: embed, search, load, browse, score, resolve, total."""
@@ -113,6 +120,16 @@ class RecallResult:
     """One sentence for each part that was away and what was done without it."""
     round_trips: int = 0
     """Calls made to the vector index."""
+    picked: str = ""
+    """Why ``auto`` picked the mode; empty when the caller chose."""
+    about: TimeSpan = UNKNOWN_TIME
+    """The time that the question names, resolved against when it was asked; open ends reach to the limits of time."""
+    asked_for: str = ""
+    """The question as it was searched for, when a follow-up had to be completed from its session."""
+    plan: Mapping[str, str] = field(default_factory=dict)
+    """What the planner decided: ``type`` of plan, type of ``question``, anchors; empty in other modes."""
+    calls: int = 0
+    """Calls made to chat models."""
 
     def text(self, max_tokens: int | None = None) -> str:
         """The evidence as one text for a reader or a model: the best pieces that fit, in order of time.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from memforest_core.domain.languages import ENGLISH, month_name, text_languages
 from memforest_core.domain.lexical import term_index
 from memforest_core.domain.text import terms
 
@@ -17,6 +19,12 @@ MAX_NODE_TERMS = 4_096
 K1 = 1.2
 B = 0.75
 """BM25's usual constants (Robertson and Zaragoza, 2009)."""
+
+_MONTH_NAMES = "January February March April May June July August September October November December"
+_MONTHS = _MONTH_NAMES.split()
+_HEADER = re.compile(rf"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day \d+ ({'|'.join(_MONTHS)}) \d+\n")
+_NUMBERS_MONTHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3]")
+"""Signs of Chinese, Japanese and Korean, which call May the fifth month."""
 
 LEAF_LENGTH = 40.0
 """Terms in a typical two-turn cell: what lengths are measured against."""
@@ -33,8 +41,8 @@ def cell_text(text: str, started: datetime) -> str:
 
 
 def fact_terms_text(text: str, speaker: str, mentioned: datetime) -> str:
-    """What is searched of a fact: its sentence with speaker and date."""
-    return f"{day_words(mentioned)} {speaker}: {text}"
+    """What is searched of a fact: its sentence with speaker under its date."""
+    return f"{day_words(mentioned)}\n{speaker}: {text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +58,27 @@ class TermCounts:
 
 
 def count_terms(text: str) -> TermCounts:
-    """The term counts of a text."""
-    counted = Counter(term_index(term) for term in terms(text))
+    """The term counts of a text, each line in its own language.
+
+    A date above the text counts in English and, by the name of its month, in the languages of the text too, so that
+    "im Mai 2023" finds what was said in German on Monday 8 May 2023.
+    """
+    counted = Counter(term_index(term) for term in _with_date(text))
     return TermCounts(tuple(sorted((index, float(n)) for index, n in counted.items())))
+
+
+def _with_date(text: str) -> list[str]:
+    header = _HEADER.match(text)
+    if header is None:
+        return terms(text)
+    said = text[header.end() :]
+    dated = terms(header[0], ENGLISH)
+    month = 1 + _MONTHS.index(header[1])
+    for language in text_languages(said):
+        dated += [term for term in terms(month_name(month, language), language) if term not in dated]
+    if _NUMBERS_MONTHS.search(said):
+        dated.append(str(month))
+    return dated + terms(said)
 
 
 def add_counts(parts: Iterable[TermCounts]) -> TermCounts:

@@ -26,6 +26,8 @@ class Weights:
     chain: float = 0.5
     neighbour: float = 0.2
     speaker: float = 0.3
+    time: float = 0.3
+    ranked: float = 1.0
 
 
 @dataclass(slots=True)
@@ -41,10 +43,10 @@ class Scores:
 
     def only(self, ids: Collection[UUID]) -> Scores:
         """The scores of some points."""
-        wanted = frozenset(ids)
+        wanted = dict.fromkeys(ids)
         return Scores(
-            {id_: score for id_, score in self.lexical.items() if id_ in wanted},
-            {id_: score for id_, score in self.dense.items() if id_ in wanted},
+            {id_: self.lexical[id_] for id_ in wanted if id_ in self.lexical},
+            {id_: self.dense[id_] for id_ in wanted if id_ in self.dense},
         )
 
 
@@ -54,8 +56,9 @@ class Item:
 
     ``place`` is (session, turn ordinal, offset in the turn): neighbours follow each other in it. ``interval`` is the
     lowest node above its cell, ``root`` its session's root, ``topics`` the lowest nodes above its facts in entity and
-    scene trees, ``chained`` the states before and after its facts' own. ``fact`` is set when that fact's sentence is
-    the evidence, and not its turn.
+    scene trees, ``chained`` the states before and after its facts' own; ``in_time`` tells that it was said, or
+    happened, when the question asks about; ``position`` is where a chat model ranked it among its siblings, 0 the best.
+    ``fact`` is set when that fact's sentence is the evidence, and not its turn.
     """
 
     place: tuple[UUID, int, int]
@@ -66,6 +69,8 @@ class Item:
     topics: tuple[UUID, ...] = ()
     chained: tuple[UUID, ...] = ()
     named_speaker: bool = False
+    in_time: bool = False
+    position: int | None = None
     fact: UUID | None = None
 
 
@@ -116,6 +121,8 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
             "topic": weights.topic * _best(topics, item.topics),
             "chain": weights.chain * _best(fact_scores, item.chained),
             "speaker": weights.speaker if item.named_speaker else 0.0,
+            "time": weights.time if item.in_time else 0.0,
+            "ranked": 0.0 if item.position is None else weights.ranked / (1 + item.position),
         }
         added.append({name: value for name, value in signals.items() if value > 0.0})
     own = [sum(signals.values()) for signals in added]

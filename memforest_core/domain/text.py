@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 import snowballstemmer
+
+from memforest_core.domain import languages
+from memforest_core.domain.languages import ENGLISH, guess, language_of, own_language, plausible
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
@@ -20,20 +25,21 @@ _MARKS = (
 _PLAIN = rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*"
 _WORD = re.compile(rf"\d+(?:[.,:]\d+)+(?![^\W_])|{_PLAIN}(?:'{_PLAIN})*")
 _LATIN_MARKS = re.compile("(?<=[a-z])[\u0300-\u036f]+")
-_DENSE_SCRIPT = re.compile(
-    "[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
-)
-"""Scripts written without spaces: Thai, Lao, Burmese, Khmer, kana and Han."""
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_DENSE_SCRIPT = re.compile(f"[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff{_HAN}\uac00-\ud7a3]+")
+"""Scripts written without spaces (Thai, Lao, Burmese, Khmer, kana, Han), and Hangul, whose endings no stemmer knows."""
+_HAN_SIGN = re.compile(f"[{_HAN}]")
+_DENSE_FUNCTION_WORDS = """的 了 是 我 你 您 他 她 它 们 們 在 有 和 与 也 就 都 很 吗 嗎 呢 吧 啊 这 這 那 不 没
+沒 把 被 什 么 麼 我们 我們 你们 他们 她们 什么 什麼 怎么 怎麼 哪里 哪裡 哪儿 为什 為什 这个
+那个 一个 です でし ます まし した して する こと どこ だれ なに いつ から まで ない いる ある
+입니 니다 습니 에서 에게 하고"""
+_DENSE_STOP_WORDS = frozenset(_DENSE_FUNCTION_WORDS.split())
+"""Signs and pairs of signs that are function words, or pieces of one."""
 
+_BEGINNING = 4
 _TITLES = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "the", "a", "an"}
 
-_FUNCTION_WORDS = """a about above after again against all am an and any are as at be because been before being
-below between both but by can did do does doing don down during each few for from further had has have having he her
-here hers herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off
-on once only or other our ours ourselves out over own s same she should so some such t than that the their theirs
-them themselves then there these they this those through to too under until up very was we were what when where which
-while who whom why will with would you your yours yourself yourselves ll ve re d m"""
-STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+STOP_WORDS = languages.STOP_WORDS[ENGLISH]
 """English function words and the rests of their short forms; they carry no evidence in BM25."""
 
 _NUMBER_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -89,42 +95,174 @@ def _stem(word: str, language: str) -> str:
     return str(_stemmer(language).stemWord(word))
 
 
-def terms(text: str, language: str = "english") -> list[str]:
-    """Search terms in order: folded words, stemmed; scripts without spaces as bigrams; numbers whole.
+def terms(text: str, language: str | None = None) -> list[str]:
+    """Search terms in order: folded words without stop words, stemmed; numbers whole, in plain digits.
 
-    ``language`` is a Snowball language. English also drops stop words and Latin accents; the other languages keep
-    theirs. Raises KeyError for a language that Snowball lacks.
+    ``language`` is a Snowball language; without it each line is read in the language it shows itself to be in, and
+    one that shows none in that of the whole text (English when that shows none either). Words in another script than
+    the text's are stemmed by the language of their script; scripts without spaces become single Han signs and pairs
+    of signs. Terms carry no Latin accents: stemmers see them, as they need them to know endings, and what is left is
+    stripped. Names keep one form in all languages: a capitalized word of a text in another language than English also
+    has its English stem. Raises KeyError for a language that Snowball lacks.
     """
-    english = language == "english"
-    folded = _folded(text)
-    if english and not folded.isascii():
-        folded = unicodedata.normalize("NFC", _LATIN_MARKS.sub("", unicodedata.normalize("NFD", folded)))
-    found: list[str] = []
-    for word in _WORD.findall(folded):
-        if word.isascii() and word.isalpha():
-            if not (english and word in STOP_WORDS):
-                found.append(_stem(word, language))
-        elif word[0].isdigit():
-            found.append(_THOUSANDS.sub("", word))
-        elif _DENSE_SCRIPT.search(word):
-            found.extend(_dense(word))
-        elif not (english and word.endswith("n't")):
-            parts = word.split("'")
-            found.extend(_stem(part, language) for part in parts if not (english and part in STOP_WORDS))
+    if language is not None:
+        return _terms_in(text, language)
+    whole = language_of(text)
+    if "\n" not in text:
+        return _terms_in(text, whole)
+    return [term for line in text.split("\n") for term in _terms_in(line, guess(line) or whole)]
+
+
+def variants(text: str) -> list[frozenset[str]]:
+    """For each word of a question the terms under which a text may have been indexed that says the same.
+
+    A text is indexed by the stems of its own language; the language of a few words is often anybody's guess. So each
+    word is stemmed by every language that the question may be in, always by English too, with accents and without.
+    A question in plain English has one term a word, those of ``terms``; one whose function words leave no doubt is
+    stemmed by its language and English.
+    """
+    tongues = plausible(text)
+    if tongues == (ENGLISH,):
+        return [frozenset((term,)) for term in terms(text, ENGLISH)]
+    sure = guess(text)
+    found: list[frozenset[str]] = []
+    for word in _WORD.findall(_plain(text)):
+        whole = _signs(word)
+        if whole is not None:
+            found += [frozenset((term,)) for term in whole]
+        elif not _lowered(word, ENGLISH).endswith("n't"):
+            found += [forms for part in word.split("'") if (forms := _forms(part, tongues, sure))]
     return found
 
 
-def _folded(text: str) -> str:
+def _forms(part: str, tongues: Sequence[str], sure: str | None) -> frozenset[str]:
+    forms: set[str] = set()
+    for tongue in tongues:
+        own = own_language(part, tongue)
+        low = _lowered(part, own)
+        if low in languages.STOP_WORDS.get(own, ()):
+            if own == sure:
+                return frozenset()
+        else:
+            forms |= {_folded_stem(low, own), _folded_stem(_bare(low), own)}
+    return frozenset(forms)
+
+
+def beginnings(words: Sequence[str]) -> dict[str, frozenset[str]]:
+    """For each content word of a question in another language the beginnings of four letters or more that its
+    inflected forms share; none for an English word.
+
+    For a search that stems English only.
+    """
+    tongues = plausible(" ".join(words))
+    found: dict[str, frozenset[str]] = {}
+    for word in words:
+        own = [own_language(word, tongue) for tongue in tongues]
+        if word in languages.STOP_WORDS.get(own[0], ()):
+            continue
+        stems = {_common_beginning(word, _stem(word, tongue)) for tongue in own if tongue != ENGLISH}
+        found[word] = frozenset(stem for stem in stems if len(stem) >= _BEGINNING)
+    return found
+
+
+def _common_beginning(one: str, other: str) -> str:
+    return "".join(sign for sign, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def signs(words: Sequence[str]) -> list[str]:
+    """What to look for inside texts of scripts without spaces: the terms of a question's words in them."""
+    return list(dict.fromkeys(term for word in words if _DENSE_SCRIPT.search(word) for term in _dense(word)))
+
+
+def _terms_in(text: str, language: str) -> list[str]:
+    if language == ENGLISH:
+        return _english(text)
+    found: list[str] = []
+    for word in _WORD.findall(_plain(text)):
+        whole = _signs(word)
+        if whole is not None:
+            found += whole
+            continue
+        parts = word.split("'")
+        for part in parts:
+            own = own_language(part, language)
+            low = _lowered(part, own)
+            if low in languages.STOP_WORDS.get(own, ()) or (len(parts) > 1 and len(low) == 1):
+                continue
+            stem = _folded_stem(low, own)
+            found.append(stem)
+            if part[0].isupper() and part[0] < "\u0370":
+                name = _bare(low)
+                if name not in STOP_WORDS and (as_english := _stem(name, ENGLISH)) != stem:
+                    found.append(as_english)
+    return found
+
+
+def _english(text: str) -> list[str]:
+    folded = text.casefold() if text.isascii() else _bare(_plain(text).casefold())
+    found: list[str] = []
+    for word in _WORD.findall(folded):
+        if word.isascii() and word.isalpha():
+            if word not in STOP_WORDS:
+                found.append(_stem(word, ENGLISH))
+        elif (whole := _signs(word)) is not None:
+            found += whole
+        elif not word.endswith("n't"):
+            for part in word.split("'"):
+                own = own_language(part, ENGLISH)
+                if part not in languages.STOP_WORDS.get(own, ()):
+                    found.append(_folded_stem(part, own))
+    return found
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).replace("’", "'")
+
+
+def _bare(text: str) -> str:
+    """Without accents on Latin letters."""
     if text.isascii():
-        return text.casefold()
-    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+        return text
+    return unicodedata.normalize("NFC", _LATIN_MARKS.sub("", unicodedata.normalize("NFD", text)))
+
+
+def _lowered(word: str, language: str) -> str:
+    if language == "turkish":
+        word = word.replace("İ", "i").replace("I", "ı")
+    return word.casefold()
+
+
+@lru_cache(maxsize=65_536)
+def _folded_stem(word: str, language: str) -> str:
+    stem = _bare(_stem(word, language))
+    return stem.replace("ı", "i") if language == "turkish" else stem
+
+
+def _signs(word: str) -> list[str] | None:
+    """The terms of a number or of a word in a script without spaces; None for other words."""
+    if not word.isascii() and _DENSE_SCRIPT.search(word):
+        return _dense(word)
+    if not word[0].isdigit():
+        return None
+    digits = word if word.isascii() else "".join(_digit(char) for char in word)
+    return [_THOUSANDS.sub("", _bare(digits.casefold()))]
+
+
+def _digit(char: str) -> str:
+    return str(unicodedata.digit(char, char)) if char.isdigit() else char
 
 
 def _dense(word: str) -> list[str]:
-    parts: list[str] = []
+    found: list[str] = []
     for run in _DENSE_SCRIPT.findall(word):
-        parts += [run] if len(run) < 2 else [run[i : i + 2] for i in range(len(run) - 1)]
-    return parts + [rest for rest in _DENSE_SCRIPT.split(word) if rest]
+        for at, sign in enumerate(run):
+            pair = run[at : at + 2]
+            if len(run) == 1 or _HAN_SIGN.match(sign):
+                found.append(sign)
+            if len(pair) == 2:
+                found.append(pair)
+    kept = [term for term in found if term not in _DENSE_STOP_WORDS]
+    return [*kept, *(_stem(rest, ENGLISH) for rest in _DENSE_SCRIPT.split(word.casefold()) if rest)]
 
 
 def sentences(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -112,6 +112,7 @@ class TurnHead:
     name: str
     occurred_at: datetime
     dated: bool
+    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,15 @@ class Around:
     after: tuple[PayloadId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SaidTurn:
+    """A turn of a running session: who said what, and when."""
+
+    name: str
+    text: str
+    occurred_at: datetime
+
+
 class RecallRows(Protocol):
     """Rows of one read transaction. Ids of other forests and of rows that are gone find nothing."""
 
@@ -145,8 +155,8 @@ class RecallRows(Protocol):
         """Those of the cells that exist."""
         ...
 
-    def links_of_facts(self, facts: Sequence[UUID], limit: int) -> list[Link]:
-        """For each fact its latest occurrences, at most ``limit`` of each."""
+    def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
+        """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``."""
         ...
 
     def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
@@ -165,12 +175,12 @@ class RecallRows(Protocol):
         """Those of the facts that exist."""
         ...
 
-    def roots_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
-        """Each payload with the root of each tree that holds it."""
+    def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
+        """Each payload with the root of each tree of these families that holds it."""
         ...
 
-    def lowest_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
-        """Each payload with the parent of each leaf that holds it."""
+    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
+        """Each payload with the parent of each leaf that holds it in trees of these families."""
         ...
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
@@ -187,6 +197,18 @@ class RecallRows(Protocol):
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         """Those of the turns that exist."""
+        ...
+
+    def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
+        """Those of the turns whose metadata holds all of these values."""
+        ...
+
+    def last_said(self, forest: ForestId) -> datetime | None:
+        """When the latest turn was said; None for an empty forest."""
+        ...
+
+    def sessions(self, forest: ForestId, names: Sequence[str]) -> list[SessionId]:
+        """Those of the caller's sessions that exist."""
         ...
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
@@ -207,6 +229,18 @@ class RecallRows(Protocol):
 
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
         """Cells that the vector index has not seen yet, latest first."""
+        ...
+
+    def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
+        """Those of the nodes that exist."""
+        ...
+
+    def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
+        """The beginning of each cell's and each fact's text."""
+        ...
+
+    def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
+        """The last ``n`` turns of one of the caller's sessions, in order; none when it does not exist."""
         ...
 
 

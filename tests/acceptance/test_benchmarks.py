@@ -49,6 +49,14 @@ def refreshed() -> list[dict[str, Any]]:
     return list(rows)
 
 
+@pytest.fixture(scope="module")
+def recalled() -> list[dict[str, Any]]:
+    rows = reported(
+        "benchmarks.recall_latency", "--sizes", "60,300", "--forests", "2", "--questions", "4", "--most", "99"
+    )
+    return list(rows["rows"])
+
+
 def test_each_size_of_tree_has_its_row(inserted: list[dict[str, Any]]) -> None:
     assert [row["leaves"] for row in inserted] == [100, 1000]
     for row in inserted:
@@ -90,3 +98,12 @@ def test_a_chain_of_calls_goes_through_nodes_that_needed_none() -> None:
     assert longest_chain({root, asked, sibling}, upwards) == 2
     assert longest_chain({sibling, asked}, upwards) == 1
     assert longest_chain(set(), upwards) == 0
+
+
+def test_each_size_of_memory_has_its_recall_latency(recalled: list[dict[str, Any]]) -> None:
+    assert [(row["facts"], row["forests"]) for row in recalled] == [(60, 1), (300, 1), (200, 2)]
+    for row in recalled:
+        assert 0 < row["p50_ms"] <= row["p95_ms"]
+        assert row["round_trips"] >= 2
+        assert row["n"] == 4
+        assert {"search", "load", "browse", "score", "resolve"} <= row["stages_ms"].keys()

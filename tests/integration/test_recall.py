@@ -265,8 +265,9 @@ FILL = (
 )
 
 
-COLD = {"TEXT_OF_CELLS", "TEXT_OF_FACTS"}
-"""Asked only while the index is away: under row security Postgres keeps ``@@`` from an index, so they read a forest."""
+COLD = {"TEXT_OF_CELLS", "TEXT_OF_FACTS", "LAST_SAID"}
+"""They read a whole forest. Full text is asked while the index is away (row security keeps ``@@`` from an index), the
+last turn for questions that name a time."""
 
 
 def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:

@@ -14,6 +14,8 @@ from memforest_core.ports.models import CallRecord, ChatModel, ChatReply, ChatRe
 
 WAIT_S = 30.0
 """Work that found no permit for so long is given back; far below a lease, which it holds meanwhile."""
+QUERY_WAIT_S = {Step.BROWSE: 2.0, Step.PLAN: 2.0, Step.ANSWER: 10.0}
+"""Somebody waits for these: after that long recall goes on without them, and an answer is given up."""
 HOLD_GRACE_S = 5.0
 """A call that is cut off at its deadline ends a little later; the permit of a killed worker, this much later."""
 OUTPUT_GUESS = 512
@@ -59,7 +61,8 @@ class LimitedChat:
 
     def _permitted(self, request: ChatRequest, settings: StepSettings) -> ChatReply:
         key, tokens = self.limited_as(request.step), _estimate(request, settings)
-        with self._limits.acquire(key, tokens, self._wait_s, hold_s=settings.timeout_s + HOLD_GRACE_S) as permit:
+        wait_s = min(self._wait_s, QUERY_WAIT_S.get(request.step, self._wait_s))
+        with self._limits.acquire(key, tokens, wait_s, hold_s=settings.timeout_s + HOLD_GRACE_S) as permit:
             try:
                 reply = self._chat.complete(request)
             except MemForestError as error:

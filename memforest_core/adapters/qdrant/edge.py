@@ -20,6 +20,7 @@ from memforest_core.adapters.qdrant.points import (
     dense_values,
     encode_payload,
     newest,
+    only_kind,
     scanned_point,
 )
 from memforest_core.domain.ids import ForestId, TenantId
@@ -99,7 +100,8 @@ class EdgeIndex:
         with _EngineFailure("the vector index refused a search"):
             answers = shard.query_batch(batch)
         for (at, _), answer in zip(asked, answers, strict=True):
-            found[at] = [_hit(scored) for scored in answer]
+            kind = only_kind(queries[at])
+            found[at] = [_hit(scored, kind) for scored in answer]
         return found
 
     def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
@@ -184,7 +186,7 @@ class EdgeIndex:
         params = None
         nearest: engine.Query
         if isinstance(query.vector, SparseVector):
-            corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
+            corpus = _filter(c.corpus_conditions(query.filter.forest_id))
             params = engine.SearchParams(idf=engine.IdfParams(corpus=corpus))
             nearest = engine.Query.Nearest(_sparse(query.vector), using=naming.TERMS)
         else:
@@ -196,7 +198,7 @@ class EdgeIndex:
             filter=_search_filter(query.filter),
             score_threshold=query.min_score,
             params=params,
-            with_payload=[naming.KIND],
+            with_payload=[naming.KIND] if only_kind(query) is None else False,
         )
 
 
@@ -236,9 +238,12 @@ def _sparse(vector: SparseVector) -> engine.SparseVector:
     return engine.SparseVector(list(vector.indices), list(vector.values))
 
 
-def _hit(scored: engine.ScoredPoint) -> Hit:
-    payload = scored.payload or {}
-    return Hit(UUID(str(scored.id)), PointKind(payload[naming.KIND]), scored.score)
+def _hit(scored: engine.ScoredPoint, kind: PointKind | None) -> Hit:
+    return Hit(_uuid(scored.id), kind or PointKind((scored.payload or {})[naming.KIND]), scored.score)
+
+
+def _uuid(id: engine.PointId) -> UUID:
+    return id if isinstance(id, UUID) else UUID(str(id))
 
 
 def _versions(shard: engine.EdgeShard, ids: Sequence[UUID], tenant: TenantId | None = None) -> dict[UUID, int]:
@@ -246,7 +251,7 @@ def _versions(shard: engine.EdgeShard, ids: Sequence[UUID], tenant: TenantId | N
     for record in shard.retrieve(list(ids), [naming.VERSION, naming.TENANT], False):
         payload = record.payload or {}
         if tenant is None or payload[naming.TENANT] == tenant:
-            found[UUID(str(record.id))] = int(payload[naming.VERSION])
+            found[_uuid(record.id)] = int(payload[naming.VERSION])
     return found
 
 

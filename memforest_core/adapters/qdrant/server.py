@@ -23,6 +23,7 @@ from memforest_core.adapters.qdrant.points import (
     dense_values,
     encode_payload,
     newest,
+    only_kind,
     scanned_point,
 )
 from memforest_core.domain.ids import ForestId, TenantId
@@ -117,7 +118,8 @@ class QdrantServerIndex:
                 return found
             answers = client.query_batch_points(self._name, [request for _, request in asked])
         for (at, _), answer in zip(asked, answers, strict=True):
-            found[at] = [_hit(scored) for scored in answer.points]
+            kind = only_kind(queries[at])
+            found[at] = [_hit(scored, kind) for scored in answer.points]
         return found
 
     def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
@@ -222,7 +224,7 @@ class QdrantServerIndex:
     def _request(self, query: IndexQuery) -> q.QueryRequest:
         vector: q.SparseVector | list[float]
         if isinstance(query.vector, SparseVector):
-            corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
+            corpus = _filter(c.corpus_conditions(query.filter.forest_id))
             params = q.SearchParams(idf=q.IdfCorpusParams(corpus=corpus))
             vector, using = _sparse(query.vector), naming.TERMS
         else:
@@ -235,7 +237,7 @@ class QdrantServerIndex:
             params=params,
             score_threshold=query.min_score,
             limit=query.limit,
-            with_payload=[naming.KIND],
+            with_payload=[naming.KIND] if only_kind(query) is None else False,
         )
 
 
@@ -243,9 +245,8 @@ def _sparse(vector: SparseVector) -> q.SparseVector:
     return q.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 
-def _hit(scored: q.ScoredPoint) -> Hit:
-    payload = scored.payload or {}
-    return Hit(UUID(str(scored.id)), PointKind(payload[naming.KIND]), scored.score)
+def _hit(scored: q.ScoredPoint, kind: PointKind | None) -> Hit:
+    return Hit(UUID(str(scored.id)), kind or PointKind((scored.payload or {})[naming.KIND]), scored.score)
 
 
 def _filter(wanted: Sequence[c.Condition]) -> q.Filter:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.ports.index import PointKind
 from memforest_core.ports.recall import (
     CellRef,
     FactHead,
@@ -69,10 +71,14 @@ class Reads:
     """Whether it matters when what they tell happened."""
     session_paths: bool
     """Whether session trees vote."""
-    topics: bool
-    """Whether entity and scene trees vote."""
+    topics: frozenset[TreeKind]
+    """The families whose trees vote for the facts in them: of entities, of scenes."""
     chains: bool
     """Whether states before and after what was found count: asked of every question, they cost a point of recall."""
+    said_until: datetime | None = None
+    """The moment after which nothing is known."""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    """What turns must carry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +119,14 @@ class Pool:
         """The states next to these facts' own."""
         return tuple({linked: None for fact in facts for linked in self.chains.get(fact, ())})
 
-    def voters(self) -> set[UUID]:
-        """Every point whose score counts for some candidate."""
-        voters: set[UUID] = set(self.cells)
-        voters.update(link.fact_id for link in self.links)
-        for nodes in self.topics.values():
-            voters.update(nodes)
+    def voters(self) -> dict[UUID, PointKind]:
+        """Every point whose score counts for some candidate, with what it is."""
+        voters: dict[UUID, PointKind] = dict.fromkeys(self.cells, PointKind.CELL)
+        voters.update((link.fact_id, PointKind.FACT) for link in self.links)
+        voters.update((node, PointKind.NODE) for nodes in self.topics.values() for node in nodes)
         for cell in self.cells:
             path = self.trees.session_path(cell)
-            voters.update(node.id for node in (path[:1] + path[-1:]))
+            voters.update((node.id, PointKind.NODE) for node in (path[:1] + path[-1:]))
         return voters
 
 
@@ -132,7 +137,7 @@ def gather(rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: C
         # Who is found by one state brings the others, and has its word for them.
         chains[linked] += (fact,)
     facts = {*facts, *chains}
-    said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT)
+    said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
     found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, list(wanted))}
     links = rows.links_of_cells(list(found))
@@ -142,12 +147,13 @@ def gather(rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: C
     if reads.session_paths:
         trees.add(rows.paths(list(found)))
     topics: dict[PayloadId, tuple[NodeId, ...]] = defaultdict(tuple)
-    for payload, node in rows.lowest_above(list(facts)) if reads.topics else ():
+    for payload, node in rows.lowest_above(list(facts), reads.topics) if reads.topics else ():
         topics[payload] += (node,)
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
+    wanted_turns = keys.keys() if not reads.metadata else rows.marked_turns(list(keys), reads.metadata)
     return Pool(
         cells=found,
-        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(list(keys))},
+        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(list(wanted_turns))},
         links=links,
         heads={head.id: head for head in heads},
         topics=dict(topics),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from memforest_core.domain.lexical import query_weights
-from memforest_core.domain.text import clean, normalize_name, terms
+from memforest_core.domain.text import clean, normalize_name, variants
 from memforest_core.errors import InvalidInput
 from memforest_core.ports.index import SparseVector
 
@@ -37,7 +38,9 @@ class Question:
     words: tuple[str, ...]
     """In order, casefolded, without possessive endings."""
     terms: frozenset[str]
-    """As texts are indexed: stemmed, without stop words."""
+    """As texts are indexed: stemmed, without stop words, in every language that the question may be in."""
+    spellings: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """For each of several terms of one word that word's first: what a text holds of them counts once."""
 
     @property
     def first_person(self) -> bool:
@@ -65,6 +68,15 @@ class Question:
                     return tuple(keys)
         return tuple(keys)
 
+    @property
+    def wanted(self) -> frozenset[str]:
+        """One term for each of its words."""
+        return frozenset(self.spellings.get(term, term) for term in self.terms)
+
+    def held(self, terms: Collection[str]) -> frozenset[str]:
+        """Which of the wanted terms a text with these terms holds, in any of their languages."""
+        return frozenset(self.spellings.get(term, term) for term in self.terms.intersection(terms))
+
     def sparse(self) -> SparseVector:
         """One for each distinct term; rarity comes from the index."""
         return SparseVector(*query_weights(self.terms))
@@ -84,4 +96,10 @@ def parse_question(raw: object) -> Question:
             f"Shorten the question to {MAX_QUESTION_CHARS} characters (it has {len(text)}).",
             code="question_too_long",
         )
-    return Question(text, _words(text), frozenset(terms(text)))
+    spelled = variants(text)
+    return Question(
+        text,
+        _words(text),
+        terms=frozenset().union(*spelled),
+        spellings={term: min(forms) for forms in spelled if len(forms) > 1 for term in forms},
+    )

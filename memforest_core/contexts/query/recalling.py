@@ -10,6 +10,7 @@ from uuid import UUID
 from memforest_core.contexts.query.probe import FlatHits, Probe
 from memforest_core.contexts.query.question import Question
 from memforest_core.domain.ids import ForestId
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Scores, Weights, coverage, fused
 from memforest_core.domain.text import terms
 from memforest_core.ports.recall import FoundText, RecallRows
@@ -63,10 +64,12 @@ def best_roots(probe: Probe, roots: Collection[UUID], limit: int, weights: Weigh
     return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
 
 
-def trees_of_hits(rows: RecallRows, probe: Probe, hits: FlatHits, weights: Weights) -> list[UUID]:
-    """Roots of the trees where the hits live, those with the best hits first."""
+def trees_of_hits(
+    rows: RecallRows, probe: Probe, hits: FlatHits, weights: Weights, kinds: Collection[TreeKind]
+) -> list[UUID]:
+    """Roots of the trees of these families where the hits live, those with the best hits first."""
     scores = fused(probe.cells.only(hits.cells), weights) | fused(probe.facts.only(hits.facts), weights)
     votes: dict[UUID, float] = defaultdict(float)
-    for payload, root in rows.roots_above(list(scores)):
+    for payload, root in rows.roots_above(list(scores), kinds):
         votes[root] += scores[payload]
     return sorted(votes, key=lambda root: (-votes[root], root))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
@@ -33,18 +34,33 @@ from memforest_core.ports.recall import (
 SNIPPET_CHARS = 160
 SPARE = 2
 """Candidates read per piece wanted: repetitions are left out."""
-SAME_WORDS = 0.9
-"""Share of terms in common from which two texts of one speaker and day are one statement."""
 
 
 class Resolver:
     """Makes evidence out of scored items of one pool."""
 
-    def __init__(self, rows: RecallRows, forest: ForestId, pool: Pool, zone: tzinfo) -> None:
+    def __init__(
+        self,
+        rows: RecallRows,
+        forest: ForestId,
+        pool: Pool,
+        zone: tzinfo,
+        *,
+        same_words: float,
+        per_fact: int,
+        said_until: datetime | None = None,
+    ) -> None:
+        """``same_words`` is the share of terms from which two pieces of one speaker and day are one; at most
+        ``per_fact`` pieces tell the same facts. Nothing that was said after ``said_until`` is shown, and no summary
+        that may know of it.
+        """
         self._rows = rows
         self._forest = forest
         self._pool = pool
         self._zone = zone
+        self._same_words = same_words
+        self._per_fact = per_fact
+        self._said_until = said_until
         self._links = {(link.fact_id, link.cell_id): link for link in pool.links}
 
     def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
@@ -55,11 +71,15 @@ class Resolver:
         facts: dict[UUID, FactText] = {fact.id: fact for fact in self._rows.facts(self._forest, told)}
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
+        told_by: Counter[FactId] = Counter()
         for one in chosen:
             content = texts.get(_turn(one))
             piece = None if content is None else self._evidence(one, content, facts)
-            if piece is None or _repeated(piece, seen):
+            if piece is None or self._repeated(piece, seen):
                 continue
+            if piece.fact_ids and min(told_by[fact] for fact in piece.fact_ids) >= self._per_fact:
+                continue
+            told_by.update(piece.fact_ids)
             kept.append((one, piece))
             if len(kept) == k:
                 break
@@ -127,10 +147,32 @@ class Resolver:
         summaries = self._rows.summaries(list(wanted), SNIPPET_CHARS)
         found = []
         for (one, piece), trees in zip(kept, paths, strict=True):
-            shown = tuple(_path_node(node, summaries.get(node.id, "")) for path in trees for node in path)
+            shown = tuple(
+                _path_node(node, summaries.get(node.id, "") if self._knows(node) else "")
+                for path in trees
+                for node in path
+            )
             freshness = self._freshness(one.item.cell, summaries)
             found.append((one, replace(piece, path=shown, freshness=freshness)))
         return found
+
+    def _knows(self, node: PlacedNode) -> bool:
+        """Whether a summary tells only what was said in time; entity and scene trees lie in the time of events."""
+        if self._said_until is None:
+            return True
+        if node.kind is not TreeKind.SESSION or node.time_end is None:
+            return False
+        return from_micros(node.time_end) <= self._said_until
+
+    def _repeated(self, piece: Evidence, seen: list[tuple[Evidence, frozenset[str]]]) -> bool:
+        """Whether something already chosen says the same on the same day; remembers the piece if not."""
+        words = frozenset(terms(piece.text))
+        for other, others in seen:
+            same = (piece.speaker, piece.time_label) == (other.speaker, other.time_label)
+            if same and (piece.text == other.text or same_words(words, others, self._same_words)):
+                return True
+        seen.append((piece, words))
+        return False
 
     def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
         if not self._pool.cells[cell].placed:
@@ -172,7 +214,7 @@ class Resolver:
         """Facts as evidence, with the turns that said them last."""
         facts = self._rows.facts(self._forest, list(dict.fromkeys(ids)))
         links: dict[UUID, Link] = {}
-        for link in self._rows.links_of_facts([fact.id for fact in facts], 1):
+        for link in self._rows.links_of_facts([fact.id for fact in facts], 1, self._said_until):
             links[link.fact_id] = link
         keys = [(link.session_id, turn) for link in links.values() for turn in link.turn_ordinals]
         heads = {(head.session_id, head.ordinal): head for head in self._rows.turns(keys)}
@@ -214,7 +256,7 @@ class Resolver:
         found: dict[TurnKey, Evidence] = {}
         for head in self._rows.turns(wanted):
             key = (head.session_id, head.ordinal)
-            if key not in texts:
+            if key not in texts or (self._said_until is not None and head.occurred_at > self._said_until):
                 continue
             span = _instant(head.occurred_at, head.dated)
             found[key] = Evidence(
@@ -246,17 +288,6 @@ def _at(found: dict[TurnKey, Evidence], session: SessionId, ordinals: range) -> 
 def _instant(moment: datetime, dated: bool) -> TimeSpan:
     """When something was said; a turn without a time of its own has its session's day."""
     return TimeSpan(moment, moment, Precision.MINUTE if dated else Precision.DAY)
-
-
-def _repeated(piece: Evidence, seen: list[tuple[Evidence, frozenset[str]]]) -> bool:
-    """Whether something already chosen says the same on the same day; remembers the piece if not."""
-    words = frozenset(terms(piece.text))
-    for other, others in seen:
-        same = (piece.speaker, piece.time_label) == (other.speaker, other.time_label)
-        if same and (piece.text == other.text or same_words(words, others, SAME_WORDS)):
-            return True
-    seen.append((piece, words))
-    return False
 
 
 def _path_node(node: PlacedNode, summary: str) -> PathNode:

@@ -2,81 +2,64 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
-from uuid import UUID
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Unpack
 from zoneinfo import ZoneInfo
 
-from memforest_core.contexts.query.browsing import browse
-from memforest_core.contexts.query.candidates import Range, items
-from memforest_core.contexts.query.pool import Pool, Reads, gather
-from memforest_core.contexts.query.probe import FlatHits, Limits, Probe
+from memforest_core.contexts.query.asking import Asked, Range, RecallOptions, checked
+from memforest_core.contexts.query.candidates import ALWAYS, Bounds, items
+from memforest_core.contexts.query.clock import Clock
+from memforest_core.contexts.query.gathering import Gathered, Gathering, Place
+from memforest_core.contexts.query.ordering import in_order
+from memforest_core.contexts.query.picking import Paces, pick
 from memforest_core.contexts.query.question import Question, parse_question
-from memforest_core.contexts.query.recalling import (
-    best_roots,
-    full_text_hits,
-    raw_hits,
-    trees_of_hits,
-)
+from memforest_core.contexts.query.reranking import reranked
 from memforest_core.contexts.query.resolving import Resolver
-from memforest_core.domain.evidence import Mode, RecallResult
+from memforest_core.contexts.query.rewriting import LAST_TURNS
+from memforest_core.contexts.query.thinking import Thought
+from memforest_core.domain.asked_order import Order, order_of
+from memforest_core.domain.asked_times import asked_period
+from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
+from memforest_core.domain.evidence import Evidence, Mode, RecallResult
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.scoring import Weights, vote
-from memforest_core.domain.text import normalize_name
-from memforest_core.domain.turns import checked_name, parse_timestamp
-from memforest_core.errors import InvalidInput, ModelRejected, ModelUnavailable, NotFound
+from memforest_core.domain.scoring import Voted, Weights, vote
+from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import InvalidInput, ModelRejected, ModelUnavailable, NotFound, StoreUnavailable
 from memforest_core.ports.accept import ForestRef
-from memforest_core.ports.index import DenseVector, IndexFilter, VectorIndex
-from memforest_core.ports.models import Embedder
-from memforest_core.ports.recall import RecallRows, RecallStore
+from memforest_core.ports.answering import AnswerCalls
+from memforest_core.ports.index import DenseVector, VectorIndex
+from memforest_core.ports.models import ChatModel, Embedder
+from memforest_core.ports.recall import RecallRows, RecallStore, SaidTurn
+from memforest_core.ports.rerank import Reranker
 from memforest_core.settings import RecallSettings
 
-MAX_K = 1_000
-MAX_NEIGHBOURS = 20
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A checked request."""
-
-    question: Question
-    k: int
-    mode: Mode
-    neighbours: int
-
-
-@dataclass(slots=True)
-class Clock:
-    """Wall time per stage of one recall."""
-
-    spent: dict[str, float] = field(default_factory=dict)
-    _started: float = field(default_factory=time.perf_counter)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time of the block to a stage."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.spent[name] = self.spent.get(name, 0.0) + _ms(started)
-
-    def total(self) -> dict[str, float]:
-        """All stages and their total so far, in milliseconds."""
-        return self.spent | {"total": _ms(self._started)}
-
-
-def _ms(started: float) -> float:
-    return (time.perf_counter() - started) * 1000.0
+def weights_of(settings: RecallSettings) -> Weights:
+    """The weights of the signals as they are set."""
+    return Weights(
+        lexical=settings.lexical_weight,
+        dense=settings.dense_weight,
+        cell=settings.cell_weight,
+        fact=settings.fact_weight,
+        interval=settings.interval_weight,
+        root=settings.root_weight,
+        topic=settings.topic_weight,
+        chain=settings.chain_weight,
+        neighbour=settings.neighbour_weight,
+        speaker=settings.speaker_weight,
+        time=settings.time_weight,
+        ranked=settings.ranked_weight,
+    )
 
 
 class RecallService:
     """Answers questions from one store, index and embedder. Thread-safe: a recall keeps its state to itself.
 
-    ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering.
+    ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
+    opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
+    costs, ``reranker`` reads the best pieces anew.
     """
 
     def __init__(
@@ -87,24 +70,19 @@ class RecallService:
         settings: RecallSettings,
         *,
         pointers: bool = True,
+        chat: Callable[[], ChatModel] | None = None,
+        ledger: AnswerCalls | None = None,
+        reranker: Reranker | None = None,
     ) -> None:
         self._store = store
-        self._index = index
         self._embedder = embedder
         self._settings = settings
-        self._pointers = pointers
-        self._weights = Weights(
-            lexical=settings.lexical_weight,
-            dense=settings.dense_weight,
-            cell=settings.cell_weight,
-            fact=settings.fact_weight,
-            interval=settings.interval_weight,
-            root=settings.root_weight,
-            topic=settings.topic_weight,
-            chain=settings.chain_weight,
-            neighbour=settings.neighbour_weight,
-            speaker=settings.speaker_weight,
-        )
+        self._chat = chat
+        self._ledger = ledger
+        self._reranker = reranker
+        self._weights = weights_of(settings)
+        self._gathering = Gathering(store, index, settings, self._weights, pointers=pointers)
+        self._paces = Paces()
 
     def recall(
         self,
@@ -113,124 +91,134 @@ class RecallService:
         question: str,
         k: int | None = None,
         mode: str | None = None,
-        *,
-        neighbours: int = 0,
-        since: object | None = None,
-        until: object | None = None,
+        **options: Unpack[RecallOptions],
     ) -> RecallResult:
-        """The ``k`` best pieces of evidence for a question.
+        """The ``k`` best pieces of evidence for a question; see RecallOptions for the rest.
 
-        ``since`` and ``until`` (ISO 8601, unix seconds or datetimes; the forest's zone when naive) keep what was said,
-        or happened, in that time. ``neighbours`` adds that many pieces before and after each.
-
-        Raises InvalidInput, NotFound for an owner without a forest, StoreUnavailable. An index or embedder that is
-        away is no error: ``degraded`` says what was done without.
+        Raises InvalidInput (also for a mode that needs a chat model when none is configured), NotFound for an owner
+        without a forest, StoreUnavailable. An index or a model that is away is no error: ``degraded`` says what was
+        done without.
         """
-        asked = self._check(question, k, mode, neighbours)
+        asked = checked(self._settings, question, k, mode, options)
         owner = checked_name(owner, "owner")
         clock = Clock()
-        with self._store.recalling(tenant) as rows:
-            forest = rows.forest(owner)
-        if forest is None:
-            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
-        between = _between(forest, since, until)
+        forest, turns, place = self._place(tenant, owner, asked)
+        thought = Thought(self._settings, asked.moment(ZoneInfo(forest.time_zone)), self._chat)
+        if asked.mode in (Mode.LLM, Mode.PLANNER) and not thought.possible:
+            raise InvalidInput(
+                "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm and planner, or choose mode embedding.",
+                code="no_chat_model",
+            )
         degraded: list[str] = []
+        if turns:
+            with clock.stage("rewrite"):
+                rewritten = thought.completed(asked.question.text, turns)
+            if rewritten.changed:
+                asked = replace(asked, question=parse_question(rewritten.text))
         with clock.stage("embed"):
             dense = self._embed(asked.question, degraded)
-        scope = IndexFilter(tenant, forest.id, overlaps=_seconds(between))
-        probe = Probe(self._index, scope, dense, asked.question.sparse())
-        pool = self._gathered(tenant, forest, asked, probe, self._reads(asked, between), clock, degraded)
-        if probe.failure is not None:
-            degraded.append("The vector index is away: answered from full text and what it had found before.")
-        with clock.stage("score"):
-            found = items(pool, asked.question, owner, between)
-            voted = vote(found, probe.cells, probe.facts, probe.nodes, self._weights)
-        with clock.stage("resolve"), self._store.recalling(tenant) as rows:
-            resolver = Resolver(rows, forest.id, pool, ZoneInfo(forest.time_zone))
-            evidence = resolver.resolve(voted, asked.k, asked.neighbours)
+        picked = ""
+        if asked.mode is Mode.AUTO:
+            choice = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
+            asked, picked = replace(asked, mode=choice.mode), choice.why
+        gathered = self._gathering.gather(place, asked, dense, thought, clock)
+        voted = self._voted(place, asked, owner, gathered, clock)
+        evidence = self._evidence(place, asked, gathered, voted, clock, degraded)
+        self._account(tenant, forest, thought, degraded)
+        timings = clock.total()
+        self._paces.record(asked.mode, timings["total"])
         return RecallResult(
-            question=asked.question.text,
+            question=question,
             mode=asked.mode,
             evidence=evidence,
-            timings_ms=clock.total(),
-            degraded=tuple(degraded),
-            round_trips=probe.round_trips,
+            timings_ms=timings,
+            degraded=(*degraded, *gathered.degraded, *thought.degraded),
+            round_trips=gathered.probe.round_trips,
+            picked=picked,
+            about=_span(place.bounds.about),
+            asked_for=asked.question.text,
+            plan=thought.plans[0].told() if thought.plans else {},
+            calls=len(thought.calls),
         )
 
-    def _gathered(
+    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[ForestRef, list[SaidTurn], Place]:
+        """The forest, the last turns of the running session if a model can use them, and the bounds."""
+        with self._store.recalling(tenant) as rows:
+            forest = rows.forest(owner)
+            if forest is None:
+                raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+            turns: list[SaidTurn] = []
+            if asked.session_id is not None and self._chat is not None:
+                turns = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)
+            return forest, turns, Place(tenant, forest, self._bounds(rows, forest, asked))
+
+    def _bounds(self, rows: RecallRows, forest: ForestRef, asked: Asked) -> Bounds:
+        """What may be evidence, and which time the question names."""
+        zone = ZoneInfo(forest.time_zone)
+        moment = asked.moment(zone)
+        about = asked_period(asked.question.text, moment) if self._weights.time > 0 else None
+        if about is not None:
+            # "In May" asked years after the last conversation means its last May.
+            about = asked_period(asked.question.text, moment, known_until=rows.last_said(forest.id))
+        return Bounds(
+            between=asked.between(zone),
+            said_until=asked.said_until(zone),
+            sessions=frozenset(rows.sessions(forest.id, asked.sessions)) if asked.sessions else None,
+            speakers=asked.speakers,
+            roles=asked.roles,
+            about=ALWAYS if about is None else (about.first, about.last),
+        )
+
+    def _voted(self, place: Place, asked: Asked, owner: str, gathered: Gathered, clock: Clock) -> list[Voted]:
+        """The candidates with all votes, best first."""
+        probe, pool = gathered.probe, gathered.pool
+        with clock.stage("score"):
+            found = items(pool, asked.question, owner, place.bounds, gathered.leaves.positions)
+            voted = vote(found, probe.cells, probe.facts, probe.nodes, self._weights)
+        if self._settings.order_weight > 0 and order_of(asked.question.text).order is not Order.NONE:
+            with clock.stage("order"), self._store.recalling(place.tenant) as rows:
+                voted = in_order(rows, pool, voted, asked.question, self._settings.order_weight)
+        return voted
+
+    def _evidence(
         self,
-        tenant: TenantId,
-        forest: ForestRef,
+        place: Place,
         asked: Asked,
-        probe: Probe,
-        reads: Reads,
+        gathered: Gathered,
+        voted: list[Voted],
         clock: Clock,
         degraded: list[str],
-    ) -> Pool:
-        """Candidates, with their scores in the probe: flat hits united with what the trees add."""
+    ) -> tuple[Evidence, ...]:
+        """The best different pieces, read anew by a cross-encoder if there is one, within the caller's budget."""
+        first = 0 if self._reranker is None else self._settings.rerank.first
+        with clock.stage("resolve"), self._store.recalling(place.tenant) as rows:
+            resolver = Resolver(
+                rows,
+                place.forest.id,
+                gathered.pool,
+                ZoneInfo(place.forest.time_zone),
+                same_words=self._settings.same_words,
+                per_fact=self._settings.per_fact,
+                said_until=place.bounds.said_until,
+            )
+            evidence = resolver.resolve(voted, max(asked.k, first), asked.neighbours)
+        if self._reranker is not None:
+            with clock.stage("rerank"):
+                evidence, failed = reranked(self._reranker, asked.question.text, evidence, first)
+            degraded += failed
+        evidence = evidence[: asked.k]
+        if asked.max_tokens is not None:
+            evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN))
+        return evidence
 
-        def reading() -> AbstractContextManager[RecallRows]:
-            return self._store.recalling(tenant)
-
-        with clock.stage("search"):
-            hits = probe.flat(self._limits(asked))
-        with clock.stage("load"), reading() as rows:
-            if probe.failure is not None:
-                limit = self._settings.flat_limit
-                hits = full_text_hits(rows, forest.id, asked.question, probe, limit)
-            raw = raw_hits(rows, forest.id, asked.question)
-            roots = self._roots(rows, forest, asked, probe, hits)
-        if raw.catching_up:
-            degraded.append("The vector index is catching up: full text was asked for what it does not hold yet.")
-        with clock.stage("browse"):
-            leaves = browse(reading, probe, roots, self._settings.beam, self._weights)
-        with clock.stage("load"), reading() as rows:
-            cells = hits.cells | leaves.cells | raw.coverage.keys()
-            pool = gather(rows, forest.id, cells, hits.facts | leaves.facts, reads)
-        with clock.stage("search"):
-            probe.score(pool.voters())
-        raw.join(probe.cells)
-        return pool
-
-    def _reads(self, asked: Asked, between: Range) -> Reads:
-        """What this recall has to know of its candidates."""
-        trees = asked.mode is not Mode.FLAT
-        return Reads(
-            sentences=not self._pointers,
-            fact_times=between != (None, None),
-            session_paths=trees,
-            topics=trees and self._weights.topic > 0,
-            chains=trees and self._weights.chain > 0 and asked.question.about_order,
-        )
-
-    def _roots(self, rows: RecallRows, forest: ForestRef, asked: Asked, probe: Probe, hits: FlatHits) -> list[UUID]:
-        """The trees to browse: of named people, the best roots, and where the hits live."""
-        if asked.mode is Mode.FLAT:
-            return []
-        best = best_roots(probe, hits.roots, self._settings.root_limit, self._weights)
-        if asked.mode is Mode.ROOT:
-            return best
-        named = self._named_roots(rows, forest, asked.question)
-        lived = trees_of_hits(rows, probe, hits, self._weights)
-        return list(dict.fromkeys([*named, *best, *lived]))[: self._settings.tree_limit]
-
-    def _limits(self, asked: Asked) -> Limits:
-        """Flat hits per signal: at least as many as pieces wanted; root mode asks for roots only."""
-        settings = self._settings
-        if asked.mode is Mode.ROOT:
-            return Limits(0, 0, settings.root_limit)
-        return Limits(
-            max(settings.flat_limit, asked.k),
-            max(settings.fact_limit, asked.k),
-            settings.root_limit if asked.mode is Mode.EMBEDDING else 0,
-        )
-
-    def _named_roots(self, rows: RecallRows, forest: ForestRef, question: Question) -> list[UUID]:
-        """The entity trees of the owner and of whom the question names."""
-        owner = normalize_name(forest.owner) or forest.owner
-        keys = list(dict.fromkeys([owner, *question.name_keys()]))
-        found: list[UUID] = [*rows.entity_roots(forest.id, keys)]
-        return found[: self._settings.tree_limit // 2]
+    def _account(self, tenant: TenantId, forest: ForestRef, thought: Thought, degraded: list[str]) -> None:
+        """Keep what the calls cost; evidence is not held back when that fails."""
+        if self._ledger is None or not thought.calls:
+            return
+        try:
+            self._ledger.record(tenant, forest.id, thought.calls)
+        except StoreUnavailable:
+            degraded.append("The store is away: what the model calls cost was not kept.")
 
     def _embed(self, question: Question, degraded: list[str]) -> DenseVector | None:
         try:
@@ -240,39 +228,9 @@ class RecallService:
             return None
         return vector
 
-    def _check(self, question: object, k: object, mode: object, neighbours: object) -> Asked:
-        settings = self._settings
-        k = settings.k if k is None else k
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_K:
-            raise InvalidInput(f"Set k to a whole number from 1 to {MAX_K}.", code="invalid_k")
-        try:
-            chosen = Mode(str(settings.mode if mode is None else mode))
-        except ValueError:
-            known = ", ".join(mode.value for mode in Mode)
-            raise InvalidInput(f"Set mode to one of {known}.", code="invalid_mode") from None
-        if not isinstance(neighbours, int) or isinstance(neighbours, bool) or not 0 <= neighbours <= MAX_NEIGHBOURS:
-            raise InvalidInput(
-                f"Set neighbours to a whole number from 0 to {MAX_NEIGHBOURS}.",
-                code="invalid_neighbours",
-            )
-        return Asked(parse_question(question), k, chosen, neighbours)
 
-
-def _between(forest: ForestRef, since: object | None, until: object | None) -> Range:
-    zone = ZoneInfo(forest.time_zone)
-    first = None if since is None else parse_timestamp(since, zone, "since")
-    last = None if until is None else parse_timestamp(until, zone, "until")
-    if first is not None and last is not None and last < first:
-        raise InvalidInput("Set until to a time that is not before since.", code="invalid_range")
-    return first, last
-
-
-def _seconds(between: Range) -> tuple[float, float] | None:
-    first, last = between
+def _span(about: Range) -> TimeSpan:
+    first, last = about
     if first is None and last is None:
-        return None
-    low: datetime | None = first
-    return (
-        low.timestamp() if low is not None else float("-inf"),
-        last.timestamp() if last is not None else float("inf"),
-    )
+        return UNKNOWN_TIME
+    return TimeSpan(first or EARLIEST, last or LATEST, Precision.DAY)

@@ -157,6 +157,15 @@ class TestFilters:
         [hits] = index.search([asking()])
         assert {hit.id: hit.kind for hit in hits} == {each.id: each.kind for each in (ROOT, CELL, FACT)}
 
+    @pytest.mark.parametrize("one", [ROOT, CELL, FACT])
+    def test_hits_of_one_wanted_kind_say_it_too(self, index: VectorIndex, one: Point) -> None:
+        index.upsert([ROOT, CELL, FACT])
+        everything = (ROOT.id, CELL.id, FACT.id)
+        for vector in (direction(1), terms(t1=1.0)):
+            for ids in (None, everything):
+                [[hit]] = index.search([asking(vector, kinds=(one.kind,), ids=ids)])
+                assert (hit.id, hit.kind) == (one.id, one.kind)
+
     @pytest.mark.parametrize(
         ("interval", "expected"),
         [
@@ -250,6 +259,32 @@ class TestScores:
         [hits] = index.search([asking(question, kinds=(PointKind.FACT,))])
         expected = _brute_force(question, [*facts, *cells])
         assert {hit.id: pytest.approx(hit.score, rel=1e-4) for hit in hits} == expected
+
+    def test_a_point_has_one_score_however_it_is_asked_for(self, index: VectorIndex) -> None:
+        """Given points of two kinds, when they are found by id, by kind, or both, then scores are those of the forest."""
+        random = np.random.default_rng(13)
+        points = [
+            point(
+                kind=PointKind.CELL if number % 3 else PointKind.FACT,
+                dense=random.normal(size=DIMENSION).astype(np.float32),
+                sparse=_random_terms(random),
+            )
+            for number in range(90)
+        ]
+        index.upsert(points)
+        some = [each for each in points[:40] if each.kind is PointKind.CELL]
+        ids = tuple(each.id for each in some)
+        for vector in (random.normal(size=DIMENSION).astype(np.float32), terms(t0=1.0, t5=0.7, t38=1.3)):
+            [hits] = index.search([asking(vector)])
+            whole = {hit.id: hit.score for hit in hits}
+            for changes in ({"ids": ids}, {"kinds": (PointKind.CELL,)}, {"ids": ids, "kinds": (PointKind.CELL,)}):
+                [again] = index.search([asking(vector, **changes)])
+                wanted = {
+                    each.id for each in points if each.kind is PointKind.CELL and ("ids" not in changes or each in some)
+                }
+                assert {hit.id for hit in again} == wanted & whole.keys()
+                for hit in again:
+                    assert hit.score == pytest.approx(whole[hit.id], abs=1e-4)
 
 
 def _random_terms(random: np.random.Generator) -> SparseVector:

@@ -134,10 +134,7 @@ def test_the_collection_is_partitioned_by_forest_with_no_graph_across(
 def test_sparse_queries_carry_the_forest_as_their_corpus(recorded: list[httpx.Request]) -> None:
     [searched] = [body(r)["searches"] for r in recorded if r.url.path.endswith("/query/batch")]
     assert "params" not in searched[0]
-    assert searched[1]["params"]["idf"]["corpus"]["must"] == [
-        {"key": "forest", "match": {"value": str(ALICE)}},
-        {"key": "tenant", "match": {"value": ACME}},
-    ]
+    assert searched[1]["params"]["idf"]["corpus"]["must"] == [{"key": "forest", "match": {"value": str(ALICE)}}]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from memforest_core.domain.dates import find_date_phrases, resolve
 from memforest_core.domain.extractive import summarize
+from memforest_core.domain.indexed import count_terms
+from memforest_core.domain.languages import STOP_WORDS, language_of
 from memforest_core.domain.lexical import document_weights
 from memforest_core.domain.text import (
     clean,
@@ -18,6 +20,7 @@ from memforest_core.domain.text import (
     numbers,
     sentences,
     terms,
+    variants,
 )
 from memforest_core.domain.times import EARLIEST, LATEST
 
@@ -84,6 +87,9 @@ def test_cleaned_text_is_stored_as_it_is(text: str) -> None:
 @given(ANY_TEXT)
 def test_normal_forms_are_stable(text: str) -> None:
     assert terms(text) == terms(text)
+    assert language_of(text) in STOP_WORDS
+    assert all(forms and all(forms) for forms in variants(text))
+    assert count_terms(text).length >= 0
     assert numbers(text) == numbers(text)
     assert normalize_statement(text) == normalize_statement(text)
     name = normalize_name(text)
@@ -91,6 +97,14 @@ def test_normal_forms_are_stable(text: str) -> None:
     indices, weights = document_weights(terms(text))
     assert list(indices) == sorted(indices)
     assert all(weight > 0 for weight in weights)
+
+
+@settings(max_examples=200, deadline=None)
+@given(ANY_TEXT | PHRASES)
+def test_a_text_is_found_by_asking_for_it(text: str) -> None:
+    held = set(terms(text))
+
+    assert not held or held & frozenset().union(*variants(text))
 
 
 @settings(max_examples=100, deadline=None)

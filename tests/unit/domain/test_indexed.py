@@ -22,7 +22,7 @@ from memforest_core.domain.indexed import (
     unpack_counts,
 )
 from memforest_core.domain.lexical import document_weights, term_index
-from memforest_core.domain.text import terms
+from memforest_core.domain.text import terms, variants
 
 MOMENT = datetime(2023, 5, 8, 22, tzinfo=UTC)
 
@@ -34,6 +34,38 @@ def test_a_date_is_written_as_people_ask_for_it() -> None:
 def test_dates_and_speakers_can_be_searched() -> None:
     for text in (cell_text("Bob: I moved.", MOMENT), fact_terms_text("Bob moved.", "Bob", MOMENT)):
         assert set(terms("Bob moved Monday May 2023")) <= set(terms(text))
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("Anna: Wir sind nach Köln gezogen und es gefällt uns sehr.", "Mai 2023"),
+        ("Anne: Nous avons déménagé à Lyon avec les enfants.", "mai 2023"),
+        ("Ana: Nos mudamos a Sevilla porque hay más trabajo.", "8 mayo"),
+        ("Анна: Мы переехали в Казань.", "8 мая 2023"),
+        ("Aino: Me olemme muuttaneet Turkuun, koska siellä on meri.", "toukokuu 2023"),
+        ("小红: 我们搬到了上海。", "2023年5月8日"),
+        ("Bob: I moved.", "Monday 8 May 2023"),
+    ],
+)
+def test_a_month_is_found_by_its_name_in_the_language_of_the_text(said: str, asked: str) -> None:
+    wanted = [{term_index(term) for term in forms} for forms in variants(asked) if forms.isdisjoint("年月日")]
+    for text in (cell_text(said, MOMENT), fact_terms_text(said.split(": ")[1], said.split(": ")[0], MOMENT)):
+        counts = dict(count_terms(text).counts)
+        assert wanted
+        assert all(not forms.isdisjoint(counts) for forms in wanted), asked
+
+
+def test_a_date_above_english_text_counts_once() -> None:
+    assert dict(count_terms(cell_text("Bob: I moved.", MOMENT)).counts) == {
+        term_index(term): 1.0 for term in ("monday", "8", "may", "2023", "bob", "move")
+    }
+
+
+def test_an_english_date_above_another_language_stays_english() -> None:
+    january = datetime(2024, 1, 7, tzinfo=UTC)
+    counts = dict(count_terms(cell_text("Anna: Wir sind nicht nach Köln gezogen.", january)).counts)
+    assert {term_index(term) for term in terms("Sunday 7 January 2024", "english")} <= counts.keys()
 
 
 def test_terms_are_counted_by_index() -> None:

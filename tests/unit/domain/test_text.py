@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+
 import pytest
+import snowballstemmer
 
 from memforest_core.domain.text import (
+    STOP_WORDS,
+    beginnings,
     clean,
     clipped,
     normalize_name,
     normalize_statement,
     numbers,
     sentences,
+    signs,
     terms,
+    variants,
 )
 
 
@@ -81,10 +89,15 @@ class TestTerms:
             ("paid 2,300 dollars, 3.5 kg at 10:30", ["paid", "2300", "dollar", "3.5", "kg", "10:30"]),
             ("a 5k run", ["5k", "run"]),
             ("snake_case", ["snake", "case"]),
-            ("東京に住む", ["東京", "京に", "に住", "住む"]),
+            ("東京に住む", ["東", "東京", "京", "京に", "に住", "住", "住む"]),
             ("犬", ["犬"]),
+            ("我的狗叫什么", ["我的", "的狗", "狗", "狗叫", "叫", "叫什"]),
+            ("2023年5月8日", ["年", "月", "日", "2023", "5", "8"]),
+            ("부산에 이사", ["부산", "산에", "이사"]),
+            ("私のiPhone", ["私", "私の", "iphon"]),
             ("สวัสดี", ["สว", "วั", "ัส", "สด", "ดี"]),
-            ("दिल्ली में", ["दिल्ली", "में"]),
+            ("दिल्ली में", ["दिल्ल"]),
+            ("٣ cats", ["3", "cat"]),
             ("🎉 !!! …", []),
             ("", []),
         ],
@@ -92,12 +105,132 @@ class TestTerms:
     def test_words_are_folded_stemmed_and_stripped_of_function_words(self, text: str, found: list[str]) -> None:
         assert terms(text) == found
 
-    def test_another_language_keeps_its_accents_and_its_short_words(self) -> None:
-        assert terms("was für Häuser", "german") == ["was", "fur", "haus"]
+    def test_a_named_language_has_its_own_stop_words(self) -> None:
+        assert terms("was für alte Häuser, häuser", "german") == ["alt", "haus", "hauser", "haus"]
+        assert terms("was für Häuser", "english") == ["fur", "hauser"]
 
     def test_an_unknown_language_is_refused(self) -> None:
         with pytest.raises(KeyError):
             terms("saluton mondo", "esperanto_")
+
+    @pytest.mark.parametrize(
+        ("said", "asked", "shared"),
+        [
+            ("Ich habe mir gestern zwei alte Häuser angesehen.", "Welches Haus hat Anna sich angesehen?", 2),
+            ("Unsere Wohnungen sind jetzt viel größer als früher.", "Wie ist die Wohnung?", 1),
+            ("Nous avons déménagé et les enfants aiment leurs écoles.", "Quelle école ont les enfants ?", 2),
+            ("Je travaille dans une boulangerie depuis mai.", "Où est-ce que Marc travaillait ?", 1),
+            ("Mis perros duermen en la cocina porque tienen frío.", "¿Dónde duerme el perro?", 1),
+            ("Estamos buscando una habitación para mi hermana.", "¿Quién busca habitaciones?", 2),
+            ("Вчера мы подарили бабушке рыжую собаку.", "Кому подарили собак?", 2),
+            ("Моя сестра работает в больнице.", "Где работала сестра?", 1),
+            ("Me olemme muuttaneet uuteen taloon ja koirani on iloinen.", "Missä talossa koira on?", 2),
+            ("Ben dün yeni bir köpek aldım ve köpeğim çok küçük.", "Köpeğin adı ne?", 1),
+            ("Ho comprato due gatti perché mia figlia li voleva.", "Che gatto ha comprato?", 2),
+            ("Mijn honden slapen in de keuken, want het is er warm.", "Waar slaapt de hond?", 1),
+            ("Jag har köpt nya cyklar till mina barn.", "Var är cyklarna?", 1),
+            ("Οι σκύλοι μου κοιμούνται στην κουζίνα.", "Πού είναι ο σκύλος;", 1),
+        ],
+    )
+    def test_inflected_words_are_found_in_their_language(self, said: str, asked: str, shared: int) -> None:
+        wanted = frozenset().union(*variants(asked))
+        assert len(wanted & set(terms(said))) >= shared
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("Wir waren mit Müller im Café, das war gut.", "Wir waren mit Muller im Cafe, das war gut."),
+            ("Nous étions au café de la gare.", "Nous etions au cafe de la gare."),
+            ("Busco una habitación para mi hermana.", "Busco una habitacion para mi hermana."),
+            ("She met Zoë at the café.", "She met Zoe at the cafe."),
+        ],
+    )
+    def test_accents_do_not_count(self, one: str, other: str) -> None:
+        for asked, said in ((one, other), (other, one)):
+            assert all(forms.intersection(terms(said)) for forms in variants(asked))
+
+    @pytest.mark.parametrize("name", ["James", "Müller", "Boston", "Charles", "Zoë"])
+    def test_names_and_numbers_match_across_languages(self, name: str) -> None:
+        asked = frozenset().union(*variants(f"When did {name} pay 2,300?"))
+        for said in (
+            f"Gestern hat uns {name} die 2300 bezahlt, das war gut.",
+            f"Hier nous avons vu {name} avec les 2300 dans la poche.",
+            f"Ayer {name} nos dio los 2300 porque no los quería.",
+            f"{name}: Вчера я заплатил 2300 за это.",
+            f"{name}: 昨天我付了2300块。",
+        ):
+            assert len(asked & set(terms(said))) == 2, said
+
+    def test_each_line_is_read_in_its_language(self) -> None:
+        found = terms("Anna: Wir haben zwei Häuser und einen Hund.\nBob: I was running with the dogs.")
+        assert {"haus", "hund", "run", "dog"} <= set(found)
+        assert not {"wir", "und", "the"} & set(found)
+
+    def test_a_line_that_shows_no_language_is_read_in_that_of_the_text(self) -> None:
+        text = (
+            "Anna: Wir haben uns gestern die neue Wohnung in der Stadt angesehen, und sie ist sehr schön.\nBob: Häuser?"
+        )
+        assert "haus" in terms(text)
+        assert "hauser" in terms("Häuser?")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "aber nicht mit uns und auch nicht ohne sie",
+            "mais nous ne sommes pas avec eux dans cette",
+            "pero nosotros también estamos con ellos",
+            "но мы были там с ними из них",
+            "ama biz onun için çok",
+            "mutta minä olen siellä heidän kanssa",
+        ],
+    )
+    def test_function_words_are_dropped(self, text: str) -> None:
+        assert terms(text) == []
+
+
+ENGLISH = (
+    "Bob: I moved from Boston to Davis last month, and I don't miss the harbour!",
+    "We'd paid $2,300.50 at 10:30; it wasn't cheap (3.5 kg, 5k run, O'Brien's dogs).",
+    "Monday 8 May 2023\nAnn: No way! So cool.\nBob: Me too, man. Los Angeles in December?",
+    "Zoë and José met at the café in São Paulo; the jalapeños were naïve.",
+    "The man in the hat was at war with a Van Gogh.",
+    "ok",
+    "I’ve never been to Las Vegas, but my son has: he's won two hundred there.",
+    "Thanks!! 🎉 That's so kind... see ya",
+    "snake_case and x2 and 007",
+)
+
+
+@pytest.mark.parametrize("text", ENGLISH)
+def test_english_is_cut_as_ever(text: str) -> None:
+    """Against the plain rule: fold, strip accents, drop stop words, stem."""
+    bare = "".join(
+        char
+        for char in unicodedata.normalize("NFKD", text).casefold().replace("’", "'")
+        if not unicodedata.combining(char)
+    )
+    stem = snowballstemmer.stemmer("english").stemWord
+    expected: list[str] = []
+    for word in re.findall(r"\d+(?:[.,:]\d+)+(?![^\W_])|[^\W_]+(?:'[^\W_]+)*", bare):
+        if word[0].isdigit():
+            expected.append(re.sub(r",(?=\d{3}(?!\d))", "", word))
+        elif not word.endswith("n't"):
+            expected += [stem(part) for part in word.split("'") if part not in STOP_WORDS]
+    assert terms(text) == terms(text, "english") == expected
+    assert [set(forms) for forms in variants(f"What did they say: {text}")] == [{"say"}, *({term} for term in expected)]
+
+
+def test_a_search_that_stems_english_only_looks_for_beginnings() -> None:
+    assert beginnings(["welche", "wohnungen", "hat", "anna"]) == {
+        "wohnungen": frozenset({"wohnung"}),
+        "anna": frozenset({"anna"}),
+    }
+    assert beginnings(["where", "are", "the", "apartments"]) == {"apartments": frozenset()}
+
+
+def test_texts_without_spaces_are_searched_for_pieces() -> None:
+    assert signs(["bob", "搬到哪里"]) == ["搬", "搬到", "到", "到哪", "哪", "里"]
+    assert signs(["bob"]) == []
 
 
 @pytest.mark.parametrize(

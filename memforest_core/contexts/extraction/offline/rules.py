@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from memforest_core.contexts.extraction.offline.subjects import RELATIVES
+from memforest_core.domain.attributes import OCCUPATIONS, PETS
 from memforest_core.domain.facts import Change, Modality, Polarity
 
 
@@ -42,18 +43,8 @@ ROLE = (
 )
 _FROM = PLACE.replace("(?P<value>", "(?P<prev>")
 _LATER = PLACE.replace("(?P<value>", "(?P<prev2>")
-_OCCUPATIONS = (
-    "nurse|teacher|engineer|developer|programmer|doctor|lawyer|designer|accountant|chef|cook|writer"
-    "|artist|musician|scientist|researcher|student|manager|consultant|architect|dentist|pharmacist"
-    "|electrician|plumber|carpenter|mechanic|pilot|driver|journalist|editor|photographer|librarian"
-    "|professor|therapist|psychologist|veterinarian|vet|barista|waiter|waitress|cashier|analyst"
-    "|freelancer|firefighter|paramedic|physician|surgeon|realtor|translator|actor|actress|biologist"
-    "|chemist|physicist|economist|entrepreneur|counselor|technician|administrator|salesperson"
-)
-_PETS = (
-    "dog|puppy|cat|kitten|hamster|parrot|rabbit|bunny|turtle|tortoise|goldfish|fish|snake|lizard"
-    "|horse|pony|guinea pig|bird|ferret|golden retriever|labrador|beagle|poodle|corgi|husky"
-)
+_OCCUPATIONS = "|".join(OCCUPATIONS)
+_PETS = "|".join(PETS)
 _SOLID = "car|house|apartment|condo|bike|motorcycle|boat|truck|van|laptop|phone|guitar|piano|camera"
 _NUMBER = r"(?:\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[- ][a-z]+)?)"
 _AMOUNT = r"(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|m|km|miles|bpm|%|k)?)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -34,6 +34,7 @@ from memforest_core.ports.recall import (
     FoundText,
     Link,
     PlacedNode,
+    SaidTurn,
     TurnHead,
     TurnKey,
 )
@@ -54,17 +55,18 @@ class Forest:
     """Rows of one owner. Every session has a tree: leaves in threes below a root."""
 
     owner: str = "alice"
-    texts: dict[TurnKey, str] = field(default_factory=dict)
+    said: dict[TurnKey, str] = field(default_factory=dict)
     heads: dict[TurnKey, TurnHead] = field(default_factory=dict)
     cell_rows: dict[UUID, CellRef] = field(default_factory=dict)
     fact_rows: dict[UUID, FactText] = field(default_factory=dict)
     written: set[UUID] = field(default_factory=set)
     links: list[Link] = field(default_factory=list)
-    nodes: list[PlacedNode] = field(default_factory=list)
+    placed: list[PlacedNode] = field(default_factory=list)
     entities: dict[str, NodeId] = field(default_factory=dict)
     summaries_by_node: dict[NodeId, str] = field(default_factory=dict)
     states: list[list[FactId]] = field(default_factory=list)
     """Chains of facts about one attribute of one subject, in order."""
+    metadata: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
     unseen: list[UUID] = field(default_factory=list)
     transactions: int = 0
 
@@ -75,8 +77,11 @@ class Forest:
         for ordinal, (speaker, text) in enumerate(turns):
             key = (session, ordinal)
             moment = START + timedelta(days=days, minutes=ordinal)
-            self.texts[key] = text
-            self.heads[key] = TurnHead(session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True)
+            role = "user" if speaker == turns[0][0] else "assistant"
+            self.said[key] = text
+            self.heads[key] = TurnHead(
+                session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True, role
+            )
         for number, first in enumerate(range(0, len(turns), 2)):
             last = min(first + 1, len(turns) - 1)
             cell = CellId(named(f"{name}/{number}"))
@@ -92,7 +97,7 @@ class Forest:
         span = (micros(START + timedelta(days=days)), micros(START + timedelta(days=days, hours=1)))
 
         def add(node: UUID, parent: NodeId | None, level: int, payload: PayloadId | None = None) -> None:
-            self.nodes.append(PlacedNode(NodeId(node), tree, parent, level, payload, *span, False, kind, name))
+            self.placed.append(PlacedNode(NodeId(node), tree, parent, level, payload, *span, False, kind, name))
 
         add(root, None, 2)
         for at, payload in enumerate(payloads):
@@ -130,8 +135,12 @@ class Forest:
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
         return [self.cell_rows[id_] for id_ in ids if id_ in self.cell_rows]
 
-    def links_of_facts(self, facts: Sequence[UUID], limit: int) -> list[Link]:
-        return [link for link in self.links if link.fact_id in facts]
+    def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
+        return [
+            link
+            for link in self.links
+            if link.fact_id in facts and (until is None or self.cell_rows[link.cell_id].time_start <= until)
+        ]
 
     def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
         return [link for link in self.links if link.cell_id in cells]
@@ -153,30 +162,39 @@ class Forest:
     def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
         return [self.fact_rows[id_] for id_ in ids if id_ in self.fact_rows]
 
-    def roots_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
+    def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
         return [
             (leaf.payload_id, NodeId(named(f"{leaf.label}#root")))
-            for leaf in self.nodes
-            if leaf.payload_id is not None and leaf.payload_id in payloads
+            for leaf in self.placed
+            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.kind in kinds
         ]
 
-    def lowest_above(self, payloads: Sequence[UUID]) -> list[tuple[PayloadId, NodeId]]:
+    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
         return [
             (leaf.payload_id, leaf.parent_id)
-            for leaf in self.nodes
-            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id is not None
+            for leaf in self.placed
+            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id and leaf.kind in kinds
         ]
 
+    def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
+        return {key for key in keys if metadata.items() <= self.metadata.get(key, {}).items()}
+
+    def last_said(self, forest: ForestId) -> datetime | None:
+        return max((head.occurred_at for head in self.heads.values()), default=None)
+
+    def sessions(self, forest: ForestId, names: Sequence[str]) -> list[SessionId]:
+        return [session for session in {key[0] for key in self.said} if session in {named(name) for name in names}]
+
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
-        trees = {leaf.tree_id for leaf in self.nodes if leaf.payload_id in payloads}
+        trees = {leaf.tree_id for leaf in self.placed if leaf.payload_id in payloads}
         return [
             node
-            for node in self.nodes
+            for node in self.placed
             if node.tree_id in trees and (node.payload_id is None or node.payload_id in payloads)
         ]
 
     def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
-        return [node for node in self.nodes if node.parent_id in nodes]
+        return [node for node in self.placed if node.parent_id in nodes]
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         return {node: text[:chars] for node, text in self.summaries_by_node.items() if node in nodes}
@@ -185,12 +203,12 @@ class Forest:
         return [self.heads[key] for key in keys if key in self.heads]
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
-        return {key: self.texts[key] for key in keys if key in self.texts}
+        return {key: self.said[key] for key in keys if key in self.said}
 
     def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
         found = {}
-        for leaf in [node for node in self.nodes if node.id in leaves]:
-            held = [node.payload_id for node in self.nodes if node.tree_id == leaf.tree_id and node.payload_id]
+        for leaf in [node for node in self.placed if node.id in leaves]:
+            held = [node.payload_id for node in self.placed if node.tree_id == leaf.tree_id and node.payload_id]
             at = held.index(PayloadId(leaf.payload_id or UUID(int=0)))
             before, after = held[max(0, at - n) : at], held[at + 1 : at + 1 + n]
             found[leaf.id] = Around(tuple(reversed(before)), tuple(after))
@@ -210,10 +228,21 @@ class Forest:
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
         return [FoundText(id_, self.cell_text(id_)) for id_ in self.unseen[:limit]]
 
+    def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
+        return [node for node in self.placed if node.id in ids]
+
+    def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
+        cells = {id_: self.cell_text(id_)[:chars] for id_ in payloads if id_ in self.cell_rows}
+        return cells | {id_: self.fact_rows[id_].text[:chars] for id_ in payloads if id_ in self.fact_rows}
+
+    def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
+        keys = sorted(key for key in self.said if key[0] == named(session_external_id))[-n:]
+        return [SaidTurn(self.heads[key].name, self.said[key], self.heads[key].occurred_at) for key in keys]
+
     def cell_text(self, cell: UUID) -> str:
         row = self.cell_rows[cell]
         keys = [(row.session_id, at) for at in range(row.first_turn, row.last_turn + 1)]
-        return "\n".join(f"{self.heads[key].name}: {self.texts[key]}" for key in keys)
+        return "\n".join(f"{self.heads[key].name}: {self.said[key]}" for key in keys)
 
 
 @dataclass

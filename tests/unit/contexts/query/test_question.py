@@ -30,6 +30,29 @@ def test_terms_are_stemmed_without_stop_words() -> None:
     assert parse_question("Where were the dogs running?").terms == {"dog", "run"}
 
 
+def test_a_question_in_plain_english_has_one_term_a_word() -> None:
+    question = parse_question("Where were the dogs running?")
+    assert question.wanted == question.terms
+    assert question.held({"dog", "cat"}) == {"dog"}
+
+
+def test_another_language_is_asked_for_in_that_language_and_in_english() -> None:
+    question = parse_question("Wo sind Annas Häuser?")
+    assert {"anna", "haus", "hauser"} <= question.terms
+    assert not question.terms & {"wo", "sind"}
+
+
+@pytest.mark.parametrize("held", [{"haus"}, {"hauser"}, {"haus", "hauser"}])
+def test_the_spellings_of_one_word_count_once(held: set[str]) -> None:
+    question = parse_question("Wo sind die Häuser?")
+    assert len(question.wanted) == 1
+    assert question.held(held | {"dog"}) == question.wanted
+
+
+def test_a_question_whose_language_is_unclear_is_asked_for_in_all() -> None:
+    assert {"geburtstag"} < parse_question("Omas Geburtstage?").terms
+
+
 def test_a_name_is_recognized_in_any_case_and_as_a_possessive() -> None:
     question = parse_question("what is BOB's job?")
     assert question.names("Bob Smith")

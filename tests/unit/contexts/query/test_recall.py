@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -10,9 +11,10 @@ from memforest_core.contexts.query.service import RecallService
 from memforest_core.domain.evidence import EvidenceKind, Freshness, Mode, RecallResult
 from memforest_core.domain.ids import FactId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.times import Precision, TimeSpan
-from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
+from memforest_core.errors import InvalidInput, ModelUnavailable, NotFound
 from memforest_core.ports.index import PointKind
+from memforest_core.ports.rerank import Reranker
 from memforest_core.settings import RecallSettings
 from tests.unit.contexts.query.memory import START, TENANT, Forest, OneVector, ScriptedIndex, named
 
@@ -32,7 +34,10 @@ class World:
 
     def recall(self, question: str = "Where does Bob live?", **options: object) -> RecallResult:
         pointers = bool(options.pop("pointers", True))
-        service = RecallService(self.forest, self.index, self.embedder, self.settings, pointers=pointers)
+        reranker: Reranker | None = options.pop("reranker", None)  # type: ignore[assignment]
+        service = RecallService(
+            self.forest, self.index, self.embedder, self.settings, pointers=pointers, reranker=reranker
+        )
         owner = str(options.pop("owner", "alice"))
         return service.recall(TENANT, owner, question, **options)  # type: ignore[arg-type]
 
@@ -108,6 +113,19 @@ class TestWhatComesBack:
             world.forest.session(f"s{day}", ("Bob", "I went to the gym."), days=day)
         world.index.points = {named(f"s{n}/0"): (CELL, 1.0, 0.5) for n in range(2)}
         assert len(world.recall("When did Bob go to the gym?").evidence) == 2
+
+    def test_of_five_that_tell_one_fact_two_come(self) -> None:
+        """Given five wordings that were found to say the same, then there is room for others."""
+        world = World(k=3)
+        said = ("I adore tea", "Tea is my thing", "Nothing beats tea", "Give me tea any time", "Tea, always tea")
+        for day, text in enumerate(said):
+            world.forest.session(f"s{day}", ("Bob", text), days=day)
+            world.forest.fact("Bob loves tea.", f"s{day}", 0)
+        world.forest.session("other", ("Bob", "Coffee keeps me awake."), days=9)
+        world.index.points = {named(f"s{n}/0"): (CELL, 5.0 - n, 0.9 - n / 10) for n in range(5)}
+        world.index.points[named("other/0")] = (CELL, 0.5, 0.1)
+        found = [piece.session_id for piece in world.recall("What does Bob drink?").evidence]
+        assert found == ["s0", "s1", "other"]
 
     def test_an_empty_forest_has_no_evidence(self) -> None:
         assert World().recall().evidence == ()
@@ -199,7 +217,8 @@ class TestBrowse:
     def test_one_vector_call_per_level_and_two_around(self) -> None:
         world = self.long_session()
         result = world.recall(mode="embedding")
-        assert result.round_trips == len(world.index.calls) == 4  # flat, two levels, the rest
+        # Flat, the level of nodes, the rest; the level of leaves is known from the flat search.
+        assert result.round_trips == len(world.index.calls) == 3
         assert world.recall(mode="flat").round_trips == 2
 
     def test_the_beam_bounds_what_is_followed(self) -> None:
@@ -304,10 +323,144 @@ class TestRange:
 
     def test_the_index_is_asked_for_the_range_only(self, world: World) -> None:
         world.recall(since=START, until=START + timedelta(days=1), mode="flat")
-        flat, by_ids = world.index.calls
+        flat, *_ = world.index.calls
         bounds = (START.timestamp(), (START + timedelta(days=1)).timestamp())
         assert all(query.filter.overlaps == bounds for query in flat)
-        assert all(query.filter.overlaps is None for query in by_ids)
+
+
+class TestAsOf:
+    def test_what_was_said_later_is_not_known(self, world: World) -> None:
+        found = world.recall(as_of=START + timedelta(days=1), k=1000).evidence
+        assert {piece.session_id for piece in found} == {"move"}
+
+    def test_summaries_that_may_know_of_later_are_not_shown(self, world: World) -> None:
+        world.forest.summaries_by_node[NodeId(named("move#root"))] = "Bob moved."
+        shown = [node.summary for node in world.recall(as_of=START + timedelta(hours=2)).evidence[0].path]
+        assert shown == ["Bob moved.", ""]
+        shown = [node.summary for node in world.recall(as_of=START + timedelta(minutes=2)).evidence[0].path]
+        assert shown == ["", ""]
+
+    def test_neighbours_are_of_that_time_too(self, world: World) -> None:
+        best = world.recall(as_of=START, neighbours=1).evidence[0]
+        assert best.turn_ids == ("move-0",)
+        assert best.successors == ()
+
+    def test_only_cells_of_the_time_are_searched(self, world: World) -> None:
+        world.recall(as_of=START, mode="flat")
+        by_kind = {query.filter.kinds[0]: query.filter.overlaps for query in world.index.calls[0]}
+        assert by_kind[CELL] == (float("-inf"), START.timestamp())
+        assert by_kind[FACT] is None
+
+
+class TestTimeOfTheQuestion:
+    def test_what_was_said_in_the_time_that_is_named_is_lifted(self, world: World) -> None:
+        result = world.recall("What did Bob say last week?", asked_at=START + timedelta(days=14))
+        lifted = {piece.session_id for piece in result.evidence if piece.signals.get("time")}
+        assert lifted == {"pets"}
+        assert result.about.start is not None
+        assert result.about.start <= START + timedelta(days=7) <= result.about.end  # type: ignore[operator]
+
+    def test_a_month_without_its_year_is_the_last_that_can_be_known(self, world: World) -> None:
+        result = world.recall("What did Bob say in March?", asked_at=START + timedelta(days=1_000))
+        assert {piece.session_id for piece in result.evidence if piece.signals.get("time")} == {"move", "pets"}
+
+    def test_a_question_without_a_time_lifts_nothing(self, world: World) -> None:
+        result = world.recall()
+        assert result.about == UNKNOWN_TIME
+        assert not any(piece.signals.get("time") for piece in result.evidence)
+
+    def test_it_can_be_switched_off(self) -> None:
+        world = World(time_weight=0)
+        world.forest.session("move", *MOVE)
+        world.index.points = {named("move/0"): (CELL, 4.0, 0.6)}
+        assert "time" not in world.recall("What did Bob say today?", asked_at=START).evidence[0].signals
+
+
+class TestWhereToLook:
+    def test_sessions(self, world: World) -> None:
+        found = world.recall(sessions=["pets"], k=1000).evidence
+        assert {piece.session_id for piece in found} == {"pets"}
+        assert world.recall(sessions=["unheard of"]).evidence == ()
+
+    def test_speakers_by_name_in_any_case(self, world: World) -> None:
+        assert {piece.speaker for piece in world.recall(speakers=["ANN"], k=1000).evidence} == {"Ann"}
+
+    def test_roles(self, world: World) -> None:
+        assert {piece.speaker for piece in world.recall(roles=["user"], k=1000).evidence} == {"Bob"}
+
+    def test_metadata(self, world: World) -> None:
+        key = next(key for key, head in world.forest.heads.items() if head.external_id == "pets-0")
+        world.forest.metadata[key] = {"channel": "phone", "page": 2}
+        found = world.recall(metadata={"channel": "phone"}, k=1000).evidence
+        assert [piece.turn_ids for piece in found] == [("pets-0",)]
+
+    def test_more_is_searched_when_turns_are_left_out(self, world: World) -> None:
+        world.recall(speakers=["Ann"], mode="flat")
+        assert {query.limit for query in world.index.calls[0]} == {240}
+
+    def test_families_of_trees(self, world: World) -> None:
+        world.index.points[named("move#root")] = (NODE, 5.0, 0.9)
+        signals = {name for piece in world.recall(trees=["entity"]).evidence for name in piece.signals}
+        assert not signals & {"session", "interval"}
+        signals = {name for piece in world.recall(trees=["session"]).evidence for name in piece.signals}
+        assert "session" in signals
+
+
+class TestHowMuch:
+    def test_a_budget_of_tokens_bounds_the_text(self, world: World) -> None:
+        result = world.recall(max_tokens=20)
+        assert 0 < len(result.text()) <= 80
+        assert len(result.evidence) < len(world.recall().evidence)
+
+    def test_auto_says_what_it_picked(self, world: World) -> None:
+        result = world.recall(mode="auto")
+        assert result.mode is Mode.EMBEDDING
+        assert "embedding" in result.picked
+        assert world.recall(mode="auto", budget_ms=1).mode is Mode.FLAT
+        world.embedder.away = True
+        assert world.recall(mode="auto").mode is Mode.FLAT
+
+    @pytest.mark.parametrize("mode", ["llm", "planner"])
+    def test_modes_of_a_chat_model_need_one(self, world: World, mode: str) -> None:
+        with pytest.raises(InvalidInput, match="MEMFOREST_LLM__MODEL"):
+            world.recall(mode=mode)
+
+
+class Backwards:
+    """A cross-encoder that likes the last text best."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.read: list[str] = []
+
+    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        if self.error is not None:
+            raise self.error
+        self.read = list(texts)
+        return [float(n) for n in range(len(texts))]
+
+
+class TestReranking:
+    def test_the_first_pieces_come_in_its_order(self, world: World) -> None:
+        reranker = Backwards()
+        plain, anew = world.recall(k=4), world.recall(k=4, reranker=reranker)
+        assert [piece.text for piece in anew.evidence] == [piece.text for piece in plain.evidence][::-1]
+        assert reranker.read[0].startswith("Monday 4 March 2024\n")
+        assert anew.evidence[0].signals["rerank"] == 3.0
+        assert anew.timings_ms["rerank"] >= 0
+
+    def test_pieces_behind_the_first_stay_behind(self, world: World) -> None:
+        world.settings = RecallSettings.model_validate({"rerank": {"first": 2}})
+        plain, anew = world.recall(k=4), world.recall(k=4, reranker=Backwards())
+        texts = [piece.text for piece in plain.evidence]
+        assert [piece.text for piece in anew.evidence] == [texts[1], texts[0], *texts[2:]]
+        scores = [piece.score for piece in anew.evidence]
+        assert scores == sorted(scores, reverse=True)
+
+    def test_when_it_is_away_the_order_stays_and_the_result_says_so(self, world: World) -> None:
+        plain, anew = world.recall(), world.recall(reranker=Backwards(ModelUnavailable("away")))
+        assert [piece.text for piece in anew.evidence] == [piece.text for piece in plain.evidence]
+        assert "rerank model is away" in anew.degraded[0]
 
 
 class TestRefusals:

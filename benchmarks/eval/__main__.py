@@ -1,0 +1,194 @@
+"""``python -m benchmarks.eval``: how much of the evidence each method finds, on a data set that the caller has."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.eval import locomo, longmemeval
+from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
+from benchmarks.eval.baselines import BASELINES, DEPTH
+from benchmarks.eval.dataset import Dataset, WrongFile, fingerprint, limited
+from benchmarks.eval.ingesting import Memory, remembered
+from benchmarks.eval.losses import loss_table
+from benchmarks.eval.records import RecordFile, WrongRun
+from benchmarks.eval.running import Run, UnknownMethod, chosen
+from benchmarks.eval.summing import comparison, row
+from benchmarks.eval.tables import WrongTable
+from benchmarks.eval.tokens import NAME
+from benchmarks.eval.transform import transformed
+from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST
+from benchmarks.harness import Report, Row, parser, say
+from memforest_core.cli.logs import configure_logs
+from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.ports.models import Step
+from memforest_core.settings import OFFLINE, Settings, load_settings
+
+OWN = Path(__file__).parent / "data" / "own.json"
+MEASURED = (
+    "evidence recall: percent of a question's gold turns whose text (or a sentence of it of at least half its length)"
+    " is in the best 500 and 2,000 tokens of delivered text, headers included, all methods packed alike; recall_at_k,"
+    " all_at_10, mrr and ndcg_10 by the turns that the first k items quote; means over questions. Each method orders up"
+    " to 200 items. query_ms: a whole query, its embedding included, of memforest with the configured k. memforest:"
+    " the configured settings in embedding mode; memforest:no-<signal>: that weight is 0; memforest:trees=...: those"
+    " families of trees only. comparison: paired differences in points with a 95% percentile bootstrap interval,"
+    " conversations drawn, 2,000 draws."
+    " losses: percent of the gold turns that each stage of memforest loses"
+)
+
+
+def options() -> argparse.ArgumentParser:
+    """The command line."""
+    made = parser("Measure evidence recall of MemForest and of baselines over the same texts.")
+    made.add_argument("--dataset", choices=("locomo", "longmemeval", "own"), default="own", help="format of the file")
+    made.add_argument("--path", type=Path, help="the data set's file; dataset own brings its own")
+    made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
+    made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
+    made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
+    made.add_argument("--out", type=Path, help="write records.jsonl, run.json and result.json here")
+    made.add_argument("--resume", action="store_true", help="go on with the records in --out")
+    made.add_argument("--again", default="", help="with --resume: rows, with commas between them, to measure anew")
+    made.add_argument("--methods", help="rows, with commas between them (default: all of --variants)")
+    made.add_argument("--variants", choices=GROUPS, default="all", help="which rows of memforest (default: all)")
+    made.add_argument(
+        "--answers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="let a chat model answer N times and judge: answers.csv in --out",
+    )
+    made.add_argument("--limit", type=int, help="questions of each conversation")
+    made.add_argument("--conversations", type=int, help="how many conversations")
+    return made
+
+
+def load(arguments: argparse.Namespace) -> Dataset:
+    """The data set that the command line names. Raises WrongFile."""
+    if arguments.dataset == "own":
+        data = locomo.load(arguments.path or OWN)
+    elif arguments.path is None:
+        raise WrongFile(f"Give the file of {arguments.dataset} with --path: it is not part of this repository.")
+    elif arguments.dataset == "locomo":
+        data = locomo.load(arguments.path, captions=arguments.captions)
+    else:
+        data = longmemeval.load(arguments.path)
+    return transformed(data, arguments.seed) if arguments.transform else data
+
+
+def measured(arguments: argparse.Namespace, content: str, settings: Settings) -> dict[str, object]:
+    """What a record depends on."""
+    return {
+        "dataset": arguments.dataset,
+        "file": arguments.path.name if arguments.path else OWN.name,
+        "content": content,
+        "captions": arguments.captions,
+        "transform": arguments.seed if arguments.transform else None,
+        "limit": arguments.limit,
+        "conversations": arguments.conversations,
+        "seed": arguments.seed,
+        "chat_model": settings.llm.model,
+        "embedding_model": settings.embedding.model,
+        "mode": DEFAULT_MODE,
+        "items": DEPTH,
+        "tokenizer": NAME,
+        "recall": settings.recall.model_dump(mode="json"),
+    }
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Ingest, ask, report. Raises WrongFile, WrongRun, WrongTable, UnknownMethod and what the memory raises."""
+    if arguments.answers and not answering_models(settings):
+        raise InvalidSettings(
+            "Set MEMFOREST_LLM__MODEL to a chat model for --answers: offline, nothing answers or judges."
+        )
+    report = Report(arguments.seed, arguments.json)
+    wanted = chosen(settings, arguments.variants, arguments.methods)
+    data = load(arguments)
+    # Conversations are left out before ingestion, questions after it: another --limit finds the same memory.
+    data = limited(data, arguments.conversations, None, arguments.seed)
+    content = fingerprint(data)
+    asked = limited(data, None, arguments.limit, arguments.seed)
+    with ExitStack() as stack:
+        out = arguments.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memforest-eval-out-")))
+        described = measured(arguments, content, settings)
+        again = {name.strip() for name in arguments.again.split(",")}
+        records = stack.enter_context(RecordFile(out, described, resume=arguments.resume, again=again))
+        memory = stack.enter_context(remembered(data, settings, arguments.home))
+        work = Run.of(memory.memory.services, asked, wanted)
+        work.go(records)
+        if arguments.answers:
+            answered(work, arguments.answers, out / ANSWERS, resume=arguments.resume)
+        rows, found = summed(asked, wanted, records, memory, arguments.seed)
+        everything = {"what": MEASURED, **described, **found}
+        records.end({"rows": rows, "seed": arguments.seed, "measured": everything})
+        report.end(rows, everything)
+
+
+def answering_models(settings: Settings) -> str | None:
+    """The model that answers, when there is one and one that judges."""
+    llm = settings.llm
+    names = [step.model or llm.model for step in (llm.answer, llm.judge)]
+    return None if OFFLINE in names else names[0]
+
+
+def answered(work: Run, samples: int, table: Path, *, resume: bool) -> None:
+    """Let the chat model answer from what each method delivered, and judge; a table of an earlier run goes on."""
+    services = work.services
+    services.check_models([Step.ANSWER, Step.JUDGE])
+    if not resume:
+        table.unlink(missing_ok=True)
+    model = answering_models(services.settings) or OFFLINE
+    calls = services.settings.llm.answer.concurrency or services.settings.llm.concurrency
+    answer_and_judge(tasks(work.methods, work.data, model), services.chat, samples, calls, table)
+
+
+def summed(
+    data: Dataset, wanted: Sequence[str], records: RecordFile, memory: Memory, seed: int
+) -> tuple[list[Row], dict[str, object]]:
+    """A row for each method, and what they say about each other."""
+    questions = [question.id for one in data for question in one.questions if question.measures_recall]
+    by_name = {name: records.of(name, questions) for name in wanted}
+    rows = [row(name, found, memory.ingest_s) for name, found in by_name.items()]
+    ours = by_name.get(MEMFOREST, [])
+    flat = {name: found for name, found in by_name.items() if name in BASELINES}
+    return rows, {
+        "questions": len(questions),
+        "left_out": sum(len(one.questions) for one in data) - len(questions),
+        "turns": memory.turns,
+        "ingest_s": memory.ingest_s,
+        "ingest_kept": memory.kept,
+        "comparison": comparison(ours, flat, seed) if ours else {},
+        "losses": loss_table(ours),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 2, with one sentence, for what the caller can put right."""
+    made = options()
+    arguments = made.parse_args(argv)
+    if arguments.resume and arguments.out is None:
+        made.error("Give with --out the directory whose records --resume goes on with.")
+    if arguments.answers and arguments.out is None:
+        made.error("Give with --out the directory for the table of --answers.")
+    if arguments.answers < 0:
+        made.error("Set --answers to 1 or more.")
+    for name in ("limit", "conversations"):
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+            made.error(f"Set --{name} to 1 or more.")
+    # On stderr; a node that starts and stops says so at a lower level.
+    configure_logs(logging.WARNING)
+    try:
+        run(arguments, load_settings())
+    except (WrongFile, WrongRun, WrongTable, UnknownMethod, MemForestError) as error:
+        say(str(error))
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

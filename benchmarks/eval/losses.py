@@ -1,0 +1,129 @@
+"""Where the evidence is lost on its way from the conversation into the delivered text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from benchmarks.eval.measuring import Item
+from benchmarks.eval.records import Record
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.domain.ids import TenantId
+
+DEEP = 1_000
+"""Pieces asked for to tell what was never a candidate from what stands too low: as many as recall gives."""
+
+STORED = sa.text(
+    """
+    SELECT t.external_id,
+           EXISTS (SELECT 1 FROM memforest.cell c WHERE c.tenant_id = t.tenant_id AND c.session_id = t.session_id
+                      AND t.ordinal BETWEEN c.first_turn AND c.last_turn) AS in_cell,
+           EXISTS (SELECT 1 FROM memforest.occurrence o WHERE o.tenant_id = t.tenant_id
+                      AND o.session_id = t.session_id AND t.ordinal = ANY(o.turn_ordinals)) AS in_fact
+      FROM memforest.turn t
+      JOIN memforest.session s ON s.tenant_id = t.tenant_id AND s.session_id = t.session_id
+      JOIN memforest.forest r ON r.tenant_id = s.tenant_id AND r.forest_id = s.forest_id
+     WHERE t.tenant_id = :t AND r.owner = :owner
+    """
+)
+
+
+class Loss(StrEnum):
+    """What became of a gold turn; each that is not found within 2,000 tokens has exactly one of the four."""
+
+    NOT_STORED = "not_stored"
+    """No cell holds it."""
+    NOT_RECALLED = "not_recalled"
+    """Not among 1,000 pieces: never a candidate."""
+    BELOW_200 = "below_200"
+    """A candidate, below the first 200 pieces."""
+    CUT_2000 = "cut_2000"
+    """Among the first 200 pieces, but its words are not in the first 2,000 tokens."""
+
+
+GOLD = "gold"
+NO_FACT = "no_fact"
+CUT_500 = "cut_500"
+REWORDED = "reworded"
+"""Further counts of a record: all gold turns; those that no fact was made of; those that 2,000 tokens hold and 500 do
+not; and of those cut, the ones that a delivered piece points to in other words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Ids of one conversation's turns that the memory holds."""
+
+    in_cell: frozenset[str]
+    in_fact: frozenset[str]
+
+
+def stored(engine: sa.Engine, tenant: TenantId, owner: str) -> Stored:
+    """Which turns of an owner are in a cell, and which a fact was made of."""
+    with tenant_transaction(engine, tenant) as connection:
+        rows = connection.execute(STORED, {"t": tenant, "owner": owner}).all()
+    return Stored(
+        frozenset(row.external_id for row in rows if row.in_cell),
+        frozenset(row.external_id for row in rows if row.in_fact),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One question: its gold turns and whether each is found within 500 and within 2,000 tokens."""
+
+    gold: Sequence[str]
+    found_500: Sequence[bool]
+    found_2000: Sequence[bool]
+    items: Sequence[Item]
+    """The first 200 pieces."""
+    fitting: Sequence[Item]
+    """Those within 2,000 tokens."""
+
+
+def lost(outcome: Outcome, held: Stored, deeper: Callable[[], Sequence[Item]]) -> dict[str, int]:
+    """How many gold turns each stage lost; ``deeper`` gives 1,000 pieces, asked for only when that decides."""
+    counts: Counter[str] = Counter({GOLD: len(outcome.gold)})
+    quoted, shown = _turns(outcome.items), _turns(outcome.fitting)
+    deep: frozenset[str] | None = None
+    for turn, near, far in zip(outcome.gold, outcome.found_500, outcome.found_2000, strict=True):
+        counts[NO_FACT] += turn not in held.in_fact
+        if far:
+            counts[CUT_500] += not near
+        elif turn not in held.in_cell:
+            counts[Loss.NOT_STORED] += 1
+        elif turn in quoted:
+            counts[Loss.CUT_2000] += 1
+            counts[REWORDED] += turn in shown
+        else:
+            deep = _turns(deeper()) if deep is None else deep
+            counts[Loss.BELOW_200 if turn in deep else Loss.NOT_RECALLED] += 1
+    return {str(stage): count for stage, count in counts.items() if count}
+
+
+def _turns(items: Sequence[Item]) -> frozenset[str]:
+    return frozenset(turn for item in items for turn in item.turn_ids)
+
+
+def loss_table(records: Sequence[Record]) -> Mapping[str, object]:
+    """Percent of all gold turns that each stage lost, and that each budget holds in the end."""
+    total: Counter[str] = Counter()
+    for record in records:
+        total.update(record.losses)
+    gold = total[GOLD]
+    if not gold:
+        return {}
+    stages = {str(stage): round(100 * total[stage] / gold, 1) for stage in Loss}
+    missing = sum(total[stage] for stage in Loss)
+    return {
+        "gold_turns": gold,
+        NO_FACT: round(100 * total[NO_FACT] / gold, 1),
+        **stages,
+        REWORDED: round(100 * total[REWORDED] / gold, 1),
+        CUT_500: round(100 * total[CUT_500] / gold, 1),
+        "found_500": round(100 * (gold - missing - total[CUT_500]) / gold, 1),
+        "found_2000": round(100 * (gold - missing) / gold, 1),
+    }

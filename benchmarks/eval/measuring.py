@@ -1,0 +1,132 @@
+"""What a ranking is worth: pure measures over the items that a method puts first and the text that is delivered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from memforest_core.domain.delivery import Deliverable, deliver, header
+from memforest_core.domain.text import clean, sentences
+from memforest_core.domain.times import TimeSpan
+
+BUDGETS = (500, 2_000)
+"""Tokens of delivered text."""
+HALF = 0.5
+"""A sentence stands for its turn from this share of the turn's length."""
+
+CountTokens = Callable[[str], int]
+"""Tokens of one line of text."""
+
+
+class Item(Deliverable, Protocol):
+    """A piece of evidence that says which turns it quotes."""
+
+    @property
+    def turn_ids(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A piece that a baseline delivers; it has the form of the project's own evidence."""
+
+    text: str
+    time: TimeSpan
+    time_label: str
+    session_id: str
+    ordinal: int
+    turn_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Measures over items, in [0, 1]."""
+
+    ranks: tuple[int | None, ...]
+    recall: Mapping[int, float]
+    all_at_10: float
+    mrr: float
+    ndcg_10: float
+
+
+def packed(items: Iterable[Item], max_tokens: int, count: CountTokens) -> list[Item]:
+    """The items whose text fits, best first; one that is too long leaves room for shorter ones after it.
+
+    All of the text counts, with one header for each session and day. Tokens of lines add up to those of the text,
+    because no token spans a line end.
+    """
+    taken: list[Item] = []
+    groups: set[tuple[str, str]] = set()
+    left = max_tokens
+    for item in items:
+        group = (item.session_id, item.time_label)
+        cost = count(item.text) + (0 if group in groups else count(header(item)))
+        if cost <= left:
+            left -= cost
+            groups.add(group)
+            taken.append(item)
+    return taken
+
+
+def delivered(items: Iterable[Item], max_tokens: int, count: CountTokens) -> str:
+    """The text that a reader gets within a budget; the same packing for every method."""
+    return deliver(packed(items, max_tokens, count))
+
+
+def flat(text: str) -> str:
+    """A text as it is compared: cleaned as when it is stored, its white space made single spaces."""
+    return " ".join(clean(text).split())
+
+
+def signs(text: str) -> tuple[str, ...]:
+    """What shows that a turn was delivered: all of it, or one of its sentences of at least half its length."""
+    whole = flat(text)
+    long = [flat(sentence) for sentence in sentences(text)]
+    return tuple(dict.fromkeys([whole, *(one for one in long if len(one) >= HALF * len(whole))]))
+
+
+def found(gold: Sequence[str], text: str) -> list[bool]:
+    """For each gold turn's text whether the delivered text holds it: pointing at a turn does not count."""
+    there = flat(text)
+    return [any(sign in there for sign in signs(one)) for one in gold]
+
+
+def ranked(gold: Sequence[str], items: Sequence[Item]) -> Ranking:
+    """Where the gold turns (ids, at least one) stand among the items, by the turns that an item quotes.
+
+    nDCG: each gold turn gains 1 / log2(1 + rank) at the first item that quotes it; the ideal has one gold turn an item,
+    and an item that quotes several cannot be better than that (Järvelin and Kekäläinen, 2002, with gains of 0 and 1).
+    """
+    place: dict[str, int] = {}
+    for rank, item in enumerate(items, 1):
+        for turn in item.turn_ids:
+            place.setdefault(turn, rank)
+    ranks = tuple(place.get(turn) for turn in gold)
+    within = [rank for rank in ranks if rank is not None]
+    ideal = sum(1 / math.log2(1 + rank) for rank in range(1, min(len(gold), 10) + 1))
+    gained = sum(1 / math.log2(1 + rank) for rank in within if rank <= 10)
+    recall = {k: sum(rank <= k for rank in within) / len(gold) for k in (5, 10, 20)}
+    return Ranking(
+        ranks=ranks,
+        recall=recall,
+        all_at_10=float(recall[10] == 1.0),
+        mrr=1 / min(within) if within else 0.0,
+        ndcg_10=min(1.0, gained / ideal),
+    )
+
+
+def mean(values: Collection[float]) -> float:
+    """The mean; 0.0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def percent(values: Collection[float]) -> float:
+    """The mean of shares, as a percentage with one decimal."""
+    return round(100 * mean(values), 1)
+
+
+def quantile(values: Collection[float], share: float) -> float:
+    """The value below which ``share`` of the values lie, the nearest one; 0.0 of nothing."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -1,0 +1,309 @@
+"""``python -m benchmarks.eval.report OUT_DIR``: a run as a Markdown report with plots, finished or not.
+
+All figures are computed from the records, so that a report can't differ from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.eval.answers import ANSWERS
+from benchmarks.eval.baselines import BASELINES
+from benchmarks.eval.losses import loss_table
+from benchmarks.eval.records import RESULT, Record, WrongRun, by_method, read_records, read_run
+from benchmarks.eval.summing import comparison, interval, row
+from benchmarks.eval.tables import MAX_K, WrongTable, read, table
+from benchmarks.eval.variants import MEMFOREST
+from benchmarks.harness import Row, say
+
+MAX_CONVERSATIONS = 12
+"""With more, a table by conversation says nothing."""
+MEASURED = ("dataset", "file", "transform", "limit", "conversations", "seed", "chat_model", "embedding_model", "mode")
+MEASURES = {
+    "recall_500": "recall, 500 tokens",
+    "recall_2000": "recall, 2,000 tokens",
+    "recall_at_5": "recall@5",
+    "recall_at_10": "recall@10",
+    "recall_at_20": "recall@20",
+    "all_at_10": "all@10",
+    "mrr": "MRR",
+    "ndcg_10": "nDCG@10",
+    "context_tokens": "tokens of 10",
+    "query_ms_p50": "p50 ms",
+    "query_ms_p95": "p95 ms",
+}
+LOSSES = {
+    "not_stored": "never stored: no cell holds the turn",
+    "not_recalled": "recall: not among 1,000 candidates",
+    "below_200": "ranking: a candidate, below the first 200 pieces",
+    "cut_2000": "budget: among the first 200 pieces, cut by 2,000 tokens",
+    "reworded": "  of these delivered in other words",
+    "cut_500": "budget: within 2,000 tokens, cut by 500",
+    "no_fact": "(extraction: no fact was made of the turn)",
+    "found_2000": "found within 2,000 tokens",
+    "found_500": "found within 500 tokens",
+}
+Plot = tuple[str, str]
+"""What it shows, and its address from the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run as it was read."""
+
+    run: Mapping[str, Any]
+    records: Mapping[str, list[Record]]
+    rows: Sequence[Row]
+    answers: Sequence[Row]
+    """Rows of ``tables.table``; empty when no answers were taken."""
+
+    @property
+    def seed(self) -> int:
+        return int(self.run.get("seed", 0))
+
+    @property
+    def ours(self) -> list[Record]:
+        """The records of the default configuration."""
+        return self.records.get(MEMFOREST, [])
+
+
+def measured(directory: Path) -> Measured:
+    """Read a run. Raises WrongRun and WrongTable."""
+    run, records = read_run(directory), by_method(read_records(directory))
+    if not records:
+        raise WrongRun(f"{directory} holds no records yet: run python -m benchmarks.eval --out {directory} first.")
+    result = directory / RESULT
+    ended = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
+    ingest_s = float(ended.get("measured", {}).get("ingest_s", 0.0))
+    rows = [row(method, found, ingest_s) for method, found in records.items()]
+    path = directory / ANSWERS
+    return Measured(run, records, rows, table(read(path, torn=True)) if path.exists() else [])
+
+
+def grid(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    """A Markdown table; the first column is text, the others are figures."""
+    made = ["| " + " | ".join(heads) + " |", "|" + "|".join(["---", *["---:"] * (len(heads) - 1)]) + "|"]
+    made += ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
+    return "\n".join(made)
+
+
+def _cell(cell: object) -> str:
+    return ("" if cell is None else f"{cell:,}" if isinstance(cell, int) else str(cell)).replace("|", "\\|")
+
+
+def markdown(found: Measured, plots: Sequence[Plot] = ()) -> str:
+    """The report's text."""
+    sections = (
+        ("Measured", _about(found)),
+        ("All questions", _headline(found)),
+        ("By category", _by(found, "by_category")),
+        ("By conversation", _by(found, "by_conversation")),
+        ("Against the best baseline", _against(found)),
+        ("What each part adds", _ablation(found)),
+        ("Where the evidence is lost", _losses(found)),
+        ("Time by stage", _stages(found)),
+        ("Answers", _answers(found)),
+        ("Plots", "\n\n".join(f"![{title}]({address})" for title, address in plots)),
+    )
+    return (
+        "# Evaluation of recall\n\n" + "\n\n".join(f"## {title}\n\n{text}" for title, text in sections if text) + "\n"
+    )
+
+
+def _about(found: Measured) -> str:
+    told = [f"* {name.replace('_', ' ')}: {found.run[name]}" for name in MEASURED if found.run.get(name) is not None]
+    most = max(len(records) for records in found.records.values())
+    told.append(f"* questions: {most}")
+    late = [f"{name} ({len(records)})" for name, records in found.records.items() if len(records) < most]
+    if late:
+        told.append(f"* **not finished**, with the questions that were asked: {', '.join(late)}")
+    degraded = [f"{one['method']} ({one['degraded']})" for one in found.rows if one["degraded"]]
+    if degraded:
+        told.append(f"* questions answered with a part away: {', '.join(degraded)}")
+    return "\n".join(told)
+
+
+def _own(rows: Sequence[Row]) -> list[Row]:
+    """The default configuration and what it is compared with."""
+    return [one for one in rows if not _is_variant(str(one["method"]))]
+
+
+def _is_variant(method: str) -> bool:
+    return method.startswith(f"{MEMFOREST}:")
+
+
+def _headline(found: Measured) -> str:
+    heads = ["method", *MEASURES.values()]
+    return grid(heads, [[one["method"], *(one[name] for name in MEASURES)] for one in _own(found.rows)])
+
+
+def _by(found: Measured, group: str) -> str:
+    """Recall within both budgets by a group of questions."""
+    rows = _own(found.rows)
+    parts = [_groups(one[group]) for one in rows]
+    names = {name: int(str(cell["n"])) for part in parts for name, cell in part.items()}
+    if len(names) > MAX_CONVERSATIONS or len(names) < 2:
+        return ""
+    lines = [[one["method"], *(_both(part.get(name)) for name in names)] for one, part in zip(rows, parts, strict=True)]
+    return "Recall within 500 / 2,000 tokens.\n\n" + grid(
+        ["method", *(f"{name} ({n})" for name, n in names.items())], lines
+    )
+
+
+def _groups(cell: object) -> Mapping[str, Row]:
+    return cell if isinstance(cell, dict) else {}
+
+
+def _both(cell: Mapping[str, object] | None) -> str:
+    return f"{cell['recall_500']} / {cell['recall_2000']}" if cell else ""
+
+
+def _against(found: Measured) -> str:
+    flat = {name: records for name, records in found.records.items() if name in BASELINES}
+    told: Mapping[str, Any] = comparison(found.ours, flat, found.seed) if found.ours and flat else {}
+    if not told:
+        return ""
+    lines = []
+    for name, near in told["by_category_500"].items():
+        far = told["by_category_2000"].get(name)
+        lines.append([name, near["n"], *_difference(near), *(_difference(far) if far else ("", ""))])
+    times, saved = told["ratio_500"], told["misses_saved_2000"]
+    return (
+        f"Within 500 tokens {told['best_500']} is the best baseline"
+        + (" and finds nothing" if times is None else f"; {MEMFOREST} has {times} times its recall")
+        + f". Within 2,000 it is {told['best_2000']}"
+        + (", which misses nothing" if saved is None else f"; {MEMFOREST} has {saved}% fewer misses")
+        + ". Differences in points, with the 95% interval when conversations are drawn:\n\n"
+        + grid(["questions", "n", "500 tokens", "interval", "2,000 tokens", "interval"], lines)
+    )
+
+
+def _difference(cell: Mapping[str, Any]) -> tuple[str, str]:
+    flag = " (below)" if cell["below"] else ""
+    return f"{cell['difference']:+.1f}", f"{cell['low']:+.1f} to {cell['high']:+.1f}{flag}"
+
+
+def _ablation(found: Measured) -> str:
+    """Each variant minus the default configuration, over the questions that both were asked."""
+    lines = []
+    for one in found.rows:
+        method = str(one["method"])
+        if not _is_variant(method):
+            continue
+        cells: list[object] = [method.removeprefix(f"{MEMFOREST}:")]
+        for name, value in (("recall_500", _near), ("recall_2000", _far)):
+            cells += [one[name], *_gap(found.records[method], found.ours, value, found.seed)]
+        lines.append([*cells, one["query_ms_p50"]])
+    if not lines or not found.ours:
+        return ""
+    heads = ["variant", "500 tokens", "difference", "interval", "2,000 tokens", "difference", "interval", "p50 ms"]
+    return "Variant minus memforest, in points: a loss is what the missing part adds.\n\n" + grid(heads, lines)
+
+
+def _near(record: Record) -> float:
+    return record.found_500
+
+
+def _far(record: Record) -> float:
+    return record.found_2000
+
+
+def _gap(
+    variant: Sequence[Record], ours: Sequence[Record], value: Callable[[Record], float], seed: int
+) -> tuple[str, str]:
+    base = {record.question_id: value(record) for record in ours}
+    gaps = [
+        (record.conversation, value(record) - base[record.question_id])
+        for record in variant
+        if record.question_id in base
+    ]
+    if not gaps:
+        return "", ""
+    low, high = interval(gaps, seed)
+    mean = sum(gap for _, gap in gaps) / len(gaps)
+    return f"{100 * mean:+.1f}", f"{100 * low:+.1f} to {100 * high:+.1f}"
+
+
+def _losses(found: Measured) -> str:
+    told = loss_table(found.ours)
+    if not told:
+        return ""
+    lines = [[words, told[name]] for name, words in LOSSES.items() if name in told]
+    return f"Percent of the {told['gold_turns']} gold turns, for {MEMFOREST}.\n\n" + grid(["stage", "%"], lines)
+
+
+def _stages(found: Measured) -> str:
+    parts = [_stage_times(one) for one in found.rows]
+    stages = list(dict.fromkeys(stage for part in parts for stage in part))
+    lines = [
+        [one["method"], *(part.get(stage) for stage in stages), one["query_ms_p50"], one["query_ms_p95"]]
+        for one, part in zip(found.rows, parts, strict=True)
+    ]
+    return "Milliseconds, p50.\n\n" + grid(["method", *stages, "whole query", "p95"], lines)
+
+
+def _stage_times(one: Row) -> Mapping[str, object]:
+    times = one["stages_ms_p50"]
+    return times if isinstance(times, dict) else {}
+
+
+def _answers(found: Measured) -> str:
+    """pass@k and accuracy by category, as ``benchmarks.eval.tables`` computes them."""
+    if not found.answers:
+        return ""
+    ks = [k for k in range(1, MAX_K + 1) if any(f"pass_{k}" in one for one in found.answers)]
+    passes = [
+        [one["method"], one["model_size"], one["n"], one["failed"], *(one.get(f"pass_{k}") for k in ks)]
+        for one in found.answers
+    ]
+    parts = [_groups(one["by_category"]) for one in found.answers]
+    names = list(dict.fromkeys(name for part in parts for name in part))
+    accuracy = [
+        [one["method"], *(part[name]["accuracy"] if name in part else None for name in names)]
+        for one, part in zip(found.answers, parts, strict=True)
+    ]
+    heads = ["method", "model", "questions", "failed samples", *(f"pass@{k}" for k in ks)]
+    return f"{grid(heads, passes)}\n\nAccuracy (pass@1) by category.\n\n{grid(['method', *names], accuracy)}"
+
+
+def drawn(found: Measured, directory: Path) -> list[Plot]:
+    """Draw the plots into a directory. Raises WrongRun when matplotlib is missing."""
+    try:
+        plots: Any = importlib.import_module("benchmarks.eval.plots")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "matplotlib":
+            raise
+        raise WrongRun("Plots need matplotlib: install memforest[bench], or leave them out with --no-plots.") from None
+    made: list[Plot] = plots.drawn(found.rows, found.answers, directory)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the report; exit code 2, with one sentence, for what the caller can put right."""
+    options = argparse.ArgumentParser(description="Write a run's report, with plots beside it.")
+    options.add_argument("directory", type=Path, help="what was given to python -m benchmarks.eval with --out")
+    options.add_argument("--to", type=Path, help="the report's file (default: report.md in the directory)")
+    options.add_argument("--no-plots", action="store_true", help="tables only; needs no matplotlib")
+    arguments = options.parse_args(argv)
+    to = arguments.to or arguments.directory / "report.md"
+    try:
+        found = measured(arguments.directory)
+        plots = [] if arguments.no_plots else drawn(found, to.parent)
+    except (WrongRun, WrongTable) as error:
+        say(str(error))
+        return 2
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_text(markdown(found, plots), encoding="utf-8")
+    print(to)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

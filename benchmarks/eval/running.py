@@ -1,0 +1,163 @@
+"""One run: every method answers every question, and each answer is written down as soon as it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.eval.baselines import (
+    BASELINES,
+    Answered,
+    Corpora,
+    Method,
+    Searched,
+    baselines,
+    facts_of,
+)
+from benchmarks.eval.dataset import Conversation, Dataset, Question
+from benchmarks.eval.losses import DEEP, Outcome, Stored, lost, stored
+from benchmarks.eval.measuring import Item, delivered, found, mean, packed, ranked
+from benchmarks.eval.records import Record, RecordFile
+from benchmarks.eval.tokens import count_tokens
+from benchmarks.eval.variants import MEMFOREST, Recalling, recallings, variants
+from benchmarks.harness import say
+from memforest_core.bootstrap.service import Services
+from memforest_core.domain.ids import TenantId
+from memforest_core.settings import OFFLINE, Settings
+
+FIRST = 10
+"""Items whose text is counted as a method's context."""
+
+
+class UnknownMethod(Exception):
+    """A row was asked for that this run does not have; the message names them."""
+
+
+def names(settings: Settings, group: str) -> list[str]:
+    """The rows of a run in their order: the baselines, the default configuration, its variants."""
+    return [*BASELINES, *(one.name for one in variants(group, settings.llm))]
+
+
+def chosen(settings: Settings, group: str, wanted: str | None) -> list[str]:
+    """The rows that are wanted (by names with commas between them), of all of a group. Raises UnknownMethod."""
+    if wanted is None:
+        return names(settings, group)
+    everything = names(settings, "all")
+    asked = [name.strip() for name in wanted.split(",") if name.strip()]
+    unknown = [name for name in asked if name not in everything]
+    if unknown or not asked:
+        raise UnknownMethod(f"No method is called {', '.join(unknown) or 'nothing'}: name {', '.join(everything)}.")
+    return [name for name in everything if name in asked]
+
+
+@dataclass
+class Run:
+    """A memory that holds the data set, and the methods that search it."""
+
+    services: Services
+    data: Dataset
+    methods: Sequence[Method]
+    _held: dict[str, Stored] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, services: Services, data: Dataset, wanted: Sequence[str]) -> Run:
+        """The wanted rows over one memory."""
+        flat = [one for one in baselines(_corpora(services)) if one.name in wanted]
+        own = [one for one in variants("all", services.settings.llm) if one.name in wanted]
+        return cls(services, data, [*flat, *recallings(services, own)])
+
+    def go(self, records: RecordFile) -> None:
+        """Ask what is not recorded yet; one conversation after the other, so that each cut is made once."""
+        for number, conversation in enumerate(self.data, 1):
+            for method in self.methods:
+                self._ask(method, conversation, records)
+            say(f"asked about {number} of {len(self.data)} conversations")
+
+    def _ask(self, method: Method, conversation: Conversation, records: RecordFile) -> None:
+        open_ = [
+            question
+            for question in conversation.questions
+            if question.measures_recall and not records.has(method.name, question.id)
+        ]
+        if not open_:
+            return
+        # The first query of a method pays for connections and caches; it is asked twice, and counts once.
+        method.ask(conversation, open_[0])
+        for question in open_:
+            records.add(self._measured(method, conversation, question))
+
+    def _measured(self, method: Method, conversation: Conversation, question: Question) -> Record:
+        texts = {turn.id: turn.text for _, turn in conversation.turns()}
+        answered = method.ask(conversation, question)
+        items, gold = answered.items, [texts[turn] for turn in question.gold]
+        near = found(gold, delivered(items, 500, count_tokens))
+        far = found(gold, delivered(items, 2_000, count_tokens))
+        places = ranked(question.gold, items)
+        return Record(
+            method=method.name,
+            conversation=conversation.id,
+            question_id=question.id,
+            category=question.category,
+            gold=question.gold,
+            found_500=mean(near),
+            found_2000=mean(far),
+            ranks=places.ranks,
+            recall_at_5=places.recall[5],
+            recall_at_10=places.recall[10],
+            recall_at_20=places.recall[20],
+            all_at_10=places.all_at_10,
+            mrr=places.mrr,
+            ndcg_10=places.ndcg_10,
+            context_tokens=_tokens(items[:FIRST]),
+            ms=round(answered.ms, 3),
+            stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
+            losses=self._lost(method, conversation, question, answered, near, far),
+            degraded=answered.degraded,
+        )
+
+    def _lost(
+        self,
+        method: Method,
+        conversation: Conversation,
+        question: Question,
+        answered: Answered,
+        near: Sequence[bool],
+        far: Sequence[bool],
+    ) -> dict[str, int]:
+        """Where the default configuration lost what; nothing for other rows."""
+        if not isinstance(method, Recalling) or method.name != MEMFOREST:
+            return {}
+        owner, items = conversation.id, answered.items
+        if owner not in self._held:
+            self._held[owner] = stored(self.services.engine, TenantId(self.services.settings.tenant), owner)
+        outcome = Outcome(question.gold, near, far, items, packed(items, 2_000, count_tokens))
+        return lost(outcome, self._held[owner], lambda: method.recall(conversation, question, DEEP).evidence)
+
+
+def _tokens(items: Sequence[Item]) -> int:
+    """Tokens of the delivered text of some items, headers included."""
+    groups = {(item.session_id, item.time_label) for item in items}
+    return sum(count_tokens(item.text) for item in items) + sum(count_tokens(f"[{label}]") for _, label in groups)
+
+
+def _corpora(services: Services) -> Corpora:
+    settings = services.settings
+    zone = ZoneInfo(settings.accept.time_zone)
+    pointers = (settings.llm.extract.model or settings.llm.model) == OFFLINE
+
+    def read(conversation: Conversation) -> list[Searched]:
+        return facts_of(services.engine, TenantId(settings.tenant), conversation, zone, pointers=pointers)
+
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = services.embedder.embed(texts).vectors
+        return vectors
+
+    def embed_query(texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = services.embedder.embed_query(texts).vectors
+        return vectors
+
+    return Corpora(read, embed, zone, embed_query)

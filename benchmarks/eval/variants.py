@@ -1,0 +1,97 @@
+"""The project's own rows: the default configuration, and what each mode, signal and family of trees adds to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from benchmarks.eval.baselines import DEPTH, Answered
+from benchmarks.eval.dataset import Conversation, Question
+from memforest_core.bootstrap.service import Services
+from memforest_core.contexts.query.service import RecallService
+from memforest_core.domain.evidence import RecallResult
+from memforest_core.domain.ids import TenantId
+from memforest_core.settings import OFFLINE, LlmSettings, RecallSettings
+
+MEMFOREST = "memforest"
+DEFAULT_MODE = "embedding"
+GROUPS = ("none", "modes", "signals", "trees", "all")
+TREES: Mapping[str, tuple[str, ...]] = {
+    "session": ("session",),
+    "entity": ("entity",),
+    "scene": ("scene",),
+    "session+entity": ("session", "entity"),
+    "session+scene": ("session", "scene"),
+    "entity+scene": ("entity", "scene"),
+}
+_WEIGHT = "_weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How one row differs from the default configuration."""
+
+    name: str
+    mode: str = DEFAULT_MODE
+    recall: Mapping[str, object] | None = None
+    """Settings of recall that are not the configured ones."""
+
+
+def variants(group: str, llm: LlmSettings) -> list[Variant]:
+    """The default configuration, then those of a group; modes that ask a chat model only when one is configured."""
+    chosen = [Variant(MEMFOREST)]
+    if group in {"modes", "all"}:
+        modes = ["flat", "root"]
+        if _has_model(llm, llm.browse.model):
+            modes.append("llm")
+            if _has_model(llm, llm.plan.model):
+                modes.append("planner")
+        chosen += [Variant(f"{MEMFOREST}:{mode}", mode=mode) for mode in modes]
+    if group in {"signals", "all"}:
+        signals = [name.removesuffix(_WEIGHT) for name in RecallSettings.model_fields if name.endswith(_WEIGHT)]
+        chosen += [Variant(f"{MEMFOREST}:no-{name}", recall={f"{name}{_WEIGHT}": 0.0}) for name in signals]
+    if group in {"trees", "all"}:
+        chosen += [Variant(f"{MEMFOREST}:trees={name}", recall={"trees": trees}) for name, trees in TREES.items()]
+    return chosen
+
+
+def _has_model(llm: LlmSettings, own: str | None) -> bool:
+    return (own or llm.model) != OFFLINE
+
+
+@dataclass(frozen=True, slots=True)
+class Recalling:
+    """One of the project's rows."""
+
+    name: str
+    mode: str
+    service: RecallService
+    tenant: TenantId
+
+    def ask(self, conversation: Conversation, question: Question) -> Answered:
+        """The evidence within every budget; timed is a recall as a caller makes it, of the configured number of pieces.
+
+        Many more pieces take longer to read from the store than a caller would wait for.
+        """
+        started = time.perf_counter()
+        timed = self.recall(conversation, question, None)
+        ms = (time.perf_counter() - started) * 1_000.0
+        result = self.recall(conversation, question, DEPTH)
+        return Answered(result.evidence, ms, dict(timed.timings_ms), result.degraded)
+
+    def recall(self, conversation: Conversation, question: Question, k: int | None) -> RecallResult:
+        """``k`` pieces, asked when the question was, else when the last session began."""
+        asked_at = question.asked_at or conversation.sessions[-1].started_at
+        return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
+
+
+def recallings(services: Services, chosen: list[Variant]) -> list[Recalling]:
+    """Each variant with a recall service of its own over the same store, index and models."""
+    tenant = TenantId(services.settings.tenant)
+    return [Recalling(one.name, one.mode, _service(services, one), tenant) for one in chosen]
+
+
+def _service(services: Services, variant: Variant) -> RecallService:
+    recall = services.settings.recall.model_copy(update=dict(variant.recall or {}))
+    return replace(services, settings=services.settings.model_copy(update={"recall": recall})).recall

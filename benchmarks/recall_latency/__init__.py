@@ -1,0 +1,1 @@
+"""How long a recall takes as forests grow: a seeded world, rows as the pipeline leaves them, and real recalls."""

@@ -1,0 +1,162 @@
+"""How long a recall in embedding mode takes as forests grow, without the embedding of the question."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+
+from benchmarks.harness import Database, Report, Row, database, parser, say
+from benchmarks.recall_latency.filling import fill
+from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
+from memforest_core.adapters.postgres.indexing import PostgresIndexStore
+from memforest_core.adapters.postgres.recall import PostgresRecallStore
+from memforest_core.adapters.postgres.verify import PostgresVerifyStore
+from memforest_core.adapters.qdrant.edge import EdgeIndex
+from memforest_core.contexts.query.service import RecallService
+from memforest_core.contexts.verification.service import VerificationService
+from memforest_core.domain.evidence import RecallResult
+from memforest_core.ports.index import VectorIndex
+from memforest_core.settings import RecallSettings, RefreshSettings
+
+SIZES = (1_000, 10_000, 100_000)
+FORESTS = 1_000
+FOREST_FACTS = 100
+"""In each of many forests."""
+QUESTIONS = 200
+WARM_UP = 40
+VERIFIED = 2_000
+"""Facts up to which ``verify`` looks at what was filled in: it takes seconds per thousand."""
+MOST = 3.0
+"""Times the p50 at 1,000 facts that the p50 at 100,000 may take."""
+MEASURED = (
+    "milliseconds of RecallService.recall in embedding mode, k=10, without the stage that embeds the question, one"
+    " question at a time; real Postgres and the Qdrant engine in this process, both with this row's forests alone. A"
+    " fact is said by one turn, two turns are a cell, twenty a session; trees and summaries as refresh leaves them"
+    " without a model. round_trips: vector searches of one recall (median); stages_ms: medians"
+)
+
+
+@contextmanager
+def collection() -> Iterator[VectorIndex]:
+    """An empty index of this row's own."""
+    with tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
+        index = EdgeIndex(Path(directory), StoredVectors.model, DIMENSION)
+        index.prepare()
+        yield index
+        index.close()
+
+
+def filled(
+    running: Database, index: VectorIndex, facts: int, forests: int, options: argparse.Namespace
+) -> list[tuple[str, Asked]]:
+    """Fill equal forests; owners drawn at random, each with a question about what was said in their forest.
+
+    Drawn beforehand, so that nothing of the filling is left in memory when recall is measured.
+    """
+    started = time.perf_counter()
+    world = World(options.seed)
+    said = {}
+    for number in range(forests):
+        owner = f"owner-{number}"
+        said[owner] = fill(running, index, world, owner, facts // forests, options.seed + number)
+    running.tidy()
+    say(f"{facts:,} facts in {forests:,} forests, filled in {time.perf_counter() - started:.0f} s")
+    owners = random.Random(options.seed).choices(list(said), k=WARM_UP + options.questions)
+    return [(owner, world.question(said[owner])) for owner in owners]
+
+
+def verify(running: Database, index: VectorIndex) -> None:
+    """What was filled in must be what the pipeline leaves. Ends the program when it is not."""
+    store, rows = PostgresVerifyStore(running.service), PostgresIndexStore(running.service)
+    report = VerificationService(store, rows, index, RefreshSettings().budget_chars).run(TENANT)
+    broken = {check.check.value: check.violations for check in report.checks if check.violations}
+    if broken:
+        raise SystemExit(f"What was filled in is not what the pipeline leaves: {broken}")
+
+
+def recalled(service: RecallService, owner: str, question: str) -> RecallResult:
+    """One recall that nothing degraded."""
+    result = service.recall(TENANT, owner, question, mode="embedding")
+    if result.degraded or not result.evidence:
+        raise SystemExit(f"{question!r} was not answered in full: {result.degraded or 'no evidence'}")
+    return result
+
+
+def measure(running: Database, index: VectorIndex, asked: Sequence[tuple[str, Asked]]) -> list[RecallResult]:
+    """Recall all questions; the first ones warm everything up and are not counted."""
+    embedder = StoredVectors(one for _, one in asked)
+    service = RecallService(PostgresRecallStore(running.service), index, embedder, RecallSettings(), pointers=True)
+    return [recalled(service, owner, one.text) for owner, one in asked][WARM_UP:]
+
+
+def row(facts: int, forests: int, seed: int, results: Sequence[RecallResult]) -> Row:
+    """The figures of one size."""
+    times = [result.timings_ms["total"] - result.timings_ms["embed"] for result in results]
+    stages = [name for name in results[0].timings_ms if name not in ("total", "embed")]
+    return {
+        "facts": facts,
+        "forests": forests,
+        "n": len(results),
+        "seed": seed,
+        "p50_ms": round(median(times), 2),
+        "p95_ms": round(quantiles(times, n=20)[-1], 2),
+        "round_trips": median(result.round_trips for result in results),
+        "stages_ms": {name: round(median(result.timings_ms[name] for result in results), 2) for name in stages},
+    }
+
+
+def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
+    """Fill both stores anew and measure."""
+    with database() as running, collection() as index:
+        asked = filled(running, index, facts, forests, options)
+        if facts <= VERIFIED:
+            verify(running, index)
+        made = row(facts, forests, options.seed, measure(running, index, asked))
+    say("  ".join(f"{name}={value}" for name, value in made.items()))
+    return made
+
+
+def main() -> None:
+    """Run from the command line."""
+    options = parser(__doc__ or "")
+    options.add_argument(
+        "--sizes",
+        type=lambda text: [int(part) for part in text.split(",")],
+        default=SIZES,
+        metavar="N,N",
+        help="facts in one forest (default: 1000,10000,100000)",
+    )
+    options.add_argument(
+        "--forests", type=int, default=FORESTS, metavar="N", help="forests in one collection, 0 for no such row"
+    )
+    options.add_argument("--questions", type=int, default=QUESTIONS, metavar="N", help="recalls measured per row")
+    options.add_argument(
+        "--most", type=float, default=MOST, metavar="X", help="largest p50 by smallest allowed (default: %(default)s)"
+    )
+    chosen = options.parse_args()
+    report = Report(chosen.seed, chosen.json)
+    rows = [one_size(size, 1, chosen) for size in chosen.sizes]
+    if chosen.forests:
+        rows.append(one_size(chosen.forests * FOREST_FACTS, chosen.forests, chosen))
+    by_size = {size: float(str(made["p50_ms"])) for size, made in zip(chosen.sizes, rows, strict=False)}
+    ratio = by_size[max(by_size)] / by_size[min(by_size)]
+    measured = {
+        "what": MEASURED,
+        "dimension": DIMENSION,
+        "warm_up": WARM_UP,
+        "ratio": round(ratio, 2),
+        "most": chosen.most,
+    }
+    report.end(rows, measured)
+    sys.exit(0 if ratio <= chosen.most else 1)
+
+
+if __name__ == "__main__":
+    main()

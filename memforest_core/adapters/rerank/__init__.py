@@ -1,0 +1,1 @@
+"""Cross-encoders: a provider's through litellm, or an ONNX file in this process."""

@@ -1,0 +1,180 @@
+"""A cross-encoder from a directory with ``model.onnx`` and ``tokenizer.json``, run in this process."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
+
+MODEL_FILE = "model.onnx"
+TOKENIZER_FILE = "tokenizer.json"
+MAX_TOKENS = 512
+"""Of question and text together, what BERT-like cross-encoders were trained for; the longer one is cut first."""
+BATCH = 8
+"""Pairs of one run."""
+MAX_THREADS = 8
+
+_SETTING = "MEMFOREST_RECALL__RERANK__PATH"
+
+
+class OnnxCrossEncoder:
+    """Thread-safe; loads at the first use, again in a forked child.
+
+    The graph takes ``input_ids``, ``attention_mask`` and, where it knows them, ``token_type_ids``, all (pairs, tokens);
+    its first output is one logit a pair, (pairs,) or (pairs, 1), or two of which the second means relevant.
+    ``timeout_s`` bounds one question; ``threads`` is the batches at once (default: the cores).
+    """
+
+    def __init__(self, directory: Path, *, timeout_s: float = 5.0, threads: int | None = None) -> None:
+        missing = [name for name in (MODEL_FILE, TOKENIZER_FILE) if not (directory / name).is_file()]
+        if missing:
+            raise InvalidSettings(f"Set {_SETTING} to a directory that holds {' and '.join(missing)}.")
+        self._directory = directory
+        self._timeout_s = timeout_s
+        self._threads = threads or min(MAX_THREADS, os.cpu_count() or 1)
+        self._lock = threading.Lock()
+        self._engine: _Engine | None = None
+
+    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Logits in the order of the texts.
+
+        Raises InvalidSettings for files that are no such model, ModelRejected for text that is not Unicode, and
+        ModelUnavailable when it takes longer than ``timeout_s``.
+        """
+        if not texts:
+            return []
+        engine = self._loaded()
+        deadline = time.monotonic() + self._timeout_s
+        pairs = engine.tokenize(question, texts)
+        # Pairs of about one length together: a short one is not padded to the longest of all.
+        order = sorted(range(len(texts)), key=lambda place: len(pairs[place].ids))
+        batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+        runs = [engine.pool.submit(engine.run, [pairs[place] for place in places]) for places in batches]
+        _, late = wait(runs, max(0.0, deadline - time.monotonic()))
+        if late:
+            for run in late:
+                run.cancel()
+            raise ModelUnavailable(
+                f"The cross-encoder did not read {len(texts)} texts within {self._timeout_s:g} s "
+                "(see MEMFOREST_RECALL__RERANK__TIMEOUT_S and MEMFOREST_RECALL__RERANK__FIRST)."
+            )
+        scores = [0.0] * len(texts)
+        for places, run in zip(batches, runs, strict=True):
+            for place, score in zip(places, run.result(), strict=True):
+                scores[place] = score
+        return scores
+
+    def _loaded(self) -> _Engine:
+        with self._lock:
+            # A fork copies the pool without its threads.
+            if self._engine is None or self._engine.pid != os.getpid():
+                self._engine = _Engine(self._directory, self._threads)
+            return self._engine
+
+
+class _Engine:
+    """The tokenizer and the session of one process."""
+
+    def __init__(self, directory: Path, threads: int) -> None:
+        try:
+            onnxruntime: Any = importlib.import_module("onnxruntime")
+            tokenizers: Any = importlib.import_module("tokenizers")
+        except ModuleNotFoundError as error:
+            raise InvalidSettings(
+                f"A cross-encoder in this process needs the package {error.name}: pip install 'memforest[embedded]'."
+            ) from None
+        self.pid = os.getpid()
+        self._failures = _failures()
+        self._tokenizer = _tokenizer(tokenizers, directory / TOKENIZER_FILE)
+        padding: Mapping[str, Any] = self._tokenizer.padding or {}
+        self._pad_id = int(padding.get("pad_id", 0))
+        self._pad_type = int(padding.get("pad_type_id", 0))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
+        options = onnxruntime.SessionOptions()
+        # Runs go side by side on the pool instead: a session with threads of its own can't be let go of in a fork.
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4  # what goes wrong is raised
+        path = str(directory / MODEL_FILE)
+        try:
+            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except self._failures as error:
+            raise InvalidSettings(
+                f"Set {_SETTING} to a cross-encoder's directory: its {MODEL_FILE} can't be loaded "
+                f"({type(error).__name__})."
+            ) from None
+        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-rerank")
+        self._inputs = {given.name for given in self._session.get_inputs()}
+        unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
+        if unknown or "input_ids" not in self._inputs:
+            raise InvalidSettings(
+                f"Set {_SETTING} to a cross-encoder's directory: "
+                f"its {MODEL_FILE} takes {', '.join(sorted(self._inputs))}."
+            )
+
+    def tokenize(self, question: str, texts: Sequence[str]) -> list[Any]:
+        """Encodings of (question, text), at most MAX_TOKENS each."""
+        try:
+            encoded: list[Any] = self._tokenizer.encode_batch([(question, text) for text in texts])
+        except (TypeError, UnicodeEncodeError):
+            raise ModelRejected("A text to rerank is not valid Unicode: remove lone surrogates.") from None
+        return encoded
+
+    def run(self, batch: Sequence[Any]) -> list[float]:
+        """One logit a pair. Raises InvalidSettings when the graph is no cross-encoder."""
+        ids: NDArray[np.int64] = np.full((len(batch), max(len(pair.ids) for pair in batch)), self._pad_id, np.int64)
+        types = np.full_like(ids, self._pad_type)
+        mask = np.zeros_like(ids)
+        for row, pair in enumerate(batch):
+            ids[row, : len(pair.ids)] = pair.ids
+            types[row, : len(pair.ids)] = pair.type_ids
+            mask[row, : len(pair.ids)] = 1
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        try:
+            output: Any = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
+        except self._failures as error:
+            raise ModelRejected(f"The cross-encoder can't read its input ({type(error).__name__}).") from None
+        return _logits(np.asarray(output), len(batch))
+
+
+def _logits(output: NDArray[Any], count: int) -> list[float]:
+    if output.ndim == 2 and output.shape == (count, 2):
+        output = output[:, 1] - output[:, 0]
+    if output.size != count:
+        raise InvalidSettings(
+            f"Set {_SETTING} to a cross-encoder's directory: its {MODEL_FILE} gives {output.shape} for {count} pairs."
+        )
+    logits = output.reshape(count).astype(np.float64)
+    if not np.isfinite(logits).all():
+        raise ModelRejected("The cross-encoder gave a score that is no number.")
+    return [float(logit) for logit in logits]
+
+
+def _tokenizer(tokenizers: Any, path: Path) -> Any:
+    """The tokenizer of a file; the library raises plain exceptions for what is none, so that is looked at first."""
+    try:
+        text = path.read_text("utf-8")
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or "model" not in document:
+        raise InvalidSettings(f"Set {_SETTING} to a cross-encoder's directory: its {TOKENIZER_FILE} is no tokenizer.")
+    return tokenizers.Tokenizer.from_str(text)
+
+
+def _failures() -> tuple[type[BaseException], ...]:
+    """onnxruntime's exceptions, which have no base class of their own."""
+    state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoSuchFile", "NotImplemented")
+    return tuple(getattr(state, name) for name in (*names, "NoModel", "RuntimeException"))

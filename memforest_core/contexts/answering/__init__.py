@@ -1,0 +1,1 @@
+"""Answers over evidence: one call, citations that exist, and an honest "not in memory"."""

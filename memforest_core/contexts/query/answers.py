@@ -1,0 +1,52 @@
+"""What chat models answer to recall: untrusted text into a checked shape, and failures into words."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from memforest_core.errors import ContentFault, MemForestError, ModelRejected, ModelUnavailable
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+MODEL_FAILURES = (ModelUnavailable, ModelRejected, ContentFault)
+"""How a call can fail without ending the recall: no answer, a refusal, or an answer that is of no use."""
+
+_WORDS = {
+    "model_unavailable": "the model was away or too slow",
+    "model_rate_limited": "the model's rate limit was reached",
+    "model_auth_failed": "the model's key was refused",
+    "context_too_long": "the texts were too long for the model",
+    "content_refused": "the provider refused the content",
+    "model_rejected": "the provider refused the request",
+    "content_fault": "the answer was of no use",
+}
+
+
+def parsed(text: str, shape: type[Shape]) -> Shape:
+    """The first JSON object in a model's text, fenced or not, in the shape asked for. Raises ContentFault."""
+    start = text.find("{")
+    if start < 0:
+        raise ContentFault("the answer holds no JSON object")
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text, start)
+        return shape.model_validate(document)
+    except ValidationError as error:
+        fields = ", ".join(".".join(str(part) for part in fault["loc"]) for fault in error.errors()[:5])
+        raise ContentFault(f"the JSON does not fit the schema: {fields}") from None
+    except ValueError:
+        raise ContentFault("the JSON is malformed or cut off") from None
+    except RecursionError:
+        raise ContentFault("the JSON is nested too deeply") from None
+
+
+def in_words(code: str) -> str:
+    """Why a call failed, by its error's code, for people."""
+    return _WORDS.get(code, code)
+
+
+def why(error: MemForestError) -> str:
+    """Why a call failed, for people; names nothing of the question or of the memory."""
+    return in_words(error.code)

@@ -1,0 +1,274 @@
+"""One chain of (subject, attribute): repeated mentions become one state, and later states end earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import count
+
+from memforest_core.contexts.timeline.attributes import single_valued
+from memforest_core.domain.facts import Change, Modality, Polarity, Statement
+from memforest_core.domain.ids import FactId
+from memforest_core.domain.text import normalize_name, normalize_statement
+from memforest_core.domain.times import micros
+from memforest_core.ports.timeline import Mention, StoredState
+
+Position = tuple[int, int, int, str]
+"""A place in the order of time: microseconds since 1970, then what breaks ties."""
+
+_IDLE = frozenset(
+    {"a", "an", "the", "my", "our", "his", "her", "their", "new", "old", "named", "called", "of", "at", "in"}
+)
+
+
+class Role(Enum):
+    """What a statement does in its chain."""
+
+    SETS = auto()
+    ENDS = auto()
+    MARKED = auto()
+    """Planned, heard of, supposed or denied: it is told, but changes nothing."""
+    EVENT = auto()
+    """It sets no attribute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A fact at its place in the order of time, with the times it was said there."""
+
+    fact: StoredState
+    mentions: tuple[Mention, ...]
+    position: Position
+
+
+@dataclass(slots=True, eq=False)
+class ChainState:
+    """A state while its chain is read."""
+
+    role: Role
+    said: list[Said]
+    supersedes: list[FactId] = field(default_factory=list)
+    superseded_by: FactId | None = None
+
+    @property
+    def id(self) -> FactId:
+        """The fact that says it first."""
+        return self.said[0].fact.id
+
+    @property
+    def statement(self) -> Statement:
+        """As it was said first."""
+        return self.said[0].fact.statement
+
+    @property
+    def position(self) -> Position:
+        """Its place in the order of time."""
+        return self.said[0].position
+
+    @property
+    def current(self) -> bool:
+        """Whether it holds as far as is known."""
+        return self.role is Role.SETS and self.superseded_by is None
+
+    @property
+    def mentions(self) -> list[Mention]:
+        """Every time it was said, in the order of time."""
+        return sorted((mention for each in self.said for mention in each.mentions), key=lambda each: each.said_at)
+
+
+def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:
+    """A fact as it stands among others.
+
+    It stands at its event; an undated state was true whenever it was said, so that it stands at each mention.
+    """
+    statement = fact.statement
+    spoken = sorted(mentions, key=lambda mention: mention.said_at)
+    if not spoken:
+        return []
+    if statement.time.known or not fact.attribute or statement.change is not Change.NONE:
+        return [Said(fact, tuple(spoken), (*fact.key, fact.id.hex))]
+    return [Said(fact, (mention,), (micros(mention.said_at), *fact.key[1:], fact.id.hex)) for mention in spoken]
+
+
+def role_of(statement: Statement) -> Role:
+    """What a statement does in its chain."""
+    if not statement.attribute:
+        return Role.EVENT
+    if statement.modality is not Modality.ASSERTED:
+        return Role.MARKED
+    if statement.polarity is Polarity.NEGATIVE:
+        return Role.ENDS if statement.change in {Change.STOP, Change.CORRECT} else Role.MARKED
+    return Role.ENDS if statement.change is Change.STOP else Role.SETS
+
+
+def states_of(attribute: str, said: Iterable[Said]) -> list[ChainState]:
+    """The states of one chain in the order of time. ``said`` are all of one subject and attribute, in any order.
+
+    A value said again joins its state. Of an attribute with one value at a time, another value ends the one before; of
+    the others a value ends only what a switch, a correction or a stop names.
+    """
+    chain = _Chain(single_valued(attribute))
+    for each in sorted(said, key=lambda each: each.position):
+        chain.add(each)
+    chain.correct()
+    return chain.states
+
+
+class _Chain:
+    """The states so far, and which of them hold."""
+
+    def __init__(self, single: bool) -> None:
+        self._single = single
+        self._holding: dict[object, ChainState] = {}
+        self._told: dict[object, ChainState] = {}
+        self._unlike = count()
+        self.states: list[ChainState] = []
+
+    def add(self, said: Said) -> None:
+        """The next statement in the order of time."""
+        statement = said.fact.statement
+        role = role_of(statement)
+        if role is Role.ENDS and self._is_state(statement):
+            role = Role.SETS
+        match role:
+            case Role.EVENT:
+                self.states.append(ChainState(role, [said]))
+            case Role.MARKED:
+                self._tell(said, (statement.polarity, statement.modality, _value_key(statement)))
+            case Role.ENDS:
+                self._end(said, statement)
+            case Role.SETS:
+                self._set(said, statement)
+
+    def _is_state(self, statement: Statement) -> bool:
+        """Being divorced is a state itself, though it is said as the end of another."""
+        return (
+            statement.attribute == "relationship"
+            and statement.polarity is Polarity.POSITIVE
+            and bool(statement.value)
+            and not self._meant(statement.value)
+        )
+
+    def _tell(self, said: Said, key: object) -> None:
+        known = self._told.get(key)
+        if known is not None:
+            known.said.append(said)
+            return
+        self._told[key] = ChainState(Role.MARKED, [said])
+        self.states.append(self._told[key])
+
+    def _end(self, said: Said, statement: Statement) -> None:
+        ended = self._meant(statement.value or statement.previous_value)
+        key = (Role.ENDS, _value_key(statement))
+        known = self._told.get(key)
+        if known is not None and not ended:
+            known.said.append(said)
+            return
+        self._told[key] = ChainState(Role.ENDS, [said])
+        self._append(self._told[key], ended)
+
+    def _set(self, said: Said, statement: Statement) -> None:
+        known = self._same(statement)
+        corrects = statement.change is Change.CORRECT
+        if known is not None and not (corrects and statement.time != known.statement.time):
+            known.said.append(said)
+            return
+        state = ChainState(Role.SETS, [said])
+        if self._single:
+            ended = list(self._holding.values())
+        elif corrects or statement.change is Change.SWITCH:
+            ended = [known] if known is not None else self._meant(statement.previous_value)
+        else:
+            ended = []
+        self._append(state, ended)
+        self._holding[_value_key(statement) or next(self._unlike)] = state
+
+    def _append(self, state: ChainState, ended: Sequence[ChainState]) -> None:
+        for each in ended:
+            _supersede(state, each)
+        self._holding = {key: each for key, each in self._holding.items() if each.superseded_by is None}
+        self.states.append(state)
+
+    def _same(self, statement: Statement) -> ChainState | None:
+        """The state that holds and has this value."""
+        key = _value_key(statement)
+        found = self._holding.get(key) if key else None
+        if found is None and key and self._single:
+            found = next(
+                (each for each in self._holding.values() if _alike(each.statement.value, statement.value)), None
+            )
+        return found
+
+    def _meant(self, value: str) -> list[ChainState]:
+        """The holding states that a value names: equal ones, else the latest alike; without a value the only one."""
+        holding = list(self._holding.values())
+        if not value.strip():
+            return holding if self._single or len(holding) == 1 else []
+        key = normalize_name(value)
+        equal = [each for each in holding if normalize_name(each.statement.value) == key]
+        return equal or [each for each in holding if _shares(each.statement.value, value)][-1:]
+
+    def correct(self) -> None:
+        """What a correction names as wrong was said before it, though it may tell of a later time."""
+        for state in self.states:
+            statement = state.statement
+            if state.role is not Role.SETS or statement.change is not Change.CORRECT or not statement.previous_value:
+                continue
+            for other in self.states:
+                wrong = other.role is Role.SETS and other.superseded_by is None and other is not state
+                if wrong and _alike(other.statement.value, statement.previous_value) and _said_before(other, state):
+                    if state.superseded_by == other.id:
+                        state.superseded_by = None
+                        other.supersedes.remove(state.id)
+                    _supersede(state, other)
+
+
+def _supersede(state: ChainState, other: ChainState) -> None:
+    other.superseded_by = state.id
+    state.supersedes.append(other.id)
+
+
+def _said_before(one: ChainState, other: ChainState) -> bool:
+    return one.mentions[-1].said_at < other.mentions[0].said_at
+
+
+def _value_key(statement: Statement) -> str:
+    """What makes two statements one state; without a value it is the sentence."""
+    if not statement.value.strip():
+        return ""
+    return " ".join(statement.value.casefold().split()) if _has_digit(statement.value) else _words_key(statement.value)
+
+
+def _words_key(value: str) -> str:
+    return normalize_name(value) or normalize_statement(value)
+
+
+def _has_digit(text: str) -> bool:
+    return any(char.isdigit() for char in text)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two values are one, said with more or fewer words ("Davis", "Davis, California"); figures are exact."""
+    if not one.strip() or not other.strip():
+        return False
+    if _has_digit(one) or _has_digit(other):
+        return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
+    shorter, longer = sorted((normalize_name(one).split(), normalize_name(other).split()), key=len)
+    return bool(shorter) and longer[: len(shorter)] == shorter
+
+
+def _shares(one: str, other: str) -> bool:
+    """Whether two values name one thing: a shared name, or a shared word when one of them has no name."""
+    names, others = _names(one), _names(other)
+    if names and others:
+        return not names.isdisjoint(others)
+    return not (_words(one) - _IDLE).isdisjoint(_words(other) - _IDLE)
+
+
+def _words(value: str) -> frozenset[str]:
+    return frozenset(normalize_name(value).split())
+
+
+def _names(value: str) -> frozenset[str]:
+    return frozenset(normalize_name(word) for word in value.split() if word[:1].isupper())

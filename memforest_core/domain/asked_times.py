@@ -1,0 +1,363 @@
+"""The time words of a question, as the period that they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from memforest_core.domain.date_phrases import find_date_phrases
+from memforest_core.domain.date_words import COUNT, MONTH, UNIT, VAGUE, WEEKDAY, YEAR, count
+from memforest_core.domain.dates import MAX_PHRASE_CHARS, resolve
+from memforest_core.domain.periods import HOLIDAYS
+
+MAX_CHARS = 8_192
+"""Only the beginning of a longer text is read."""
+
+_INSTANT = timedelta(microseconds=1)
+_HALF_YEAR = timedelta(days=182)
+_FARTHEST = timedelta(days=36_525)
+_NEAR_CHARS = 40
+"""How far before a date the words are that belong to it."""
+_UNIT_DAYS = {"hour": 1, "day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 31, "year": 366, "decade": 3653}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPeriod:
+    """The time a question names, in UTC: from ``first`` to ``last``, both in it; None is an open end."""
+
+    first: datetime | None
+    last: datetime | None
+    explicit: bool
+    """An absolute date was given with a word that limits to it ("since 2021"); anything else is rather a hint."""
+    phrase: str
+    """The words that name it, as they stand in the question."""
+
+
+class _Found(NamedTuple):
+    """A piece of the question that names a time, as a range in UTC."""
+
+    start: int
+    end: int
+    first: datetime | None
+    last: datetime | None
+    explicit: bool
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+
+
+class _Asking(NamedTuple):
+    """When it is asked, what open dates are counted from, and whether they lie ahead."""
+
+    now: datetime
+    known: datetime
+    ahead: bool
+
+
+_AHEAD = re.compile(
+    r"\b(?:will|won't|going\s+to|gonna|upcoming|coming\s+up|plan(?:s|ning)?\s+(?:to|for|on)|planned|scheduled)\b|'ll\b",
+    re.I,
+)
+_BACK = re.compile(r"\b(?:did|didn't|was|were|had)\b", re.I)
+_LATELY = re.compile(
+    rf"(?<![\w-])(?:(?:in|over|during|within|for)\s+)?(?:the\s+|these\s+)?(?:last|past)\s+(?:few|couple(?:\s+of)?|several|{COUNT})"
+    r"\s+(?:day|night|week|month|year)s?(?!\w)",
+    re.I,
+)
+_RELATIVE = re.compile(
+    r"\b(?:last|next|this|past|ago|yesterday|today|tonight|tomorrow|previous|coming|upcoming|following|earlier|other)\b"
+    r"|weekend\b",
+    re.I,
+)
+_HAS_YEAR = re.compile(rf"(?<![\d.,/]){YEAR}(?!\d)")
+_OF_A_DAY = re.compile(
+    rf"\b{MONTH}\s+(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{MONTH}(?!\w)", re.I
+)
+_LIMIT = re.compile(
+    r"(?:back\s+)?(?P<word>before|prior\s+to|after|since|until|till|by|between|from|in|on|during|over|at|around|of|for)\b",
+    re.I,
+)
+_LIMIT_AHEAD = re.compile(r"\b(?P<word>prior\s+to|before|after|since|until|till|by|between|from)\s+(?:the\s+)?$", re.I)
+_LIMITING = frozenset(
+    {"between", "from", "in", "on", "at", "during", "before", "prior to", "until", "till", "by", "after", "since"}
+)
+_JOIN = re.compile(r"\s*(?:,?\s+(?:and|to|until|till|through|up\s+to)\s+|[-–]\s*)(?:the\s+)?", re.I)
+_YEAR_BEHIND = re.compile(rf",?\s*(?:of\s+)?{YEAR}(?![,.]?\d|%|\w)")
+_DAY_AND_YEAR_BEHIND = re.compile(
+    rf"(?:\s+(?:the\s+)?[0-3]?\d(?:st|nd|rd|th)?(?![\w:/]))?(?:{_YEAR_BEHIND.pattern})?", re.I
+)
+_MONTH_NAME = re.compile(rf"\b{MONTH}(?!\w)", re.I)
+_DAY_AHEAD = re.compile(
+    r"\b(?:from|between)\s+(?:the\s+)?(?P<day>[0-3]?\d(?:st|nd|rd|th)?)\s+(?:to|and|until|till|through)\s+(?:the\s+)?$",
+    re.I,
+)
+_DAY_BEHIND = re.compile(
+    r"\s+(?:to|and|until|till|through)\s+(?:the\s+)?(?P<day>[0-3]?\d(?:st|nd|rd|th)?)(?![\w:/])", re.I
+)
+_ONWARDS = re.compile(r"\s+on(?:wards?)?\b(?!\s+(?:the|a|\d))", re.I)
+_DISTANCE = re.compile(rf"(?:\b(?P<n>{COUNT})|\bthe)\s+(?P<u>{UNIT})s?\s+$", re.I)
+_SMALL_DAY = re.compile(r"(?:may|march)\b\.?\s+\d|\d\s+(?:may|march)\b")
+_STANDING_DAY = re.compile(r"^(?:on|since|until|till|before|after|between|from|by|in|around|around)\b", re.I)
+_BARE_NAME = re.compile(rf"(?:the\s+)?(?:{WEEKDAY}|{'|'.join(re.escape(name) for name in HOLIDAYS)})(?:\s+\w+)?", re.I)
+_PERSON_MONTH = re.compile(r"(?P<lead>\w+)\s+(?:April|May|June|August)", re.I)
+_DEED = re.compile(r"\s+(?:\w+ed|left|came|went|got|was|is|said|told|had|met|gave|has|bought|made|became)\b")
+_QUANTITY = re.compile(rf"(?P<lead>\w+)\s+{YEAR}", re.I)
+_AFTER_YEAR = re.compile(
+    r"\s+(?!(?:and|or|did|does|do|has|have|had|was|were|is|are|to|that|when|with|for|on|in|at|by|of|who|what|where|which"
+    r"|how|why|i|we|he|she|they|you|it|but|because|until|till|before|after|through|onwards?|as|if|can|could|would|should"
+    r"|the|a|my|his|her|their|our|during|from|while|compared|versus|vs|besides|than|season|edition|alone|only)\b)[a-z]"
+)
+
+
+_ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
+"""When it is asked does not matter to whether words are a date."""
+
+
+def asked_period(question: str, asked_at: datetime, *, known_until: datetime | None = None) -> AskedPeriod | None:
+    """The time that a question's words name, or None when it names none.
+
+    ``asked_at`` is aware and in the asker's zone, whose days count. A date without a year is the last one: before
+    ``asked_at``, or before ``known_until`` (the end of what is stored) where that is earlier; it is the next one in a
+    question about what is to come. Several dates make one range. Raises ValueError for a naive time, on no text.
+    """
+    if asked_at.tzinfo is None:
+        raise ValueError("asked_at is an aware datetime")
+    text = _straight(question)
+    found = list(_times_in(text, _asking(text, asked_at, known_until)))
+    if not found:
+        return None
+    firsts, lasts = [each.first for each in found], [each.last for each in found]
+    bounded = [each for each in found if each.first is not None and each.last is not None]
+    if bounded:
+        found = bounded
+        first = min(each.first for each in found if each.first is not None)
+        last = max(each.last for each in found if each.last is not None)
+        return AskedPeriod(first, last, all(each.explicit for each in found), _phrase(text, found))
+    opening = max((moment for moment in firsts if moment is not None), default=None)
+    closing = min((moment for moment in lasts if moment is not None), default=None)
+    if opening is not None and closing is not None and closing < opening:
+        return None
+    return AskedPeriod(opening, closing, all(each.explicit for each in found), _phrase(text, found))
+
+
+def without_dates(question: str) -> str:
+    """The beginning of a question with blanks for its dates and plain apostrophes, each character at its place."""
+    text = _straight(question)
+    for found in _times_in(text, _asking(text, _ANY_MOMENT, None)):
+        text = text[: found.start] + " " * (found.end - found.start) + text[found.end :]
+    return text
+
+
+def _straight(question: str) -> str:
+    """The text with plain apostrophes, each character at its place."""
+    return question[:MAX_CHARS].replace("’", "'").replace("‘", "'")
+
+
+def _phrase(text: str, found: list[_Found]) -> str:
+    return ", ".join(text[each.start : each.end].strip() for each in found)
+
+
+def _asking(text: str, asked_at: datetime, known_until: datetime | None) -> _Asking:
+    known = asked_at
+    if known_until is not None and known_until < asked_at:
+        known = known_until.astimezone(asked_at.tzinfo)
+    return _Asking(asked_at, known, _AHEAD.search(text) is not None and _BACK.search(text) is None)
+
+
+def _times_in(text: str, asking: _Asking) -> Iterator[_Found]:
+    """The times a text names, in order: single dates, and two that make a range."""
+    pieces = [piece for piece in _pieces(text) if _dates(text, piece, asking)]
+    at = 0
+    while at < len(pieces):
+        joined = _joined(text, pieces[at : at + 2], asking)
+        if joined is not None:
+            yield joined
+            at += 2
+            continue
+        named = _two_days(text, pieces[at], asking) or _named(text, pieces[at], asking)
+        if named is not None:
+            yield named
+        at += 1
+
+
+def _pieces(text: str) -> list[_Piece]:
+    """Where date phrases stand, without overlaps."""
+    pieces = [_Piece(*found.span()) for found in _LATELY.finditer(text)]
+    at = 0
+    for phrase in find_date_phrases(text):
+        start = text.find(phrase, at)
+        if start < 0:
+            continue
+        at = start + len(phrase)
+        if not _HAS_YEAR.search(phrase) and _MONTH_NAME.search(phrase):
+            # A second preposition hides the rest of "for in July 2022" and "of May 3".
+            rest = (_YEAR_BEHIND if any(map(str.isdigit, phrase)) else _DAY_AND_YEAR_BEHIND).match(text, at)
+            at = rest.end() if rest else at
+        if not any(start < piece.end and piece.start < at for piece in pieces):
+            pieces.append(_Piece(start, at))
+    return sorted(pieces)
+
+
+def _dates(text: str, piece: _Piece, asking: _Asking) -> bool:
+    """Whether a piece that looks like a date is one: names of people, quantities and durations are not."""
+    phrase, rest = text[piece.start : piece.end], text[piece.end :]
+    if (
+        _SMALL_DAY.search(phrase)
+        and not _HAS_YEAR.search(phrase)
+        and not re.search(r"\d(?:st|nd|rd|th)\b", phrase, re.I)
+    ):
+        limited = _STANDING_DAY.match(phrase) or _ahead(_LIMIT_AHEAD, text, piece.start)
+        if not limited and not re.search(r"(?:to|and|[-–])\s*$", text[max(0, piece.start - _NEAR_CHARS) : piece.start]):
+            return False
+    if re.match(rf"(?:within\s+)?in\s+(?:about\s+)?(?:{COUNT}|{VAGUE})\s", phrase, re.I):
+        return asking.ahead
+    if rest.startswith("'s") and not _RELATIVE.search(phrase) and not _HAS_YEAR.search(phrase):
+        return False
+    if _BARE_NAME.fullmatch(phrase):
+        before = text[: piece.start].split()
+        named_after = bool(before) and before[-1][:1].isupper() and len(before) > 1
+        return not named_after and re.fullmatch(r"\s*[?.!,;)]*\s*", rest) is not None
+    person = _PERSON_MONTH.fullmatch(phrase)
+    if person is not None:
+        if person["lead"].casefold() in {"of", "from", "over", "around"}:
+            return _ONWARDS.match(rest) is not None or _JOIN.match(rest) is not None
+        return person["lead"].casefold() not in {"before", "after", "by", "since", "until", "till"} or not _DEED.match(
+            rest
+        )
+    return not (_QUANTITY.fullmatch(phrase) and (_AFTER_YEAR.match(rest) or rest.lstrip().startswith(("%", "°"))))
+
+
+def _resolved(phrase: str, asking: _Asking) -> tuple[datetime, datetime] | None:
+    """The first and last moment of a phrase, in UTC.
+
+    It is read on a clock without a zone, so that the asker's zone may be of any kind.
+    """
+    relative = _RELATIVE.search(phrase) is not None
+    said_at = asking.now if relative or asking.ahead else asking.known
+    if not relative and not asking.ahead and _OF_A_DAY.search(phrase) and not _HAS_YEAR.search(phrase):
+        # Such a day is read as the nearest one; the nearest to half a year ago is the last one.
+        said_at = _shifted(said_at, -_HALF_YEAR)
+    span = resolve(phrase.replace(",", ", "), said_at.replace(tzinfo=UTC), "UTC", (), future=asking.ahead)
+    if span.start is None or span.end is None:
+        return None
+    zone = asking.now.tzinfo
+    try:
+        first = span.start.replace(tzinfo=zone).astimezone(UTC)
+        last = span.end.replace(tzinfo=zone).astimezone(UTC)
+    except (OverflowError, ValueError):
+        return None
+    return first, max(first, last - _INSTANT)
+
+
+def _shifted(moment: datetime, by: timedelta) -> datetime:
+    try:
+        return moment + by
+    except OverflowError:
+        return moment
+
+
+def _joined(text: str, pair: list[_Piece], asking: _Asking) -> _Found | None:
+    """Two dates as one range: "between ... and ...", "from ... to ..."."""
+    if len(pair) < 2 or not _JOIN.fullmatch(text, pair[0].end, pair[1].start):
+        return None
+    start = _range_start(text, pair[0])
+    phrase = "" if start is None else text[start : pair[1].end]
+    if start is None or len(phrase) > MAX_PHRASE_CHARS:
+        return None
+    dated = _OF_A_DAY.search(phrase) or _HAS_YEAR.search(phrase) or _MONTH_NAME.search(phrase)
+    ends = (_resolved(phrase, asking) if dated else None) or _between(text, pair, asking)
+    return None if ends is None else _Found(start, pair[1].end, *ends, _absolute(phrase))
+
+
+def _ahead(pattern: re.Pattern[str], text: str, start: int) -> re.Match[str] | None:
+    """What a pattern finds right before a place."""
+    return pattern.search(text, max(0, start - _NEAR_CHARS), start)
+
+
+def _range_start(text: str, piece: _Piece) -> int | None:
+    """Where the "between" or "from" of a date stands, if it has one."""
+    for limit in (_LIMIT.match(text, piece.start), _ahead(_LIMIT_AHEAD, text, piece.start)):
+        if limit is not None and limit["word"].casefold() in {"between", "from"}:
+            return limit.start()
+    return None
+
+
+def _between(text: str, pair: list[_Piece], asking: _Asking) -> tuple[datetime, datetime] | None:
+    """From one date to another; when the first would come after the second, it is the last one before that."""
+    one, other = (text[piece.start : piece.end] for piece in pair)
+    ending = _resolved(other, asking)
+    if ending is None:
+        return None
+    beginning = _resolved(one, asking)
+    if beginning is not None and ending[1] < beginning[0]:
+        beginning = _resolved(one, asking._replace(now=ending[0].astimezone(asking.now.tzinfo), known=ending[0]))
+    if beginning is None or ending[1] < beginning[0]:
+        return None
+    return beginning[0], ending[1]
+
+
+def _two_days(text: str, piece: _Piece, asking: _Asking) -> _Found | None:
+    """Two days of one month: "from 3 to 5 May", "between May 3 and 5"."""
+    phrase = text[piece.start : piece.end]
+    ahead, behind = _ahead(_DAY_AHEAD, text, piece.start), _DAY_BEHIND.match(text, piece.end)
+    if not _OF_A_DAY.search(phrase):
+        return None
+    if ahead is not None:
+        ends = _resolved(f"{ahead['day']} to {phrase}", asking)
+        return None if ends is None else _Found(ahead.start(), piece.end, *ends, True)
+    start = _range_start(text, piece)
+    if behind is None or start is None:
+        return None
+    ends = _resolved(f"{_LIMIT.sub('', phrase, count=1).strip()} to {behind['day']}", asking)
+    return None if ends is None else _Found(start, behind.end(), *ends, True)
+
+
+def _away(distance: re.Match[str]) -> int:
+    """The days of "two weeks" or "the day", with some more for units that differ in length."""
+    return _UNIT_DAYS[distance["u"].casefold()] * count((distance["n"] or "a").casefold())
+
+
+def _absolute(phrase: str) -> bool:
+    """Whether a phrase says a year or a day of a month, whenever it is asked."""
+    return _RELATIVE.search(phrase) is None and (_HAS_YEAR.search(phrase) or _OF_A_DAY.search(phrase)) is not None
+
+
+def _named(text: str, piece: _Piece, asking: _Asking) -> _Found | None:
+    """One date with the word that limits to it, if there is one."""
+    start, phrase = piece.start, text[piece.start : piece.end]
+    limit, bare = _LIMIT.match(phrase), phrase
+    if limit is None:
+        limit = _ahead(_LIMIT_AHEAD, text, start)
+        start = limit.start() if limit else start
+    elif limit["word"].casefold() in {"before", "after"}:
+        bare = phrase[limit.end() :].strip()
+    word = " ".join(limit["word"].casefold().split()) if limit else ""
+    ends = _resolved(bare, asking)
+    if ends is None:
+        return None
+    (first, last), end = ends, piece.end
+    if word == "from" and (onwards := _ONWARDS.match(text, end)):
+        word, end = "since", onwards.end()
+    explicit = _absolute(bare) and word in _LIMITING
+    distance = _ahead(_DISTANCE, text, start) if word in {"before", "after"} else None
+    away = timedelta(days=_away(distance)) if distance is not None else _INSTANT
+    if distance is not None and away <= _FARTHEST:
+        if word == "before":
+            return _Found(distance.start(), end, _shifted(first, -away), first - _INSTANT, False)
+        return _Found(distance.start(), end, last + _INSTANT, _shifted(last, away), False)
+    match word:
+        case "since":
+            return _Found(start, end, first, None, explicit)
+        case "after":
+            return _Found(start, end, last + _INSTANT, None, explicit)
+        case "before" | "prior to":
+            return _Found(start, end, None, first - _INSTANT, explicit)
+        case "until" | "till" | "by":
+            return _Found(start, end, None, last, explicit)
+        case _:
+            return _Found(start, end, first, last, explicit)

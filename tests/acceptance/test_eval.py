@@ -1,0 +1,155 @@
+"""The evaluation through its command line, on the conversations that ship: real rows, and a killed run that goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.eval.__main__ import options as command_line
+from benchmarks.eval.__main__ import run
+from benchmarks.eval.answers import ANSWERS
+from benchmarks.eval.records import RECORDS, RESULT, WrongRun, read_records
+from benchmarks.eval.tables import Verdict, read
+from memforest_core.errors import InvalidSettings
+from memforest_core.settings import load_settings
+from tests.support.model_server import ModelServer
+from tests.support.processes import environment
+
+ROOT = Path(__file__).parents[2]
+METHODS = [
+    "bm25_turns",
+    "bm25_chunks",
+    "hybrid_turns",
+    "flat_facts",
+    "memforest",
+    "memforest:flat",
+    "memforest:no-dense",
+]
+QUESTIONS = 6
+
+
+def evaluated(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """One run of the harness on one conversation of the project's own."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.eval", "--json", "--conversations", "1", *arguments],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("eval")
+
+
+@pytest.fixture(scope="module")
+def options(place: Path) -> list[str]:
+    home, out = str(place / "home"), str(place / "out")
+    return ["--methods", ",".join(METHODS), "--limit", str(QUESTIONS), "--home", home, "--out", out]
+
+
+@pytest.fixture(scope="module")
+def first(options: list[str]) -> dict[str, Any]:
+    return answer(evaluated(*options))
+
+
+def test_each_method_has_a_row_with_real_figures(first: dict[str, Any]) -> None:
+    """Given turns of a real ingestion, when all methods answer, then each finds something and none is free."""
+    assert [row["method"] for row in first["rows"]] == METHODS
+    for row in first["rows"]:
+        assert row["n"] == QUESTIONS
+        assert 0 < row["recall_500"] <= row["recall_2000"] <= 100
+        assert row["recall_at_5"] <= row["recall_at_10"] <= row["recall_at_20"]
+        assert 0 < row["mrr"] <= 100
+        assert row["context_tokens"] > 0
+        assert 0 < row["query_ms_p50"] <= row["query_ms_p95"]
+        assert row["ingest_s"] > 0
+        assert row["degraded"] == 0
+        assert sum(one["n"] for one in row["by_category"].values()) == QUESTIONS
+
+
+def test_the_run_says_what_it_measured_and_where_evidence_was_lost(first: dict[str, Any]) -> None:
+    measured = first["measured"]
+    assert (measured["dataset"], measured["questions"], measured["ingest_kept"]) == ("own", QUESTIONS, False)
+    assert measured["comparison"]["best_500"] in METHODS[:4]
+    assert measured["comparison"]["by_category_2000"]["all"]["n"] == QUESTIONS
+    losses = measured["losses"]
+    assert losses["gold_turns"] >= QUESTIONS
+    assert losses["not_stored"] == 0.0
+    missing = sum(losses[name] for name in ("not_stored", "not_recalled", "below_200", "cut_2000"))
+    assert losses["found_2000"] + missing == pytest.approx(100, abs=0.3)
+
+
+def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], first: dict[str, Any]) -> None:
+    """Given records whose last line is torn, when the run resumes, then only what is missing is asked, on the same memory."""
+    path = place / "out" / RECORDS
+    whole = read_records(place / "out")
+    assert len(whole) == len(METHODS) * QUESTIONS
+    kept = path.read_text().splitlines(keepends=True)[:-4]
+    path.write_text("".join(kept) + '{"method": "memforest:no-den')
+    again = answer(evaluated(*options, "--resume"))
+    assert path.read_text().startswith("".join(kept))
+    assert [record.key for record in read_records(place / "out")] == [record.key for record in whole]
+    assert again["measured"]["ingest_kept"] is True
+    assert [(row["method"], row["n"], row["recall_2000"]) for row in again["rows"]] == [
+        (row["method"], row["n"], row["recall_2000"]) for row in first["rows"]
+    ]
+    assert json.loads((place / "out" / RESULT).read_text())["rows"] == again["rows"]
+
+
+def test_another_runs_records_are_refused_and_stay(place: Path, options: list[str], first: dict[str, Any]) -> None:
+    asked = command_line().parse_args(["--conversations", "1", *options, "--resume", "--transform"])
+    with pytest.raises(WrongRun, match="leave out --resume"):
+        run(asked, load_settings())
+    assert len(read_records(place / "out")) == len(METHODS) * QUESTIONS
+
+
+def test_a_model_answers_from_what_was_delivered_on_the_same_memory(
+    place: Path, options: list[str], first: dict[str, Any]
+) -> None:
+    """Given a reader that quotes and a judge that is always content, then each question has its two verdicts."""
+
+    def replied(body: Mapping[str, Any]) -> str:
+        document = json.loads(body["messages"][1]["content"])
+        quoted = str(document.get("evidence", "")).splitlines()
+        return quoted[1] if quoted else json.dumps({"reason": "fine", "verdict": "correct"})
+
+    out = place / "answers"
+    with ModelServer(answer=replied) as server:
+        model = {"model": "openai/reader", "api_base": server.url, "api_key": "test"}
+        wanted = ["--methods", "bm25_turns", "--limit", "2", "--answers", "2", "--conversations", "1"]
+        run(
+            command_line().parse_args([*wanted, *options[4:6], "--out", str(out)]),
+            load_settings(llm={"answer": model, "judge": model}),
+        )
+    assert json.loads((out / RESULT).read_text())["measured"]["ingest_kept"] is True
+    rows = read(out / ANSWERS)
+    assert [len(row.samples) for row in rows] == [2, 2]
+    assert all(sample.verdict is Verdict.CORRECT and ": " in sample.answer for row in rows for sample in row.samples)
+
+
+def test_answers_need_a_chat_model(place: Path) -> None:
+    asked = command_line().parse_args(["--answers", "1", "--out", str(place / "none")])
+    with pytest.raises(InvalidSettings, match="Set MEMFOREST_LLM__MODEL to a chat model"):
+        run(asked, load_settings())
+
+
+def test_a_wrong_file_is_one_sentence_and_an_exit_code(place: Path) -> None:
+    missing = evaluated("--dataset", "locomo", "--path", str(place / "none.json"))
+    assert missing.returncode == 2
+    assert missing.stderr.strip() == f"{place / 'none.json'} cannot be read: No such file or directory."

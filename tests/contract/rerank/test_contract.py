@@ -1,0 +1,92 @@
+"""What every reranker promises: a finite score for each text, in their order, whatever they are read with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from memforest_core.adapters.llm.litellm_chat import LitellmChat
+from memforest_core.adapters.rerank.litellm_rerank import LitellmReranker
+from memforest_core.adapters.rerank.onnx_cross_encoder import OnnxCrossEncoder
+from memforest_core.ports.rerank import Reranker
+from tests.contract.rerank.shared_words import RerankServer, cross_encoder, shared
+
+QUESTION = "where lives bob now"
+TEXTS = (
+    "clara plays the violin",
+    "bob lives in davis",
+    "bob lives in miami now",
+    "",
+    "the dog",
+    "bob bob bob",
+    "Lorem ipsum",
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RerankServer]:
+    LitellmChat({}).warm_up()
+    with RerankServer() as running:
+        yield running
+
+
+OPENERS: dict[str, Callable[[RerankServer, Path], Reranker]] = {
+    **{
+        name: lambda server, _, name=name: LitellmReranker(  # type: ignore[misc]
+            f"{name}/test-rerank", api_base=server.url, api_key="key-1", timeout_s=20.0
+        )
+        for name in ("cohere", "infinity", "hosted_vllm")
+    },
+    **{
+        f"onnx-{outputs}": lambda _, directory, outputs=outputs: OnnxCrossEncoder(  # type: ignore[misc]
+            cross_encoder(directory, outputs=outputs), timeout_s=20.0
+        )
+        for outputs in ("column", "flat", "two")
+    },
+}
+
+
+@pytest.fixture(params=OPENERS)
+def reranker(request: pytest.FixtureRequest, server: RerankServer, tmp_path: Path) -> Reranker:
+    return OPENERS[request.param](server, tmp_path)
+
+
+def test_each_text_gets_its_score(reranker: Reranker) -> None:
+    assert reranker.rerank(QUESTION, TEXTS) == [shared(QUESTION, text) for text in TEXTS]
+
+
+def test_scores_do_not_depend_on_order_or_company(reranker: Reranker) -> None:
+    together = dict(zip(TEXTS, reranker.rerank(QUESTION, TEXTS), strict=True))
+    backwards = dict(zip(TEXTS[::-1], reranker.rerank(QUESTION, TEXTS[::-1]), strict=True))
+    alone = {text: reranker.rerank(QUESTION, [text])[0] for text in TEXTS}
+    assert together == backwards == alone
+
+
+def test_fifty_texts_of_all_lengths_are_scored_in_one_call(reranker: Reranker) -> None:
+    texts = [" ".join(["bob"] * (n % 5) + ["lorem"] * (7 * n % 90)) for n in range(50)]
+    assert reranker.rerank(QUESTION, texts) == [float(n % 5) for n in range(50)]
+
+
+def test_equal_texts_get_equal_scores(reranker: Reranker) -> None:
+    assert reranker.rerank(QUESTION, ["bob", "dog", "bob"]) == [1.0, 0.0, 1.0]
+
+
+def test_no_texts_get_no_scores(reranker: Reranker) -> None:
+    assert reranker.rerank(QUESTION, []) == []
+
+
+def test_texts_and_questions_of_any_length_are_read(reranker: Reranker) -> None:
+    scores = reranker.rerank("bob " * 3_000, ["bob " * 3_000, "lorem " * 3_000, ""])
+    assert all(math.isfinite(score) for score in scores)
+    assert scores[0] > scores[1] == scores[2] == 0.0
+
+
+def test_questions_of_many_threads_do_not_mix(reranker: Reranker) -> None:
+    questions = ["bob", "dog", "violin", "miami"] * 4
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda question: reranker.rerank(question, TEXTS), questions))
+    assert found == [[shared(question, text) for text in TEXTS] for question in questions]

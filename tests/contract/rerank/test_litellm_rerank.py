@@ -1,0 +1,173 @@
+"""LitellmReranker against a provider over HTTP that misbehaves."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from memforest_core.adapters.llm.litellm_chat import LitellmChat
+from memforest_core.adapters.rerank.litellm_rerank import LitellmReranker
+from memforest_core.errors import (
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelRejected,
+    ModelUnavailable,
+)
+from tests.contract.rerank.shared_words import RerankServer
+from tests.support.model_faults import Fault
+
+SECRET = "my sister Anna lives in Lisbon"
+PROVIDERS = ("cohere", "infinity", "hosted_vllm")
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    LitellmChat({}).warm_up()
+
+
+@pytest.fixture
+def server(warm: None) -> Iterator[RerankServer]:
+    with RerankServer() as running:
+        yield running
+
+
+def reranker(server: RerankServer, provider: str = "cohere", **changes: Any) -> LitellmReranker:
+    given: dict[str, Any] = {"api_base": server.url, "api_key": "key-1", "timeout_s": 5.0}
+    return LitellmReranker(f"{provider}/test-rerank", **(given | changes))
+
+
+def test_one_request_holds_question_texts_and_key(server: RerankServer) -> None:
+    reranker(server).rerank("where is bob", ["bob", "dog"])
+    (call,) = server.requests
+    assert call.path.endswith("/rerank")
+    assert call.body["model"] == "test-rerank"
+    assert (call.body["query"], call.body["documents"]) == ("where is bob", ["bob", "dog"])
+    assert call.body["top_n"] == 2
+    assert server.keys == ["key-1"]
+
+
+def test_a_server_without_a_key_never_gets_one_of_the_environment(
+    server: RerankServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COHERE_API_KEY", "somebody-elses")
+    reranker(server, api_key=None).rerank("bob", ["bob"])
+    assert server.keys == ["none"]
+
+
+def test_without_a_key_where_one_is_needed_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COHERE_API_KEY", "CO_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ModelAuthFailed, match="MEMFOREST_RECALL__RERANK__API_KEY"):
+        LitellmReranker("cohere/rerank-v3.5").rerank("bob", ["bob"])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Fault.RATE_LIMIT, ModelRateLimited),
+        (Fault.SERVER_ERROR, ModelUnavailable),
+        (Fault.OVERLOADED, ModelUnavailable),
+        (Fault.UNAUTHORIZED, ModelAuthFailed),
+        (Fault.FORBIDDEN, ModelAuthFailed),
+        (Fault.UNKNOWN_MODEL, ModelRejected),
+        (Fault.BAD_REQUEST, ModelRejected),
+        (Fault.DISCONNECT, ModelUnavailable),
+    ],
+)
+def test_each_failure_has_its_class_and_is_not_tried_again(
+    server: RerankServer, provider: str, fault: Fault, expected: type[MemForestError]
+) -> None:
+    server.script(fault)
+    with pytest.raises(MemForestError) as raised:
+        reranker(server, provider).rerank(SECRET, [SECRET])
+    assert type(raised.value) is expected
+    assert len(server.requests) == 1
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_rate_limit_says_how_long_to_wait(server: RerankServer) -> None:
+    """litellm keeps the header of some providers only; Cohere's and Infinity's are lost on the way."""
+    server.script(Fault.RATE_LIMIT)
+    with pytest.raises(ModelRateLimited) as raised:
+        reranker(server, "hosted_vllm").rerank("bob", ["bob"])
+    assert raised.value.retry_after == 7
+
+
+@pytest.mark.parametrize("fault", [Fault.HANG, Fault.DRIBBLE])
+def test_the_deadline_is_hard_whatever_the_provider_does(server: RerankServer, fault: Fault) -> None:
+    server.script(fault)
+    started = time.monotonic()
+    with pytest.raises(ModelUnavailable, match=r"0\.5 s .*MEMFOREST_RECALL__RERANK__TIMEOUT_S"):
+        reranker(server, timeout_s=0.5).rerank("bob", ["bob"])
+    assert time.monotonic() - started < 3.0
+
+
+def test_a_server_that_is_not_there_is_unavailable(server: RerankServer) -> None:
+    with pytest.raises(ModelUnavailable):
+        reranker(server, api_base="http://127.0.0.1:9").rerank("bob", ["bob"])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_page_instead_of_an_answer_is_an_error_without_its_text(server: RerankServer, provider: str) -> None:
+    server.script(Fault.BROKEN_BODY)
+    with pytest.raises((ModelUnavailable, ModelRejected)) as raised:
+        reranker(server, provider).rerank(SECRET, [SECRET])
+    assert "gateway" not in raised.value.message
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+class Odd(RerankServer):
+    """Answers with whatever it is given."""
+
+    given: Sequence[Any] | None = ()
+
+    def results(self, query: str, documents: Sequence[str]) -> Any:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [],
+        None,
+        [{"index": 0, "relevance_score": 0.5}],
+        [{"index": 0, "relevance_score": 0.5}, {"index": 0, "relevance_score": 0.6}],
+        [{"index": 0, "relevance_score": 0.5}, {"index": 2, "relevance_score": 0.6}],
+        [{"index": 0, "relevance_score": 0.5}, {"index": 1, "relevance_score": None}],
+        [{"index": 0, "relevance_score": 0.5}, {"index": 1, "relevance_score": float("nan")}],
+        [{"index": 0, "relevance_score": 0.5}, {"index": 1, "relevance_score": float("inf")}],
+        [{"index": 0, "relevance_score": 0.5}, {"index": 1, "relevance_score": "high"}],
+        [{"index": n, "relevance_score": 0.5} for n in range(3)],
+        [{"relevance_score": 0.5}, {"relevance_score": 0.6}],
+        ["bob", "dog"],
+        {"0": 0.5, "1": 0.6},
+        "none",
+    ],
+)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_answer_that_does_not_fit_is_an_error_and_no_score(warm: None, provider: str, results: Any) -> None:
+    with Odd() as server:
+        server.given = results
+        with pytest.raises((ModelRejected, ModelUnavailable)) as raised:
+            reranker(server, provider).rerank("bob", [SECRET, "dog"])
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_requests_beyond_the_slots_wait_and_then_give_up(server: RerankServer) -> None:
+    server.latency_s = 1.0
+    model = reranker(server, concurrency=1, timeout_s=1.5)
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(model.rerank, "bob", ["bob"]) for _ in range(3)]
+        failures = [call.exception() for call in calls]
+    assert server.peak == 1
+    assert any(failure is None for failure in failures)
+    busy = [failure for failure in failures if failure is not None]
+    assert busy
+    assert all(isinstance(failure, ModelUnavailable) for failure in busy)

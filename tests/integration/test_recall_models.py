@@ -1,0 +1,101 @@
+"""Recall with a chat model over HTTP: llm and planner mode, follow-up questions, what they cost, and what they fall back to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memforest_core.domain.evidence import Mode
+from memforest_core.ports.models import Embedder
+from tests.integration.test_recall_options import SAID
+from tests.support.model_answers import messages_of
+from tests.support.model_faults import Fault
+from tests.support.model_server import ModelServer
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, stack
+
+HARBOUR = "Who loves the boats?"
+
+
+def thinking(body: Mapping[str, Any]) -> str:
+    """A model that ranks children with "boats" first, plans, and completes follow-ups."""
+    document = json.loads(messages_of(body)[-1][1])
+    if "children" in document:
+        numbered = [(child["number"], "boats" in child["text"]) for child in document["children"]]
+        order = [number for number, _ in sorted(numbered, key=lambda each: not each[1])]
+        return json.dumps({"order": order, "none_relevant": False})
+    if "trees" in document:
+        asks = [{"tree": tree["number"], "ask": f"boats in {tree['label']}"} for tree in document["trees"]]
+        return json.dumps({"question_type": "single", "plan": "direct", "anchor_a": "", "anchor_b": "", "trees": asks})
+    return json.dumps({"question": "Where does Ann's dog Pepper wait?"})
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(answer=thinking, latency_s=0.02) as running:
+        yield running
+
+
+@pytest.fixture
+def ann(servers: SessionServers, tmp_path: Path, embedder: Embedder, server: ModelServer) -> Iterator[Stack]:
+    model = {"model": "openai/test-model", "api_base": server.url, "api_key": "test"}
+    llm = {step: model for step in ("browse", "plan")}
+    with stack(servers, tmp_path, embedder=embedder, llm=llm) as running:
+        for session, said in SAID.items():
+            turns = [{"role": "user", "name": name, "content": text, "timestamp": at} for at, name, text in said]
+            running.memory.ingest("ann", session, turns)
+        running.drive()
+        yield running
+
+
+def spent(ann: Stack) -> dict[str, int]:
+    return {row.step: row.n for row in ann.rows("SELECT step, count(*) AS n FROM memforest.llm_call GROUP BY step")}
+
+
+def test_a_model_ranks_the_children_and_every_call_is_kept(ann: Stack, server: ModelServer) -> None:
+    before = spent(ann).get("browse", 0)
+    result = ann.memory.recall("ann", HARBOUR, mode="llm")
+    assert "Pepper loves the boats" in result.evidence[0].text
+    assert result.evidence[0].signals["ranked"] > 0
+    assert result.calls > 0
+    assert spent(ann)["browse"] - before == result.calls == len(server.requests)
+    assert result.degraded == ()
+
+
+def test_the_planner_asks_each_tree_its_own_question(ann: Stack, server: ModelServer) -> None:
+    result = ann.memory.recall("ann", HARBOUR, mode="planner")
+    assert result.plan == {"type": "direct", "question": "single"}
+    asked = [json.loads(messages_of(call.body)[-1][1]) for call in server.requests]
+    plans = [document for document in asked if "trees" in document]
+    assert len(plans) == 1
+    assert {document["question"].split(" in ")[0] for document in asked if "children" in document} == {"boats"}
+    assert spent(ann)["plan"] == 1
+
+
+def test_a_follow_up_is_completed_from_the_running_session(ann: Stack) -> None:
+    result = ann.memory.recall("ann", "And where does she wait?", session_id="spring")
+    assert result.question == "And where does she wait?"
+    assert result.asked_for == "Where does Ann's dog Pepper wait?"
+    assert "Pepper waits" in result.evidence[0].text
+    assert ann.memory.recall("ann", "Where does Ann live?", session_id="spring").asked_for == "Where does Ann live?"
+
+
+@pytest.mark.parametrize("fault", [Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.MALFORMED])
+def test_a_model_that_fails_leaves_the_scores_to_decide_and_says_so(
+    ann: Stack, server: ModelServer, fault: Fault
+) -> None:
+    plain = ann.memory.recall("ann", HARBOUR, mode="embedding")
+    server.faults.rates = {fault: 1.0}
+    result = ann.memory.recall("ann", HARBOUR, mode="planner")
+    assert [piece.text for piece in result.evidence] == [piece.text for piece in plain.evidence]
+    assert any("planner" in sentence for sentence in result.degraded)
+    assert any("ranked by scores" in sentence for sentence in result.degraded)
+
+
+def test_auto_takes_the_most_thorough_mode_and_keeps_to_the_time(ann: Stack) -> None:
+    assert ann.memory.recall("ann", HARBOUR, mode="auto").mode is Mode.PLANNER
+    assert ann.memory.recall("ann", HARBOUR, mode="auto", budget_ms=1_000).mode is Mode.EMBEDDING

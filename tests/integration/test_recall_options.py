@@ -1,0 +1,121 @@
+"""Recall's options over the real pipeline: time, order, place, families of trees, and budgets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from memforest_core.domain.evidence import Mode, RecallResult
+from tests.support.stack import Stack
+
+SAID = {
+    "spring": (
+        ("2023-04-03T10:00:00Z", "Ann", "I live in Leeds and work as a librarian."),
+        ("2023-04-03T10:01:00Z", "Tom", "The library there is huge."),
+        ("2023-04-03T10:02:00Z", "Ann", "My dog Pepper waits at the door."),
+        ("2023-04-03T10:03:00Z", "Tom", "Good dog."),
+    ),
+    "summer": (
+        ("2023-07-10T10:00:00Z", "Ann", "I moved to Bristol and became a tour guide."),
+        ("2023-07-10T10:01:00Z", "Tom", "By the harbour?"),
+        ("2023-07-10T10:02:00Z", "Ann", "Yes, Pepper loves the boats."),
+        ("2023-07-10T10:03:00Z", "Tom", "Lovely."),
+    ),
+    "winter": (
+        ("2023-12-04T10:00:00Z", "Ann", "I live in Cardiff now and work at the museum."),
+        ("2023-12-04T10:01:00Z", "Tom", "Which museum is it?"),
+        ("2023-12-04T10:02:00Z", "Ann", "The one with the ships."),
+        ("2023-12-04T10:03:00Z", "Tom", "I know it."),
+    ),
+}
+
+
+@pytest.fixture
+def ann(pipeline: Stack) -> Stack:
+    """Three sessions of two people, wholly processed."""
+    for session, said in SAID.items():
+        turns = [
+            {
+                "id": f"{session}-{n}",
+                "role": "user" if name == "Ann" else "assistant",
+                "name": name,
+                "content": text,
+                "timestamp": when,
+                "metadata": {"channel": "phone" if session == "summer" else "mail"},
+            }
+            for n, (when, name, text) in enumerate(said)
+        ]
+        pipeline.memory.ingest("ann", session, turns)
+    pipeline.drive()
+    return pipeline
+
+
+def sessions(result: RecallResult) -> set[str]:
+    return {piece.session_id for piece in result.evidence}
+
+
+HOME = "Where does Ann live?"
+
+
+def test_as_of_knows_nothing_later(ann: Stack) -> None:
+    result = ann.memory.recall("ann", HOME, k=50, as_of="2023-08-01", neighbours=2)
+    assert sessions(result) == {"spring", "summer"}
+    for piece in result.evidence:
+        for near in (*piece.predecessors, *piece.successors):
+            assert near.session_id != "winter"
+        assert not any("Cardiff" in node.summary for node in piece.path)
+
+
+def test_ranges_filter_and_time_words_lift(ann: Stack) -> None:
+    memory = ann.memory
+    assert sessions(memory.recall("ann", HOME, k=50, since="2023-07-01", until="2023-08-01")) == {"summer"}
+    assert sessions(memory.recall("ann", HOME, k=50, between=("2023-07-01", "2023-08-01"))) == {"summer"}
+    result = memory.recall("ann", "What did Ann say in July?", k=50)
+    lifted = {piece.session_id for piece in result.evidence if piece.signals.get("time")}
+    assert lifted == {"summer"}
+    assert result.about.start == datetime(2023, 7, 1, tzinfo=UTC)
+    assert sessions(result) > {"summer"}
+
+
+@pytest.mark.parametrize(
+    ("question", "turn"),
+    [
+        ("Where did Ann live before Bristol?", "spring-0"),
+        ("Where did Ann move after Leeds?", "summer-0"),
+        ("Where does Ann live now?", "winter-0"),
+        ("What was Ann's first job?", "spring-0"),
+    ],
+)
+def test_the_order_of_time_answers(ann: Stack, question: str, turn: str) -> None:
+    best = ann.memory.recall("ann", question, k=2).evidence
+    assert turn in {id_ for piece in best for id_ in piece.turn_ids}
+
+
+def test_where_to_look(ann: Stack) -> None:
+    memory = ann.memory
+    assert sessions(memory.recall("ann", HOME, k=50, sessions=["spring", "winter"])) == {"spring", "winter"}
+    assert {p.speaker for p in memory.recall("ann", HOME, k=50, speakers=["tom"]).evidence} == {"Tom"}
+    assert {p.speaker for p in memory.recall("ann", HOME, k=50, roles=["user"]).evidence} == {"Ann"}
+    assert sessions(memory.recall("ann", HOME, k=50, metadata={"channel": "phone"})) == {"summer"}
+    assert memory.recall("ann", HOME, metadata={"channel": "fax"}).evidence == ()
+
+
+def test_families_of_trees_and_budgets(ann: Stack) -> None:
+    memory = ann.memory
+    signals = {name for piece in memory.recall("ann", HOME, trees=["session"]).evidence for name in piece.signals}
+    assert "session" in signals
+    assert "topic" not in signals
+    signals = {name for piece in memory.recall("ann", HOME, trees=["entity"]).evidence for name in piece.signals}
+    assert not signals & {"session", "interval"}
+    assert len(memory.recall("ann", HOME, max_tokens=40).text()) <= 160
+    assert memory.recall("ann", HOME, mode="auto", budget_ms=10).mode is Mode.FLAT
+
+
+def test_the_same_through_the_async_facade(ann: Stack) -> None:
+    import asyncio
+
+    from memforest_core.aio import AsyncMemForest
+
+    result = asyncio.run(AsyncMemForest(ann.memory).recall("ann", HOME, k=50, as_of="2023-05-01"))
+    assert sessions(result) == {"spring"}

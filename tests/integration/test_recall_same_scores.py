@@ -1,0 +1,100 @@
+"""A recall finds the same on every index, and the same as one that looks every score up each time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks.harness import Database
+from benchmarks.recall_latency.filling import fill
+from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
+from memforest_core.adapters.postgres.engine import open_engine
+from memforest_core.adapters.postgres.recall import PostgresRecallStore
+from memforest_core.adapters.qdrant.edge import EdgeIndex
+from memforest_core.adapters.qdrant.server import QdrantServerIndex
+from memforest_core.contexts.query.probe import Known, Probe
+from memforest_core.contexts.query.service import RecallService
+from memforest_core.domain.evidence import Evidence
+from memforest_core.ports.index import VectorIndex
+from memforest_core.settings import RecallSettings
+from tests.support.qdrant_http import QdrantHttp
+from tests.support.servers import SessionServers
+from tests.support.stack import database
+
+FACTS = 300
+QUESTIONS = 8
+
+
+def anew(search: Callable[[Probe, Known], None]) -> Callable[[Probe, Known], None]:
+    """The slow way: every point is looked up again, without saying what it is."""
+
+    def forgetful(probe: Probe, ids: Known) -> None:
+        probe._meant.clear()
+        probe._worded.clear()
+        search(probe, list(ids))
+
+    return forgetful
+
+
+@contextmanager
+def served(path: Path) -> Iterator[QdrantServerIndex]:
+    server = QdrantHttp(path)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        with closing(QdrantServerIndex.at(server.url, None, StoredVectors.model, DIMENSION, timeout_s=30)) as index:
+            index.prepare()
+            yield index
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(params=["edge", "server over http"])
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorIndex]:
+    if request.param == "edge":
+        with closing(EdgeIndex(tmp_path, StoredVectors.model, DIMENSION)) as edge:
+            edge.prepare()
+            yield edge
+    else:
+        with served(tmp_path) as server:
+            yield server
+
+
+@pytest.fixture
+def filled(servers: SessionServers, index: VectorIndex) -> Iterator[tuple[Database, list[Asked]]]:
+    """A forest of entity, scene and session trees with all their points, and questions about it."""
+    with database(servers) as settings:
+        assert settings.migration_url is not None
+        running = Database(open_engine(settings), open_engine(settings, settings.migration_url.get_secret_value()))
+        world = World(5)
+        said = fill(running, index, world, "alice", FACTS, 5)
+        yield running, [world.question(said) for _ in range(QUESTIONS)]
+        running.service.dispose()
+        running.owner.dispose()
+
+
+def evidence(running: Database, index: VectorIndex, asked: Sequence[Asked]) -> list[tuple[Evidence, ...]]:
+    settings = RecallSettings(flat_limit=10, fact_limit=10)
+    service = RecallService(PostgresRecallStore(running.service), index, StoredVectors(asked), settings)
+    return [service.recall(TENANT, "alice", one.text, mode="embedding").evidence for one in asked]
+
+
+def test_nothing_that_is_saved_changes_what_is_found(
+    filled: tuple[Database, list[Asked]], index: VectorIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a forest, when the same is asked with every score looked up anew, then evidence and scores are the same."""
+    running, asked = filled
+    quick = evidence(running, index, asked)
+    monkeypatch.setattr(Probe, "score", anew(Probe.score))
+    monkeypatch.setattr(Probe, "glance", anew(Probe.glance))
+    slow = evidence(running, index, asked)
+    assert all(quick)
+    for found, expected in zip(quick, slow, strict=True):
+        assert [piece.text for piece in found] == [piece.text for piece in expected]
+        assert [piece.score for piece in found] == pytest.approx([piece.score for piece in expected], abs=1e-4)

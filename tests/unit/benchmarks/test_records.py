@@ -1,0 +1,113 @@
+"""Records survive a killed run, and are not mixed up with those of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.eval.records import RECORDS, Record, RecordFile, WrongRun, by_method, read_records, read_run
+
+MEASURED = {"dataset": "own", "limit": None}
+
+
+def record(question: str = "q1", method: str = "memforest") -> Record:
+    return Record(
+        method=method,
+        conversation="c1",
+        question_id=question,
+        category="temporal",
+        gold=("t1", "t2"),
+        found_500=0.5,
+        found_2000=1.0,
+        ranks=(3, None),
+        recall_at_5=0.5,
+        recall_at_10=0.5,
+        recall_at_20=0.5,
+        all_at_10=0.0,
+        mrr=1 / 3,
+        ndcg_10=0.4,
+        context_tokens=300,
+        ms=12.5,
+        stages_ms={"embed": 4.0},
+        losses={"gold": 2},
+        degraded=("Something is away.",),
+    )
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    with RecordFile(tmp_path, MEASURED, resume=False) as records:
+        records.add(record("q1"))
+        records.add(record("q2", "bm25_turns"))
+        assert records.has("memforest", "q1")
+        assert not records.has("memforest", "q2")
+    assert read_records(tmp_path) == [record("q1"), record("q2", "bm25_turns")]
+    assert read_run(tmp_path) == MEASURED
+    assert {name: len(found) for name, found in by_method(read_records(tmp_path)).items()} == {
+        "memforest": 1,
+        "bm25_turns": 1,
+    }
+
+
+def test_a_torn_last_line_is_dropped_and_the_run_goes_on(tmp_path: Path) -> None:
+    """Given a run that was killed while it wrote, when it resumes, then the whole records are kept and none is torn."""
+    with RecordFile(tmp_path, MEASURED, resume=False) as records:
+        records.add(record("q1"))
+        records.add(record("q2"))
+    path = tmp_path / RECORDS
+    path.write_text(path.read_text()[:-20])
+    assert read_records(tmp_path) == [record("q1")]
+    with RecordFile(tmp_path, MEASURED, resume=True) as records:
+        assert records.has("memforest", "q1")
+        assert not records.has("memforest", "q2")
+        records.add(record("q2"))
+    assert read_records(tmp_path) == [record("q1"), record("q2")]
+
+
+def test_without_resume_a_run_begins_anew(tmp_path: Path) -> None:
+    with RecordFile(tmp_path, MEASURED, resume=False) as records:
+        records.add(record())
+    with RecordFile(tmp_path, MEASURED, resume=False):
+        pass
+    assert read_records(tmp_path) == []
+
+
+def test_a_method_is_measured_again_on_request(tmp_path: Path) -> None:
+    with RecordFile(tmp_path, MEASURED, resume=False) as records:
+        records.add(record("q1"))
+        records.add(record("q1", "bm25_turns"))
+    with RecordFile(tmp_path, MEASURED, resume=True, again={"memforest"}) as records:
+        assert not records.has("memforest", "q1")
+        assert records.has("bm25_turns", "q1")
+
+
+def test_records_of_another_run_are_refused_naming_what_differs(tmp_path: Path) -> None:
+    with RecordFile(tmp_path, MEASURED, resume=False) as records:
+        records.add(record())
+    with pytest.raises(WrongRun, match="have another limit"):
+        RecordFile(tmp_path, MEASURED | {"limit": 3}, resume=True)
+    assert read_records(tmp_path) == [record()]
+
+
+def test_lines_that_are_no_records_are_refused(tmp_path: Path) -> None:
+    (tmp_path / RECORDS).write_text('{"method": "memforest"}\n')
+    with pytest.raises(WrongRun, match="another version"):
+        read_records(tmp_path)
+    (tmp_path / RECORDS).write_text("text\n")
+    with pytest.raises(WrongRun, match="no record"):
+        read_records(tmp_path)
+
+
+def test_a_directory_without_a_run_has_no_records(tmp_path: Path) -> None:
+    assert read_records(tmp_path) == []
+    with pytest.raises(WrongRun, match="holds no run"):
+        read_run(tmp_path)
+
+
+def test_records_of_a_method_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
+    with RecordFile(tmp_path, MEASURED, resume=False) as records:
+        records.add(record("q2"))
+        records.add(record("q1"))
+        assert records.of("memforest", ["q1", "q2", "q3"]) == [record("q1"), record("q2")]
+        assert replace(record("q1")).key == ("memforest", "q1")

@@ -1,0 +1,176 @@
+"""Rows, comparisons with their intervals, and where evidence is lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+
+from benchmarks.eval.dataset import Conversation, Question, Session, Turn, evenly, fingerprint, limited
+from benchmarks.eval.losses import Loss, Outcome, Stored, loss_table, lost
+from benchmarks.eval.measuring import Quote
+from benchmarks.eval.records import Record
+from benchmarks.eval.running import UnknownMethod, chosen
+from benchmarks.eval.summing import comparison, interval, row
+from benchmarks.eval.variants import MEMFOREST, variants
+from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.settings import LlmSettings, RecallSettings, load_settings
+
+
+def record(
+    question: int,
+    near: float,
+    far: float,
+    *,
+    conversation: str = "c1",
+    category: str = "temporal",
+    losses: dict[str, int] | None = None,
+) -> Record:
+    return Record(
+        method="any",
+        conversation=conversation,
+        question_id=f"q{question}",
+        category=category,
+        gold=("t1",),
+        found_500=near,
+        found_2000=far,
+        ranks=(1,),
+        recall_at_5=near,
+        recall_at_10=near,
+        recall_at_20=near,
+        all_at_10=near,
+        mrr=near,
+        ndcg_10=near,
+        context_tokens=100 * question,
+        ms=float(question),
+        stages_ms={"search": 0.5},
+        losses=losses or {},
+    )
+
+
+def quotes(*turns: str) -> list[Quote]:
+    return [Quote(turn, UNKNOWN_TIME, "", "s", 0, (turn,)) for turn in turns]
+
+
+def test_a_row_is_the_mean_over_questions_in_percent() -> None:
+    got = row("bm25_turns", [record(1, 1.0, 1.0), record(2, 0.5, 1.0), record(3, 0.0, 0.5, category="multi-hop")], 9.5)
+    assert (got["method"], got["n"], got["ingest_s"]) == ("bm25_turns", 3, 9.5)
+    assert (got["recall_500"], got["recall_2000"], got["context_tokens"]) == (50.0, 83.3, 200)
+    assert got["by_category"] == {
+        "temporal": {"n": 2, "recall_500": 75.0, "recall_2000": 100.0},
+        "multi-hop": {"n": 1, "recall_500": 0.0, "recall_2000": 50.0},
+    }
+    assert got["query_ms_p50"] == 2.0
+    assert got["stages_ms_p50"] == {"search": 0.5}
+
+
+def test_the_best_baseline_of_each_budget_is_compared_with() -> None:
+    """Given one baseline best at 500 tokens and another at 2,000, then each is what we are measured against there."""
+    ours = [record(1, 1.0, 1.0), record(2, 0.8, 0.8, conversation="c2")]
+    wide = [record(1, 0.2, 0.8), record(2, 0.2, 0.4, conversation="c2")]
+    near = [record(1, 0.8, 0.5), record(2, 0.4, 0.5, conversation="c2")]
+    got = comparison(ours, {"wide": wide, "near": near, "unfinished": near[:1]}, 7)
+    assert (got["best_500"], got["best_2000"]) == ("near", "wide")
+    assert got["ratio_500"] == 1.5
+    # Of 0.4 missed on average, 0.1 is left.
+    assert got["misses_saved_2000"] == 75.0
+    assert got["by_category_500"] == {
+        "all": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
+        "temporal": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
+    }
+
+
+def test_without_a_finished_baseline_there_is_no_comparison() -> None:
+    assert comparison([record(1, 1.0, 1.0)], {"one": []}, 7) == {}
+
+
+def test_the_interval_draws_conversations_and_repeats_with_the_seed() -> None:
+    """Given a thousand questions of one conversation, then they say no more than the conversation does."""
+    one = [("c1", 0.1)] * 1000
+    assert interval(one, 7) == pytest.approx((0.1, 0.1))
+    low, high = interval([("c1", -0.2)] * 50 + [("c2", 0.4)] * 50, 7)
+    assert (low, high) == pytest.approx((-0.2, 0.4))
+    many = [(f"c{n}", n / 100) for n in range(20)]
+    assert interval(many, 7) == interval(many, 7)
+    low, high = interval(many, 7)
+    assert 0.0 < low < 0.095 < high < 0.19
+
+
+def test_each_gold_turn_is_lost_at_the_first_stage_that_loses_it() -> None:
+    outcome = Outcome(
+        gold=("near", "far", "cut", "reworded", "below", "never", "unstored"),
+        found_500=(True, False, False, False, False, False, False),
+        found_2000=(True, True, False, False, False, False, False),
+        items=quotes("near", "far", "cut", "reworded"),
+        fitting=quotes("near", "far", "reworded"),
+    )
+    held = Stored(frozenset({"near", "far", "cut", "reworded", "below", "never"}), frozenset({"near", "far"}))
+    got = lost(outcome, held, lambda: quotes("near", "below"))
+    assert got == {
+        "gold": 7,
+        "no_fact": 5,
+        Loss.NOT_STORED: 1,
+        Loss.NOT_RECALLED: 1,
+        Loss.BELOW_200: 1,
+        Loss.CUT_2000: 2,
+        "reworded": 1,
+        "cut_500": 1,
+    }
+    table = loss_table([record(1, 0.0, 0.0, losses=got), record(2, 1.0, 1.0, losses={"gold": 3})])
+    assert (table["gold_turns"], table["found_500"], table["found_2000"]) == (10, 40.0, 50.0)
+
+
+def test_more_pieces_are_asked_for_only_when_they_decide() -> None:
+    def never() -> Sequence[Quote]:
+        raise AssertionError("asked for more")
+
+    held = Stored(frozenset({"a"}), frozenset({"a"}))
+    assert lost(Outcome(("a",), (False,), (False,), quotes("a"), []), held, never)[Loss.CUT_2000] == 1
+
+
+def test_rows_without_losses_have_no_table() -> None:
+    assert loss_table([record(1, 1.0, 1.0)]) == {}
+
+
+def test_every_weight_of_recall_has_a_row_without_it() -> None:
+    names = {one.name: one for one in variants("signals", LlmSettings())}
+    weights = [name for name in RecallSettings.model_fields if name.endswith("_weight")]
+    assert len(names) == len(weights) + 1
+    assert names["memforest:no-dense"].recall == {"dense_weight": 0.0}
+    assert names[MEMFOREST].recall is None
+
+
+def test_modes_that_ask_a_model_need_one() -> None:
+    assert [one.mode for one in variants("modes", LlmSettings())] == ["embedding", "flat", "root"]
+    with_model = variants("modes", LlmSettings(model="openai/small"))
+    assert [one.mode for one in with_model] == ["embedding", "flat", "root", "llm", "planner"]
+
+
+def test_rows_are_chosen_by_name_and_kept_in_order() -> None:
+    settings = load_settings()
+    assert chosen(settings, "none", "memforest:flat, bm25_turns") == ["bm25_turns", "memforest:flat"]
+    assert chosen(settings, "none", None)[-1] == MEMFOREST
+    with pytest.raises(UnknownMethod, match="No method is called bm26: name bm25_turns"):
+        chosen(settings, "none", "bm26")
+
+
+def test_a_limit_takes_questions_evenly_and_repeats_with_the_seed() -> None:
+    turn = Turn("t1", "Ada", "Hm.")
+    asked = tuple(Question(f"q{n}", "?", "any", ("t1",) if n % 2 else (), "") for n in range(20))
+    one = Conversation("c", (Session("s", datetime(2024, 1, 1, tzinfo=UTC), (turn,)),), asked)
+    got = limited((one,), None, 5, 7)[0].questions
+    assert len(got) == 5
+    assert all(question.measures_recall for question in got)
+    assert limited((one,), None, 5, 7)[0].questions == got
+    assert limited((one,), None, None, 7) == (one,)
+    assert fingerprint((one,)) != fingerprint(limited((one,), None, 5, 7))
+
+
+def test_even_positions_are_in_equal_distances() -> None:
+
+    got = evenly(100, 10, random.Random(3))
+    assert {later - earlier for earlier, later in pairwise(got)} == {10}
+    assert evenly(3, 9, random.Random(3)) == [0, 1, 2]

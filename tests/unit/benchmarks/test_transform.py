@@ -1,0 +1,72 @@
+"""Other names and another time, everywhere alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from benchmarks.eval.dataset import Conversation, Question, Session, Turn
+from benchmarks.eval.transform import _shifted, transformed
+
+STARTED = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+
+
+def data(*texts: str, question: str = "When did Katrin meet Otto?") -> tuple[Conversation, ...]:
+    turns = tuple(Turn(f"t{number}", "Katrin", text) for number, text in enumerate(texts))
+    asked = Question("q", question, "temporal", ("t0",), "8 May 2023", STARTED)
+    return (Conversation("c", (Session("s", STARTED, turns),), (asked,)),)
+
+
+def test_a_name_becomes_the_same_other_name_everywhere() -> None:
+    """Given a speaker whom texts name in several forms, when transformed, then one other name stands in all of them."""
+    (one,) = transformed(data("Katrin's cat", "dear katrin, KATRIN!", "Katrine stays."), 7)
+    name = one.sessions[0].turns[0].speaker
+    texts = [turn.text for turn in one.sessions[0].turns]
+    assert name != "Katrin"
+    assert texts == [f"{name}'s cat", f"dear {name.lower()}, {name.upper()}!", "Katrine stays."]
+    assert one.questions[0].text.startswith(f"When did {name} meet ")
+    assert "Otto" not in one.questions[0].text
+
+
+def test_sessions_and_questions_move_by_whole_weeks() -> None:
+    (one,) = transformed(data("Hello."), 7)
+    moved = one.sessions[0].started_at - STARTED
+    assert moved >= timedelta(weeks=20)
+    assert moved % timedelta(weeks=1) == timedelta(0)
+    assert one.questions[0].asked_at == STARTED + moved
+    expected = STARTED + moved
+    assert one.questions[0].answer == f"{expected.day} {expected:%B} {expected.year}"
+
+
+def test_the_seed_decides() -> None:
+    assert transformed(data("Hello."), 7) == transformed(data("Hello."), 7)
+    assert transformed(data("Hello."), 7) != transformed(data("Hello."), 8)
+
+
+def test_ids_and_gold_stay() -> None:
+    (one,) = transformed(data("Katrin here."), 7)
+    assert (one.id, one.sessions[0].id, one.sessions[0].turns[0].id) == ("c", "s", "t0")
+    assert one.questions[0].gold == ("t0",)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("on 8 May 2023", "on 17 July 2023"),
+        ("the 8th of May, 2023", "the 17th of July, 2023"),
+        ("May 8, 2023", "July 17, 2023"),
+        ("May 8th was it", "July 17th was it"),
+        ("2023-05-08", "2023-07-17"),
+        ("Dec 30", "Mar 10"),
+        ("in June 2023", "in August 2023"),
+        ("in 2022", "in 2022"),
+    ],
+)
+def test_dates_in_texts_move_in_the_form_they_have(text: str, expected: str) -> None:
+    assert _shifted(text, 70, STARTED) == expected
+
+
+@pytest.mark.parametrize("text", ["You may 30 times", "31 April 2023", "maybe 5", "room 2023", "May I?", "8/5/2023"])
+def test_what_is_no_date_stays(text: str) -> None:
+    assert _shifted(text, 70, STARTED) == text

@@ -1,0 +1,131 @@
+"""Calibrating from the command line: what is printed, and what is written where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from memforest_core.cli import calibrate
+from memforest_core.cli.commands import Commands
+from memforest_core.settings import load_settings
+
+SETTINGS = ("NEAR_DUPLICATE", "SCENE_ASSIGN", "SCENE_WEAK", "SCENE_MERGE", "SCENE_TIME_BONUS")
+
+
+@pytest.fixture(autouse=True)
+def fast_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMFOREST_EMBEDDING__MODEL", "wordllama-256")
+
+
+def run(*arguments: str | Path) -> Result:
+    app = typer.Typer(cls=Commands)
+    calibrate.register(app)
+    app.callback()(lambda: None)
+    return CliRunner().invoke(app, ["calibrate", *map(str, arguments)])
+
+
+def derived() -> dict[str, str]:
+    result = run("--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, str] = json.loads(result.stdout)["settings"]
+    return found
+
+
+def test_programs_get_thresholds_figures_and_what_to_compare_with() -> None:
+    found = json.loads(run("--json").stdout)
+    assert found["model"] == "wordllama-256"
+    assert min(found["pairs"].values()) >= 60
+    assert set(found["figures"]) == {"derived", "in_force", "artifact"}
+    assert found["artifact"]["near_duplicate"] == 0.93
+    assert found["figures"]["derived"]["precision"] >= found["precision"] == 0.99
+    assert found["written"] is None
+
+
+def test_what_is_printed_are_settings_by_the_name_to_set_them() -> None:
+    """Given the printed variables, when they are set, then the settings have their values."""
+    found = derived()
+    assert list(found) == [f"MEMFOREST_REDUCE__{name}" for name in SETTINGS]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in found.items():
+            patch.setenv(name, value)
+        reduce = load_settings().reduce
+    assert reduce.scene_weak < reduce.scene_assign < reduce.scene_merge
+    assert f"{reduce.near_duplicate:g}" == found["MEMFOREST_REDUCE__NEAR_DUPLICATE"]
+
+
+def test_the_same_comes_out_each_time() -> None:
+    assert run("--json").stdout == run("--json").stdout
+
+
+def test_people_see_the_settings_and_the_figures() -> None:
+    shown = run().stdout
+    assert "MEMFOREST_REDUCE__SCENE_ASSIGN" in shown
+    assert "paraphrases that merge" in shown
+
+
+def test_a_lower_target_merges_more() -> None:
+    strict, lax = derived(), json.loads(run("--json", "--precision", "0.8").stdout)["settings"]
+    assert float(lax["MEMFOREST_REDUCE__NEAR_DUPLICATE"]) < float(strict["MEMFOREST_REDUCE__NEAR_DUPLICATE"])
+
+
+def test_a_new_file_has_the_settings_and_their_model(tmp_path: Path) -> None:
+    target = tmp_path / "memforest.env"
+    result = run("--write", target)
+    assert result.exit_code == 0, result.output
+    remark, *lines = target.read_text().splitlines()
+    assert "wordllama-256" in remark
+    assert lines == [f"{name}={value}" for name, value in derived().items()]
+    assert "NEAR_DUPLICATE: 0.93 → " in result.stdout
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "memforest.env"
+    target.write_text("MEMFOREST_TENANT=acme\n")
+    result = run("--write", target)
+    assert result.exit_code == 2
+    assert "--force" in result.stderr
+    assert target.read_text() == "MEMFOREST_TENANT=acme\n"
+
+
+def test_force_changes_these_settings_and_no_other_line(tmp_path: Path) -> None:
+    target = tmp_path / "memforest.env"
+    target.write_text("A=1\nexport MEMFOREST_REDUCE__SCENE_WEAK=0.1\nB=2\nMEMFOREST_REDUCE__SCENE_CAP=9\n")
+    target.chmod(0o600)
+    assert run("--write", target, "--force").exit_code == 0
+    once = target.read_text()
+    lines = once.splitlines()
+    assert [line for line in lines if "REDUCE" not in line and not line.startswith("#")] == ["A=1", "B=2"]
+    assert lines[-1] == "MEMFOREST_REDUCE__SCENE_CAP=9"
+    assert sum("SCENE_WEAK" in line for line in lines) == 1
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert run("--write", target, "--force").exit_code == 0
+    assert target.read_text() == once
+
+
+def test_a_sample_of_the_callers_is_read(tmp_path: Path) -> None:
+    sample = tmp_path / "pairs.jsonl"
+    sample.write_text('{"a": "x", "b": "y", "label": "same"}\n')
+    result = run("--sample", sample)
+    assert result.exit_code == 2
+    assert "same has 1" in result.stderr
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_sample_that_cannot_be_read_is_said(tmp_path: Path, content: bytes | None) -> None:
+    sample = tmp_path / "pairs.jsonl"
+    if content is not None:
+        sample.write_bytes(content)
+    result = run("--sample", sample, "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stderr)["error"]["code"] == "no_file"
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    result = run("--write", tmp_path / "missing" / "memforest.env")
+    assert result.exit_code == 2
+    assert "can't be written" in result.stderr
