@@ -24,8 +24,9 @@ demo: setup  ## remember a conversation and ask about it, on the embedded stack,
 test: setup browser  ## run all tests on real Postgres, Redis protocol, Qdrant engine and a browser
 	$(BIN)/python -m pytest
 
+SESSIONS ?= 200
 chaos: setup  ## break everything on purpose while sessions flow; nothing may be lost
-	$(BIN)/python -m benchmarks.chaos --json
+	$(BIN)/python -m benchmarks.chaos --json --sessions $(SESSIONS)
 
 browser:  # a page is tested in Chromium: installed here where that can be done without asking
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
@@ -48,6 +49,10 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.refresh --json
 	$(BIN)/python -m benchmarks.extract_windows --json
 	$(BIN)/python -m benchmarks.fairness --json
+	$(BIN)/python -m benchmarks.recall_latency --json
+	$(BIN)/python -m benchmarks.transitions --json
+	$(BIN)/python -m benchmarks.embedders --json
+	$(BIN)/python -m benchmarks.eval --dataset own --variants none --json
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --no-annotate

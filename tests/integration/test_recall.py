@@ -286,6 +286,11 @@ def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
         "n": 4,
         "chars": 10,
         "q": "word1 | word2",
+        "until": datetime(2024, 1, 1, tzinfo=UTC),
+        "kinds": ["entity", "scene"],
+        "metadata": "{}",
+        "names": ["s1", "s2"],
+        "session": "s1",
     }
     hot = {
         name: getattr(statements, name)

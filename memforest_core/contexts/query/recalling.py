@@ -54,7 +54,7 @@ def full_text_hits(rows: RecallRows, forest: ForestId, question: Question, probe
 
 
 def _covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float]:
-    shares = coverage(question.terms, [frozenset(terms(text.text)) for text in found])
+    shares = coverage(question.wanted, [question.held(terms(text.text)) for text in found])
     return {text.id: share for text, share in zip(found, shares, strict=True) if share > 0.0}
 
 
