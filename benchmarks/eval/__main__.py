@@ -54,7 +54,7 @@ def options() -> argparse.ArgumentParser:
     made.add_argument("--resume", action="store_true", help="go on with the records in --out")
     made.add_argument("--again", default="", help="with --resume: rows, with commas between them, to measure anew")
     made.add_argument("--methods", help="rows, with commas between them (default: all of --variants)")
-    made.add_argument("--variants", choices=GROUPS, default="all", help="which rows of memforest (default: all)")
+    made.add_argument("--variants", choices=GROUPS, default="none", help="rows beside memforest itself (default: none)")
     made.add_argument(
         "--answers",
         type=int,
