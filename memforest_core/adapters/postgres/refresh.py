@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash, want_indexed
+from memforest_core.adapters.postgres.accept import text_hash, want_indexed_in
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.trees import lock_nodes, lock_trees
@@ -280,7 +280,8 @@ class PostgresRefreshRows(PostgresVectors):
         redo_after_s: float,
     ) -> None:
         ordered = sorted(artifacts, key=lambda artifact: str(artifact.node.id))
-        lock_nodes(self._db, self._tenant, [artifact.node.id for artifact in ordered])
+        # Those that are not saved are given back below: their rows too are locked now, all in the one order.
+        lock_nodes(self._db, self._tenant, [*(artifact.node.id for artifact in ordered), *self._held(token)])
         kept = set(
             self._db.scalars(
                 _SAVE,
@@ -298,11 +299,7 @@ class PostgresRefreshRows(PostgresVectors):
         if not saved:
             return
         self._write_summaries(saved, vector_model, redo_after_s)
-        by_forest: dict[ForestId, list[NodeId]] = defaultdict(list)
-        for artifact in saved:
-            by_forest[artifact.node.forest_id].append(artifact.node.id)
-        for forest, nodes in by_forest.items():
-            want_indexed(self._db, self._tenant, forest, "node", nodes)
+        want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
@@ -358,6 +355,10 @@ class PostgresRefreshRows(PostgresVectors):
                 "error_text": text,
             },
         )
+
+    def _held(self, token: LeaseToken) -> Sequence[NodeId]:
+        held = sa.select(m.NodeRow.node_id).where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
+        return [NodeId(id_) for id_ in self._db.scalars(held)]
 
     def _let_go(self, token: LeaseToken, values: dict[str, Any]) -> None:
         """End the lease of the nodes still under it."""
