@@ -36,6 +36,8 @@ from memforest_core.ports.refresh import (
 from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import RefreshSettings
 
+SAVE_TRIES = 3
+"""A save that lost a deadlock is tried again at once: the summaries in it were paid for."""
 REDO_AFTER_S = 60.0
 """A degraded summary is made again this long after the model was found away."""
 
@@ -135,14 +137,31 @@ class RefreshService:
                 rows.record_calls(calls, nodes[0].forest_id, None)
             self._give_back(tenant, token, nodes, error)
             return
-        with self._store.refreshing(tenant) as rows:
-            rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
-            rows.record_calls(calls, nodes[0].forest_id, None)
+        self._save(tenant, token, nodes, artifacts, calls)
         self._telemetry.called(tenant, calls)
         with self._store.refreshing(tenant) as rows:
             stale_s = rows.settle(list(dict.fromkeys(node.tree_id for node in nodes)))
         for seconds in stale_s:
             self._telemetry.reached("summaries", tenant, seconds)
+
+    def _save(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        nodes: Sequence[ReadyNode],
+        artifacts: Sequence[NodeArtifact],
+        calls: Sequence[CallRecord],
+    ) -> None:
+        """Store what was paid for; a forest's writer that merges scenes locks in another order and may win first."""
+        for left in range(SAVE_TRIES - 1, -1, -1):
+            try:
+                with self._store.refreshing(tenant) as rows:
+                    rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
+                    rows.record_calls(calls, nodes[0].forest_id, None)
+                return
+            except StoreUnavailable:
+                if not left:
+                    raise
 
     def _spans(self, nodes: Sequence[ReadyNode]) -> ExitStack:
         """One span in the trace of each session whose tree is refreshed."""
