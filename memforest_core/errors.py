@@ -6,6 +6,7 @@
     │   ├── SessionConflict         turns contradict what is stored under the same session id
     │   ├── NotFound
     │   ├── QuotaExceeded           carries ``retry_after`` seconds
+    │   │   └── ForestFrozen        the forest is being merged into another and takes nothing new meanwhile
     │   └── InvalidSettings         configuration is missing or contradicts the stored state
     ├── RetryableError              the same work can succeed later; carries ``retry_after`` seconds or None
     │   ├── StoreUnavailable        Postgres
@@ -94,6 +95,12 @@ class QuotaExceeded(CallerError):
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class ForestFrozen(QuotaExceeded):
+    """The forest takes no new sessions while it is being merged into another."""
+
+    code = "forest_frozen"
 
 
 class StoreUnavailable(RetryableError):

@@ -16,12 +16,14 @@ from memforest_core.adapters.postgres.collections import claim_collection
 from memforest_core.adapters.postgres.extract import PostgresExtractStore
 from memforest_core.adapters.postgres.indexing import PostgresIndexStore
 from memforest_core.adapters.postgres.jobs import PostgresJobStore
+from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStore
 from memforest_core.adapters.postgres.recall import PostgresRecallStore
 from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
 from memforest_core.adapters.postgres.schema import check_ready
 from memforest_core.bootstrap.answering import open_answering
 from memforest_core.bootstrap.inspection import open_inspection
+from memforest_core.bootstrap.lifecycle import open_handlers
 from memforest_core.bootstrap.limits import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
 from memforest_core.bootstrap.models import open_chat, open_embedder
@@ -34,6 +36,7 @@ from memforest_core.contexts.extraction.service import ExtractionService
 from memforest_core.contexts.indexing.service import Indexer
 from memforest_core.contexts.inspection.service import InspectionService
 from memforest_core.contexts.jobs.reconciler import Reconciler
+from memforest_core.contexts.operations.service import Operations
 from memforest_core.contexts.query.service import RecallService
 from memforest_core.contexts.reduction.service import ReductionService
 from memforest_core.contexts.refresh.service import RefreshService
@@ -165,7 +168,19 @@ class Services:
     @cached_property
     def maintenance(self) -> Maintenance:
         """Resumable tasks, and the upkeep of the index."""
-        return open_maintenance(self.engine, self.index, self.producer.wakeups, self.settings, self.telemetry)
+        return open_maintenance(
+            self.engine,
+            self.index,
+            self.producer.wakeups,
+            self.settings,
+            self.telemetry,
+            handlers=open_handlers(self),
+        )
+
+    @cached_property
+    def operations(self) -> Operations:
+        """What people ask of stored memory."""
+        return Operations(PostgresMaintenanceStore(self.engine), self.producer.wakeups)
 
     @cached_property
     def recall(self) -> RecallService:

@@ -38,6 +38,8 @@ class ForestRef:
     id: ForestId
     owner: str
     time_zone: str
+    frozen: bool = False
+    """It takes no new sessions for the moment: it is being merged into another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NewType, Protocol
 from uuid import UUID
 
-from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
 
 TaskId = NewType("TaskId", UUID)
+
+DRY_RUN = "dry_run"
 
 Numbers = Mapping[str, str | int]
 """Ids, counts and phases under their names: a task's arguments or its progress, as JSON keeps them."""
@@ -25,6 +27,20 @@ class MaintenanceKind(StrEnum):
     """Write all points of a tenant, or of one forest, anew."""
     PARITY = "index_parity"
     """Make a tenant's rows and points agree after one of the stores was restored or lost."""
+    ERASE = "erase"
+    """Delete turns, a fact, a session, a time range, a speaker's words, or a whole forest."""
+    CORRECT = "correct"
+    """Give a fact another text or time, or pin it."""
+    MERGE = "merge"
+    """Move forests into another one."""
+    EXPORT = "export"
+    """Write a forest to a bundle."""
+    IMPORT = "import"
+    """Read a forest from a bundle."""
+    REMATERIALIZE = "rematerialize"
+    """Build a forest's facts, trees and summaries anew beside the live ones."""
+    RETAIN = "retain"
+    """Apply a retention policy to a forest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,14 @@ class MaintenanceTask:
     finished_at: datetime | None
     error_code: str | None
     error_text: str | None
+    forest_id: ForestId | None = None
+    actor: str = ""
+    """Who asked for it; empty for what the service does by itself."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether it only says what it would do."""
+        return bool(self.arguments.get(DRY_RUN))
 
     @property
     def finished(self) -> bool:
@@ -58,11 +82,59 @@ class ClaimedTask:
     task: MaintenanceTask
 
 
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One row of the audit: who asked for what, on which rows, and how it ended. Ids and counts only."""
+
+    actor: str
+    action: str
+    outcome: str
+    """"asked", "done", "dead", or what a single step did."""
+    forest_id: ForestId | None = None
+    owner: str | None = None
+    """Kept as a hash; never read back."""
+    task_id: TaskId | None = None
+    detail: Numbers = field(default_factory=dict)
+    at: datetime | None = None
+    """When it was written, on the database's clock; set when it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which rows of the audit; None leaves one out of account. An owner is found by the hash of its name."""
+
+    owner: str | None = None
+    action: str | None = None
+    task_id: TaskId | None = None
+    since: datetime | None = None
+
+
 class MaintenanceRows(Protocol):
     """Task rows of one transaction of a tenant."""
 
-    def enqueue(self, kind: str, subject: str, arguments: Numbers, lane: int = 0) -> TaskId:
+    def enqueue(
+        self,
+        kind: str,
+        subject: str,
+        arguments: Numbers,
+        lane: int = 0,
+        *,
+        forest: ForestId | None = None,
+        actor: str = "",
+    ) -> TaskId:
         """Ask for a task; while one of this kind and subject waits or runs, that one is meant."""
+        ...
+
+    def note(self, entry: AuditEntry) -> None:
+        """Add a row to the audit."""
+        ...
+
+    def audited(self, which: AuditFilter, limit: int) -> Sequence[AuditEntry]:
+        """Rows of the audit, the newest first."""
+        ...
+
+    def forest(self, owner: str) -> ForestId | None:
+        """The owner's forest."""
         ...
 
     def claim(self, kinds: Sequence[str], worker: WorkerId, lease_s: float) -> ClaimedTask | None:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session as OrmSession
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.adapters.postgres.owners import find_forest
 from memforest_core.domain.cells import CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
@@ -53,12 +54,7 @@ class PostgresAcceptRows:
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestRef | None:
-        row = self._db.execute(
-            sa.select(m.Forest.forest_id, m.Forest.time_zone).where(
-                m.Forest.tenant_id == self._tenant, m.Forest.owner == owner
-            )
-        ).first()
-        return ForestRef(ForestId(row.forest_id), owner, row.time_zone) if row else None
+        return find_forest(self._db, self._tenant, owner, keep=True)
 
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
         self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())

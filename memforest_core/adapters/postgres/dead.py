@@ -12,6 +12,7 @@ from sqlalchemy import exc
 
 from memforest_core.adapters.postgres import dead_sql as sql
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.adapters.postgres.trees import lock_nodes, lock_trees
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
 from memforest_core.errors import StoreUnavailable
@@ -29,8 +30,7 @@ class PostgresDeadRows:
         self._tenant = tenant
 
     def known_owner(self, owner: str) -> bool:
-        known = sa.text("SELECT 1 FROM memforest.forest WHERE tenant_id = :t AND owner = :owner")
-        return self._rows(known, owner=owner) != []
+        return forest_id(self._db, self._tenant, owner) is not None
 
     def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
         return [_letter(row) for row in self._rows(sql.LIST, n=limit, **_meant(which))]

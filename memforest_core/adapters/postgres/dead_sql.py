@@ -27,7 +27,7 @@ _DEAD = f"""
     SELECT 'task', k.task_id, k.kind, f.owner, NULL, k.error_code, k.error_text, k.attempts, k.lost_leases,
            k.finished_at
       FROM memforest.maintenance k
-      LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id::text = k.subject
+      LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = k.forest_id
      WHERE k.tenant_id = :t AND k.state = 'dead'"""  # noqa: S608 - a constant of this module
 
 _MEANT = """kind = ANY(CAST(:kinds AS text[])) AND (CAST(:owner AS text) IS NULL OR owner = :owner)

@@ -207,7 +207,13 @@ class PostgresExtractRows(PostgresVectors):
         if result.answer is not None and result.input_hash is not None:
             self._db.execute(
                 insert(m.ExtractionCache)
-                .values(tenant_id=self._tenant, input_hash=result.input_hash, answer=dict(result.answer))
+                .values(
+                    tenant_id=self._tenant,
+                    input_hash=result.input_hash,
+                    answer=dict(result.answer),
+                    forest_id=window.forest_id,
+                    session_id=window.session_id,
+                )
                 .on_conflict_do_nothing()
             )
         return True

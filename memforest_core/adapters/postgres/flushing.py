@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.ports.flushing import Backlog, FlushRows
 
@@ -59,11 +60,7 @@ class PostgresFlushRows:
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestId | None:
-        found = self._db.scalar(
-            sa.text("SELECT forest_id FROM memforest.forest WHERE tenant_id = :t AND owner = :o"),
-            {"t": self._tenant, "o": owner},
-        )
-        return ForestId(found) if found else None
+        return forest_id(self._db, self._tenant, owner)
 
     def backlog(self, forest: ForestId) -> Backlog:
         row = self._db.execute(_BACKLOG, {"t": self._tenant, "f": forest}).one()

@@ -13,6 +13,7 @@ from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.collections import STORE
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
+from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
@@ -332,10 +333,7 @@ class PostgresIndexRows(PostgresVectors):
         return {PointKind(kind): count for kind, count in self._db.execute(_BEHIND_BY_KIND, {"t": self._tenant})}
 
     def forest(self, owner: str) -> ForestId | None:
-        found = self._db.scalar(
-            sa.select(m.Forest.forest_id).where(m.Forest.tenant_id == self._tenant, m.Forest.owner == owner)
-        )
-        return ForestId(found) if found is not None else None
+        return forest_id(self._db, self._tenant, owner)
 
     def any_indexed(self) -> bool:
         return bool(self._db.scalar(_ANY_INDEXED, {"t": self._tenant}))

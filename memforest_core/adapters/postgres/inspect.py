@@ -9,6 +9,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.adapters.postgres.schema import current_revision, head_revision
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
@@ -145,15 +146,12 @@ class PostgresInspectRows:
         ]
 
     def forest(self, owner: str) -> ForestId | None:
-        found = self._db.scalar(
-            sa.text("SELECT forest_id FROM memforest.forest WHERE tenant_id = :t AND owner = :o"),
-            {"t": self._tenant, "o": owner},
-        )
-        return ForestId(found) if found else None
+        return forest_id(self._db, self._tenant, owner)
 
     def forests(self) -> int:
         count = self._db.scalar(
-            sa.text("SELECT count(*) FROM memforest.forest WHERE tenant_id = :t"), {"t": self._tenant}
+            sa.text("SELECT count(*) FROM memforest.forest WHERE tenant_id = :t AND state IN ('live', 'frozen')"),
+            {"t": self._tenant},
         )
         return int(count or 0)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC
 from typing import Any
 from uuid import uuid4
 
@@ -11,9 +13,12 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
+from memforest_core.adapters.postgres.owners import forest_id
+from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.ports.maintenance import (
+    AuditEntry,
+    AuditFilter,
     ClaimedTask,
     MaintenanceRows,
     MaintenanceTask,
@@ -26,8 +31,8 @@ _TRIES = 3
 
 _ENQUEUE = sa.text(
     """
-    INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane)
-    VALUES (:t, :id, :kind, :subject, :arguments, :lane)
+    INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, forest_id, actor)
+    VALUES (:t, :id, :kind, :subject, :arguments, :lane, :forest, :actor)
     ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running') DO NOTHING
     RETURNING task_id
     """
@@ -88,14 +93,70 @@ class PostgresMaintenanceRows:
         self._db = connection
         self._tenant = tenant
 
-    def enqueue(self, kind: str, subject: str, arguments: Numbers, lane: int = 0) -> TaskId:
-        asked = {"t": self._tenant, "kind": kind, "subject": subject}
+    def enqueue(
+        self,
+        kind: str,
+        subject: str,
+        arguments: Numbers,
+        lane: int = 0,
+        *,
+        forest: ForestId | None = None,
+        actor: str = "",
+    ) -> TaskId:
+        asked: dict[str, Any] = {"t": self._tenant, "kind": kind, "subject": subject}
+        new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor}
         for _ in range(_TRIES):
-            made = self._db.scalar(_ENQUEUE, asked | {"id": uuid4(), "arguments": dict(arguments), "lane": lane})
+            made = self._db.scalar(_ENQUEUE, asked | new | {"id": uuid4()})
             found = made or self._db.scalar(_UNFINISHED, asked)
             if found is not None:
                 return TaskId(found)
         raise StoreUnavailable(f"Tasks of kind {kind} end faster than they can be asked for.")
+
+    def note(self, entry: AuditEntry) -> None:
+        self._db.execute(
+            sa.insert(m.Audit),
+            {
+                "tenant_id": self._tenant,
+                "actor": entry.actor,
+                "action": entry.action,
+                "outcome": entry.outcome,
+                "forest_id": entry.forest_id,
+                "owner_hash": owner_hash(self._tenant, entry.owner) if entry.owner is not None else None,
+                "task_id": entry.task_id,
+                "detail": dict(entry.detail),
+            },
+        )
+
+    def audited(self, which: AuditFilter, limit: int) -> Sequence[AuditEntry]:
+        where = [m.Audit.tenant_id == self._tenant]
+        if which.owner is not None:
+            mine = m.Audit.owner_hash == owner_hash(self._tenant, which.owner)
+            tasks = sa.select(m.Audit.task_id).where(m.Audit.tenant_id == self._tenant, mine)
+            where.append(mine | m.Audit.task_id.in_(tasks))
+        if which.action is not None:
+            where.append(m.Audit.action == which.action)
+        if which.task_id is not None:
+            where.append(m.Audit.task_id == which.task_id)
+        if which.since is not None:
+            where.append(m.Audit.at >= which.since)
+        found = self._db.execute(
+            sa.select(m.Audit.__table__).where(*where).order_by(m.Audit.audit_id.desc()).limit(limit)
+        )
+        return [
+            AuditEntry(
+                actor=row.actor,
+                action=row.action,
+                outcome=row.outcome,
+                forest_id=ForestId(row.forest_id) if row.forest_id else None,
+                task_id=TaskId(row.task_id) if row.task_id else None,
+                detail=row.detail,
+                at=row.at.astimezone(UTC),
+            )
+            for row in found
+        ]
+
+    def forest(self, owner: str) -> ForestId | None:
+        return forest_id(self._db, self._tenant, owner)
 
     def claim(self, kinds: Sequence[str], worker: WorkerId, lease_s: float) -> ClaimedTask | None:
         token = LeaseToken(uuid4())
@@ -168,6 +229,11 @@ class PostgresMaintenanceRows:
         return _GIVEN_BACK | ended
 
 
+def owner_hash(tenant: TenantId, owner: str) -> bytes:
+    """What the audit keeps of an owner's name: it can be asked about, and not be read back."""
+    return hashlib.sha256(f"{tenant}\x1f{owner}".encode()).digest()
+
+
 def _task(row: sa.Row[Any]) -> MaintenanceTask:
     return MaintenanceTask(
         id=TaskId(row.task_id),
@@ -182,6 +248,8 @@ def _task(row: sa.Row[Any]) -> MaintenanceTask:
         finished_at=row.finished_at,
         error_code=row.error_code,
         error_text=row.error_text,
+        forest_id=ForestId(row.forest_id) if row.forest_id else None,
+        actor=row.actor,
     )
 
 

@@ -85,7 +85,16 @@ class Forest(Base):
     """The whole memory of one owner: the unit of isolation and of write ordering."""
 
     __tablename__ = "forest"
-    __table_args__ = (UniqueConstraint("tenant_id", "owner"),)
+    __table_args__ = (
+        CheckConstraint("state IN ('live', 'frozen', 'hidden', 'gone')", name="state"),
+        Index(
+            "ix_forest_owner",
+            "tenant_id",
+            "owner",
+            unique=True,
+            postgresql_where=text("state IN ('live', 'frozen')"),
+        ),
+    )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -95,6 +104,10 @@ class Forest(Base):
     reduce_available_at: Mapped[datetime] = mapped_column(server_default=NOW)
     reduce_failures: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     scene_seq: Mapped[int] = mapped_column(server_default="0")
+    state: Mapped[str] = mapped_column(server_default="live")
+    """``frozen`` takes no sessions, ``hidden`` is being built beside a live one, ``gone`` is being deleted."""
+    rules: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    """The branching and thresholds it was materialized with, where they differ from the settings."""
 
 
 class Session(Base):
@@ -123,6 +136,8 @@ class Session(Base):
     trace: Mapped[str | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    origin_owner: Mapped[str | None]
+    """Whose forest it was accepted in, when it came here by a merge."""
 
 
 class Speaker(Base):
@@ -159,6 +174,8 @@ class TurnRow(Base):
     speaker_id: Mapped[str]
     name: Mapped[str]
     metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
+    erased: Mapped[bool] = mapped_column(server_default="false")
+    """Its words are deleted; the row keeps its place and its id, so that a session sent again is still the same."""
 
 
 class Cell(Work, Base):
@@ -238,6 +255,8 @@ class CandidateRow(Base):
             ["tenant_id", "cell_id"],
             [f"{SCHEMA}.cell.tenant_id", f"{SCHEMA}.cell.cell_id"],
         ),
+        Index("ix_candidate_text_hash", "tenant_id", "text_hash"),
+        Index("ix_candidate_routing_hash", "tenant_id", "routing_hash"),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
@@ -270,6 +289,7 @@ class FactRow(Base):
             postgresql_where=text("attribute <> ''"),
         ),
         Index("ix_fact_search", text("to_tsvector('english', text)"), postgresql_using="gin"),
+        Index("ix_fact_text_hash", "tenant_id", "text_hash"),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
@@ -289,6 +309,9 @@ class FactRow(Base):
     key_ordinal: Mapped[int]
     key_item: Mapped[int]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    pinned: Mapped[bool] = mapped_column(server_default="false")
+    superseded_by: Mapped[UUID | None]
+    superseded_at: Mapped[datetime | None]
 
 
 class OccurrenceRow(Base):
@@ -477,11 +500,17 @@ class Summary(Base):
     """Summaries already paid for, by the hash of their inputs, prompt version and model."""
 
     __tablename__ = "summary_cache"
+    __table_args__ = (
+        Index("ix_summary_cache_tree", "tenant_id", "tree_id"),
+        Index("ix_summary_cache_forest", "tenant_id", "forest_id"),
+    )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
     input_hash: Mapped[bytes] = mapped_column(primary_key=True)
     text: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    forest_id: Mapped[UUID | None]
+    tree_id: Mapped[UUID | None]
 
 
 class VectorRow(Base):
@@ -499,11 +528,17 @@ class ExtractionCache(Base):
     """Answers already paid for, by the hash of the rendered prompt, its version and the model."""
 
     __tablename__ = "extraction_cache"
+    __table_args__ = (
+        Index("ix_extraction_cache_session", "tenant_id", "session_id"),
+        Index("ix_extraction_cache_forest", "tenant_id", "forest_id"),
+    )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
     input_hash: Mapped[bytes] = mapped_column(primary_key=True)
     answer: Mapped[dict[str, Any]]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    forest_id: Mapped[UUID | None]
+    session_id: Mapped[UUID | None]
 
 
 class IndexRow(Work, Base):
@@ -556,6 +591,7 @@ class Maintenance(Work, Base):
             postgresql_where=text("state IN ('held', 'ready', 'running')"),
         ),
         Index("ix_maintenance_claim", "tenant_id", "available_at", postgresql_where=text("state = 'ready'")),
+        Index("ix_maintenance_forest", "tenant_id", "forest_id"),
         Index("ix_maintenance_lease", "lease_until", postgresql_where=text("state = 'running'")),
     )
 
@@ -567,6 +603,60 @@ class Maintenance(Work, Base):
     progress: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     finished_at: Mapped[datetime | None]
+    forest_id: Mapped[UUID | None]
+    actor: Mapped[str] = mapped_column(server_default="")
+
+
+class Visit(Base):
+    """How often recall returned a fact, a cell or a node above them, and when last; counted in batches."""
+
+    __tablename__ = "visit"
+    __table_args__ = (Index("ix_visit_forest", "tenant_id", "forest_id"),)
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    item_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    visits: Mapped[int] = mapped_column(server_default="1")
+    last_visit_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class RetentionPolicy(Base):
+    """What a forest may hold; the row of the nil forest is for all forests of the tenant that have none."""
+
+    __tablename__ = "retention_policy"
+    __table_args__ = (CheckConstraint("fraction > 0 AND fraction <= 1", name="fraction"),)
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    max_age_s: Mapped[int | None] = mapped_column(BigInteger)
+    max_facts: Mapped[int | None]
+    max_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    fraction: Mapped[float] = mapped_column(server_default="0.1")
+    updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Audit(Base):
+    """Who asked for what, when, on which rows: ids and counts only; rows can only be added.
+
+    An owner is kept as a hash, so that a deletion can be proven without keeping the name.
+    """
+
+    __tablename__ = "audit"
+    __table_args__ = (
+        Index("ix_audit_forest", "tenant_id", "forest_id", "at"),
+        Index("ix_audit_owner_hash", "tenant_id", "owner_hash", "at"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
+    actor: Mapped[str]
+    action: Mapped[str]
+    outcome: Mapped[str]
+    forest_id: Mapped[UUID | None]
+    owner_hash: Mapped[bytes | None]
+    task_id: Mapped[UUID | None]
+    detail: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
 
 
 class LlmCall(Base):

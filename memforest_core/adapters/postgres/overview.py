@@ -13,6 +13,7 @@ from sqlalchemy.exc import ProgrammingError
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import PostgresAcceptRows
 from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
+from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.ports.overview import (
@@ -117,8 +118,7 @@ class PostgresOverviewRows:
         return _spent(self._db.execute(statement).one())
 
     def has_owner(self, owner: str) -> bool:
-        mine = sa.select(m.Forest.forest_id).where(m.Forest.tenant_id == self._tenant, m.Forest.owner == owner)
-        return self._db.execute(mine).first() is not None
+        return forest_id(self._db, self._tenant, owner) is not None
 
     def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
         name, owner = _NAMES[by]

@@ -335,11 +335,20 @@ class PostgresRefreshRows(PostgresVectors):
                 .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(degraded))
                 .values(redo_at=later)
             )
-        paid = {a.input_hash: a.text for a in saved if a.paid}
+        paid = {a.input_hash: a for a in saved if a.paid}
         if paid:
             self._db.execute(
                 insert(m.Summary).on_conflict_do_nothing(),
-                [{"tenant_id": self._tenant, "input_hash": key, "text": text} for key, text in sorted(paid.items())],
+                [
+                    {
+                        "tenant_id": self._tenant,
+                        "input_hash": key,
+                        "text": artifact.text,
+                        "forest_id": artifact.node.forest_id,
+                        "tree_id": artifact.node.tree_id,
+                    }
+                    for key, artifact in sorted(paid.items())
+                ],
             )
 
     def release(self, token: LeaseToken, delay_s: float) -> None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.owners import find_forest
 from memforest_core.adapters.postgres.statements import from_document
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.ports.accept import ForestRef
@@ -102,12 +103,7 @@ class PostgresTimelineRows:
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestRef | None:
-        row = self._db.execute(
-            sa.select(m.Forest.forest_id, m.Forest.time_zone).where(
-                m.Forest.tenant_id == self._tenant, m.Forest.owner == owner
-            )
-        ).first()
-        return ForestRef(ForestId(row.forest_id), owner, row.time_zone) if row else None
+        return find_forest(self._db, self._tenant, owner)
 
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
         rows = self._db.execute(

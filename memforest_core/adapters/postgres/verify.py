@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres import verify_sql as v
 from memforest_core.adapters.postgres.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.adapters.postgres.owners import forest_id, visible
 from memforest_core.adapters.postgres.refresh import MAX_CHILD_CHARS
 from memforest_core.adapters.postgres.verify_repair import PostgresRepairRows
 from memforest_core.domain.ids import ForestId, NodeId, TenantId
@@ -113,16 +114,13 @@ class PostgresVerifyStore:
 
     def forest(self, tenant: TenantId, owner: str) -> ForestId | None:
         with tenant_transaction(self._engine, tenant) as connection:
-            found = connection.scalar(
-                sa.select(m.Forest.forest_id).where(m.Forest.tenant_id == tenant, m.Forest.owner == owner)
-            )
-        return ForestId(found) if found is not None else None
+            return forest_id(connection, tenant, owner)
 
     def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
         with tenant_transaction(self._engine, tenant) as connection:
             found = connection.scalars(
                 sa.select(m.Forest.forest_id)
-                .where(m.Forest.tenant_id == tenant, m.Forest.forest_id > (after or _FIRST))
+                .where(m.Forest.tenant_id == tenant, m.Forest.forest_id > (after or _FIRST), visible())
                 .order_by(m.Forest.forest_id)
                 .limit(limit)
             )

@@ -21,7 +21,7 @@ from memforest_core.domain.turns import (
     parse_timestamp,
     parse_turns,
 )
-from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
+from memforest_core.errors import ForestFrozen, InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import (
     AcceptRows,
@@ -34,6 +34,8 @@ from memforest_core.ports.accept import (
 )
 from memforest_core.settings import AcceptSettings
 
+FROZEN_S = 5.0
+"""When to try a frozen forest again: a merge copies some thousand facts a second."""
 MAX_LIMIT = 2**31 - 1
 """What a column for a limit holds."""
 
@@ -116,7 +118,7 @@ class Acceptance:
         """
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with self._store.accepting(tenant, joined) as rows:
-            forest = rows.forest(owner)
+            forest = self._open_forest(rows, owner)
             frame = self._frame(forest, owner, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
             forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
@@ -155,7 +157,7 @@ class Acceptance:
         """
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with self._store.accepting(tenant, joined) as rows:
-            forest = rows.forest(owner)
+            forest = self._open_forest(rows, owner)
             frame = self._frame(forest, owner, [turn], None)
             first = parse_turns([turn], frame, self._limits)[0]
             forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
@@ -198,6 +200,17 @@ class Acceptance:
         with self._store.accepting(tenant) as rows:
             rows.set_limits(limits)
         self._quotas.forget(tenant)
+
+    @staticmethod
+    def _open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:
+        """The owner's forest, if it takes sessions."""
+        forest = rows.forest(owner)
+        if forest is not None and forest.frozen:
+            raise ForestFrozen(
+                f"Owner {owner!r:.80} is being merged into another: send it again in some seconds.",
+                retry_after=FROZEN_S,
+            )
+        return forest
 
     def _frame(
         self, forest: ForestRef | None, owner: str, turns: Sequence[object], started_at: object | None

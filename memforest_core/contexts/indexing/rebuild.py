@@ -114,7 +114,8 @@ class IndexUpkeep:
     def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:
         subject = str(forest or "")
         with self._tasks.maintaining(tenant) as tasks:
-            task = tasks.enqueue(MaintenanceKind.REBUILD, subject, {FOREST: subject} if forest else {}, lane=1)
+            asked = {FOREST: subject} if forest else {}
+            task = tasks.enqueue(MaintenanceKind.REBUILD, subject, asked, lane=1, forest=forest)
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 

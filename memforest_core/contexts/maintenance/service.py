@@ -10,12 +10,20 @@ from enum import Enum
 from memforest_core.contexts.jobs.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import MemForestError, StoreUnavailable
-from memforest_core.ports.maintenance import ClaimedTask, MaintenanceStore, MaintenanceTask, Numbers
+from memforest_core.ports.maintenance import (
+    AuditEntry,
+    ClaimedTask,
+    MaintenanceRows,
+    MaintenanceStore,
+    MaintenanceTask,
+    Numbers,
+)
 from memforest_core.ports.telemetry import SILENT, Telemetry
 
 STEP = "maintain"
-LEASE_S = 30.0
-"""Renewed with each step, which takes a second or two; a crash of the store costs this long."""
+LEASE_S = 600.0
+"""Renewed with each step. Most take a second or two, the switch at the end of a merge as long as its rows need. A lease
+ends with its worker's heartbeat too, so a crash costs seconds."""
 SHORTEST_WAIT_S = 2.0
 """Before a task that met a store that is away is tried again: its attempts don't grow, so its back-off does not."""
 MAX_ATTEMPTS = 5
@@ -25,6 +33,11 @@ Handler = Callable[[TenantId, MaintenanceTask, Numbers], Numbers | None]
 
 A step commits what it does and can be repeated: the progress is kept after it, in a transaction of its own.
 """
+
+
+def outcome_of(task: MaintenanceTask, outcome: str) -> AuditEntry:
+    """What the audit keeps of how a task ended: its last progress."""
+    return AuditEntry(task.actor, task.kind, outcome, task.forest_id, task_id=task.id, detail=task.progress)
 
 
 class _End(Enum):
@@ -88,12 +101,22 @@ class MaintenanceService:
             progress = take(tenant, claim.task, progress)
             with self._store.maintaining(tenant) as rows:
                 if progress is None:
-                    return _End.DONE if rows.finish(claim.token) else _End.LOST
+                    return self._finish(rows, claim)
                 if not rows.keep(claim.token, progress, LEASE_S):
                     return _End.LOST
                 if self._clock() >= deadline:
                     rows.hand_back(claim.token)
                     return _End.BUDGET
+        return _End.DONE
+
+    @staticmethod
+    def _finish(rows: MaintenanceRows, claim: ClaimedTask) -> _End:
+        """End the task, and say so in the audit when somebody had asked for it."""
+        if not rows.finish(claim.token):
+            return _End.LOST
+        ended = rows.get(claim.task.id)
+        if ended is not None and ended.actor:
+            rows.note(outcome_of(ended, "done"))
         return _End.DONE
 
     def _decide(self, tenant: TenantId, claim: ClaimedTask, error: MemForestError) -> None:
@@ -108,11 +131,11 @@ class MaintenanceService:
         if decision.verdict is Verdict.RETRY:
             self._retry(tenant, claim.token, decision.delay_s, decision.counts, error.code, error.message)
         else:
-            self._bury(tenant, claim.token, error.code, error.message)
+            self._bury(tenant, claim, error.code, error.message)
 
     def _crashed(self, tenant: TenantId, claim: ClaimedTask) -> None:
         if claim.task.attempts >= MAX_ATTEMPTS:
-            self._bury(tenant, claim.token, CRASHED, "It crashed; see the worker's log.")
+            self._bury(tenant, claim, CRASHED, "It crashed; see the worker's log.")
         else:
             wait = backoff(claim.task.attempts, self._rng.random())
             self._retry(tenant, claim.token, wait, True, CRASHED, "See the worker's log.")
@@ -122,7 +145,9 @@ class MaintenanceService:
             rows.retry(token, max(SHORTEST_WAIT_S, delay_s), counts, code, text)
         self._telemetry.retried(STEP, tenant, code)
 
-    def _bury(self, tenant: TenantId, token: LeaseToken, code: str, text: str) -> None:
+    def _bury(self, tenant: TenantId, claim: ClaimedTask, code: str, text: str) -> None:
         with self._store.maintaining(tenant) as rows:
-            rows.bury(token, code, text)
+            rows.bury(claim.token, code, text)
+            if claim.task.actor:
+                rows.note(outcome_of(claim.task, "dead"))
         self._telemetry.buried(STEP, tenant, code)

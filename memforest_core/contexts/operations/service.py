@@ -1,0 +1,167 @@
+"""Asking for an operation, following it, and reading the audit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from memforest_core.contexts.accept.flushing import WaitTimeout
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import NotFound, PermanentError
+from memforest_core.messages import Queue
+from memforest_core.ports.accept import Lane, WakeUps
+from memforest_core.ports.maintenance import (
+    DRY_RUN,
+    AuditEntry,
+    AuditFilter,
+    MaintenanceKind,
+    MaintenanceRows,
+    MaintenanceStore,
+    MaintenanceTask,
+    Numbers,
+    TaskId,
+)
+
+POLL_S = 0.1
+NUDGE_S = 5.0
+"""How often a waiting caller wakes workers again, in case a message was lost."""
+
+OPERATIONS = (
+    MaintenanceKind.ERASE,
+    MaintenanceKind.CORRECT,
+    MaintenanceKind.MERGE,
+    MaintenanceKind.EXPORT,
+    MaintenanceKind.IMPORT,
+    MaintenanceKind.REMATERIALIZE,
+    MaintenanceKind.RETAIN,
+)
+"""What people ask for."""
+
+
+class OperationFailed(PermanentError):
+    """An operation was given up; ``memforest dead`` shows why and can try it again."""
+
+    code = "operation_failed"
+
+
+class Operations:
+    """Asks for operations of a tenant and follows them. Thread-safe."""
+
+    def __init__(
+        self,
+        store: MaintenanceStore,
+        wakeups: WakeUps,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._store = store
+        self._wakeups = wakeups
+        self._clock = clock
+        self._sleep = sleep
+
+    def forest(self, tenant: TenantId, owner: str) -> ForestId:
+        """The owner's forest. Raises InvalidInput, NotFound, StoreUnavailable."""
+        owner = checked_name(owner, "owner")
+        with self._store.maintaining(tenant) as rows:
+            found = rows.forest(owner)
+        if found is None:
+            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+        return found
+
+    def ask(
+        self,
+        tenant: TenantId,
+        kind: MaintenanceKind,
+        forest: ForestId | None,
+        arguments: Numbers,
+        *,
+        actor: str,
+        owner: str | None = None,
+        dry_run: bool = False,
+        lane: Lane = Lane.LIVE,
+        also: Callable[[MaintenanceRows], None] | None = None,
+    ) -> TaskId:
+        """Ask for an operation, and write down who did; the same one again while it waits or runs is the same task.
+
+        ``arguments`` are ids, counts and moments in microseconds, never text. ``also`` does more in the same
+        transaction. Raises InvalidInput for an actor without a name, StoreUnavailable.
+        """
+        actor = checked_name(actor, "actor")
+        asked = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
+        with self._store.maintaining(tenant) as rows:
+            task = rows.enqueue(kind, subject_of(forest, asked), asked, int(lane), forest=forest, actor=actor)
+            rows.note(AuditEntry(actor, kind, "asked", forest, owner, task, asked))
+            if also is not None:
+                also(rows)
+        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        return task
+
+    def get(self, tenant: TenantId, task: TaskId) -> MaintenanceTask:
+        """An operation as it is. Raises NotFound, StoreUnavailable."""
+        with self._store.maintaining(tenant) as rows:
+            found = rows.get(task)
+        if found is None:
+            raise NotFound(f"There is no operation {task}.")
+        return found
+
+    def list(self, tenant: TenantId, limit: int = 100) -> Sequence[MaintenanceTask]:
+        """The tenant's operations, the newest first. Raises StoreUnavailable."""
+        with self._store.maintaining(tenant) as rows:
+            return rows.list(OPERATIONS, limit)
+
+    def wait(
+        self,
+        tenant: TenantId,
+        task: TaskId,
+        timeout_s: float,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> MaintenanceTask:
+        """Wait until an operation is done; ``watch`` sees it on the way.
+
+        Raises OperationFailed when it was given up, WaitTimeout (it goes on), NotFound, StoreUnavailable.
+        """
+        deadline = self._clock() + timeout_s
+        nudged = self._clock()
+        while True:
+            found = self.get(tenant, task)
+            watch(found)
+            if found.state == "dead":
+                raise OperationFailed(
+                    f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
+                    " See memforest dead show."
+                )
+            if found.finished:
+                return found
+            if self._clock() >= deadline:
+                raise WaitTimeout(f"Operation {task} ({found.kind}) is still {found.state}: it goes on; look later.")
+            if self._clock() - nudged >= NUDGE_S:
+                self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+                nudged = self._clock()
+            self._sleep(POLL_S)
+
+    def audit(
+        self,
+        tenant: TenantId,
+        owner: str | None = None,
+        *,
+        action: str | None = None,
+        task: TaskId | None = None,
+        since: datetime | None = None,
+        limit: int = 1_000,
+    ) -> Sequence[AuditEntry]:
+        """Who asked for what and how it ended, the newest first. Raises StoreUnavailable.
+
+        An owner is found by name also after its deletion, of which only a hash is kept.
+        """
+        with self._store.maintaining(tenant) as rows:
+            return rows.audited(AuditFilter(owner, action, task, since), limit)
+
+
+def subject_of(forest: ForestId | None, arguments: Numbers) -> str:
+    """What makes two requests the same: the forest and a digest of the arguments."""
+    digest = hashlib.sha256(json.dumps(dict(arguments), sort_keys=True).encode()).hexdigest()[:32]
+    return f"{forest or ''}:{digest}"
