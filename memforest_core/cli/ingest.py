@@ -1,4 +1,4 @@
-"""``memforest ingest``: sessions from a file, one a line; running it again costs nothing."""
+"""``memforest ingest``: sessions from a file, our own lines or what others export; running it again costs nothing."""
 
 from __future__ import annotations
 
@@ -6,48 +6,60 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BufferedIOBase, BufferedReader
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import Exit, console, print_json, printable
-from memforest_core.cli.session_lines import read_line
+from memforest_core.cli.session_lines import read_lines
+from memforest_core.contexts.converting.items import Converted, Item, Refused, Wordless
 from memforest_core.errors import InvalidInput, SessionConflict
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from memforest_core.client import MemForestClient, SessionHandle
+    from memforest_core.contexts.converting.formats import Format
 
 MAX_REPORTED = 1_000
-"""Bad lines that are named; more are counted."""
+"""Bad lines and items that are named; more are counted."""
+CHUNK_BYTES = 2**18
+"""Read at once, at most."""
 
 Wait = Literal["none", "raw", "facts", "summaries"]
+FileFormat = Literal["jsonl", "auto", "locomo", "longmemeval", "openai", "sharegpt", "mem0"]
 
 
 @dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that was refused; nothing of it is stored."""
+class BadItem:
+    """What was refused, by its line or by its position in the file's list; nothing of it is stored."""
 
-    line: int
+    line: int | None
+    item: int | None
+    session_id: str | None
     code: str
     message: str
 
 
 @dataclass(slots=True)
 class Report:
-    """What became of the lines."""
+    """What became of the file's sessions."""
 
+    format: str
     accepted: int = 0
     """New sessions, and longer versions of stored ones."""
     unchanged: int = 0
+    wordless: int = 0
+    """Sessions without a word to remember."""
     failed: int = 0
     new_turns: int = 0
     waited: Wait = "none"
-    errors: list[BadLine] = field(default_factory=list)
+    errors: list[BadItem] = field(default_factory=list)
 
     def keep(self, handle: SessionHandle) -> None:
         """Note an accepted session."""
@@ -57,23 +69,40 @@ class Report:
         else:
             self.unchanged += 1
 
-    def refuse(self, line: int, error: InvalidInput | SessionConflict) -> None:
-        """Note a bad line."""
+    def refuse(self, position: int, session_id: str | None, error: InvalidInput | SessionConflict) -> None:
+        """Note a bad line or item."""
         self.failed += 1
         if len(self.errors) < MAX_REPORTED:
-            self.errors.append(BadLine(line, error.code, error.message))
+            line, item = (position, None) if self.format == "jsonl" else (None, position)
+            self.errors.append(BadItem(line, item, session_id if item else None, error.code, error.message))
 
 
 def ingest(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE.jsonl",
-            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?}; - reads stdin.',
+            metavar="FILE",
+            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?}; or what --format names;'
+            " - reads stdin.",
         ),
     ],
+    format_: Annotated[
+        FileFormat,
+        typer.Option(
+            "--format",
+            help="jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
+            " mem0: exported memories. locomo, longmemeval: the data sets' files. auto: told by the file's beginning.",
+        ),
+    ] = "jsonl",
     owner: Annotated[
-        str | None, typer.Option("--owner", "-o", help="Of lines that name none.", show_default=False)
+        str | None,
+        typer.Option(
+            "--owner",
+            "-o",
+            help="Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
+            " that name none; for locomo and longmemeval, in place of the sample's or question's id.",
+            show_default=False,
+        ),
     ] = None,
     wait: Annotated[
         Wait | None,
@@ -92,31 +121,32 @@ def ingest(
 ) -> None:
     """Hand over sessions from a file. What is stored already is left as it is, so run it again after an interruption.
 
-    A bad line is reported with its number and the others go on; the exit code is 2 then. When the queue is full it
-    waits for room; when there is none in time, the exit code is 75.
+    A bad line or item is reported with its number and the others go on; the exit code is 2 then. When the queue is
+    full it waits for room; when there is none in time, the exit code is 75.
     """
-    report = Report(waited=wait or ("none" if data is None else "summaries"))
-    with (
-        _opened(file) as source,
-        opened_store(data, create=True) as store,
-        _progress(as_json) as progress,
-    ):
-        sessions: list[tuple[str, str]] = []
-        for handle in _handed_over(source, store.client, owner, backfill, timeout, report, progress):
-            if report.waited != "none":
-                sessions.append((handle.owner, handle.session_id))
-        for session in progress.track(sessions, description=f"waiting for {report.waited}"):
-            store.client.wait(*session, report.waited, timeout)
+    with _opened(file) as source:
+        progress = _progress(as_json)
+        told, chunks = _told(format_, _chunks(source, progress), as_json)
+        items = _items(told, chunks, owner)
+        report = Report(told or "jsonl", waited=wait or ("none" if data is None else "summaries"))
+        with opened_store(data, create=True) as store, progress:
+            sessions: list[tuple[str, str]] = []
+            for handle in _handed_over(items, store.client, backfill, timeout, report):
+                if report.waited != "none":
+                    sessions.append((handle.owner, handle.session_id))
+            for session in progress.track(sessions, description=f"waiting for {report.waited}"):
+                store.client.wait(*session, report.waited, timeout)
     _print(report, as_json)
     if report.failed:
         raise typer.Exit(Exit.MEND)
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def _opened(file: str) -> Iterator[BufferedIOBase]:
     """The file's bytes. Raises InvalidInput."""
     if file == "-":
-        yield sys.stdin.buffer
+        # What a terminal's or pipe's bytes are read through, whatever its annotation leaves open.
+        yield cast(BufferedIOBase, sys.stdin.buffer)
         return
     try:
         source = Path(file).open("rb")  # noqa: SIM115 - closed below; only opening may fail here
@@ -139,37 +169,70 @@ def _progress(as_json: bool) -> Progress:
     )
 
 
-def _handed_over(
-    source: BinaryIO,
-    client: MemForestClient,
-    owner: str | None,
-    backfill: bool,
-    room_timeout_s: float,
-    report: Report,
-    progress: Progress,
-) -> Iterator[SessionHandle]:
-    """Enqueue line by line; a bad line is noted, anything else that goes wrong ends it."""
-    size = Path(source.name).stat().st_size if source is not sys.stdin.buffer else None
+def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
+    """The file as it comes: of a pipe, what is there already."""
+    size = None
+    if isinstance(source, BufferedReader) and source is not sys.stdin.buffer:
+        size = Path(source.name).stat().st_size
     bar = progress.add_task("handing over", total=size)
-    for number, raw in enumerate(source, start=1):
-        progress.advance(bar, len(raw))
-        if not raw.strip():
-            continue
-        try:
-            line = read_line(raw, owner)
-            handle = client.enqueue(
-                line.owner,
-                line.session_id,
-                line.turns,
-                started_at=line.started_at,
-                backfill=backfill,
-                room_timeout_s=room_timeout_s,
-            )
-        except (InvalidInput, SessionConflict) as error:
-            report.refuse(number, error)
-            continue
-        report.keep(handle)
-        yield handle
+    while chunk := source.read1(CHUNK_BYTES):
+        progress.advance(bar, len(chunk))
+        yield chunk
+
+
+def _told(format_: FileFormat, chunks: Iterator[bytes], as_json: bool) -> tuple[Format | None, Iterator[bytes]]:
+    """The format, None for our own lines, and the whole file again. Raises InvalidInput when nothing tells it."""
+    from memforest_core.contexts.converting.formats import HEAD_BYTES, OWN_LINES, Format, told
+
+    if format_ == OWN_LINES:
+        return None, chunks
+    if format_ != "auto":
+        return Format(format_), chunks
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= HEAD_BYTES:
+            break
+    found = told(head)
+    if not as_json:
+        print(f"Format: {found or OWN_LINES}.", file=sys.stderr)
+    return found, chain([head], chunks)
+
+
+def _items(format_: Format | None, chunks: Iterator[bytes], owner: str | None) -> Iterator[Item]:
+    """What the file holds. Raises InvalidInput when an owner is needed."""
+    if format_ is None:
+        return read_lines(chunks, owner)
+    from memforest_core.contexts.converting.formats import converted
+
+    return converted(format_, chunks, owner)
+
+
+def _handed_over(
+    items: Iterator[Item], client: MemForestClient, backfill: bool, room_timeout_s: float, report: Report
+) -> Iterator[SessionHandle]:
+    """Enqueue one by one; what is bad is noted, anything else that goes wrong ends it."""
+    for item in items:
+        match item:
+            case Refused():
+                report.refuse(item.position, item.session_id, item.error)
+            case Wordless():
+                report.wordless += 1
+            case Converted():
+                try:
+                    handle = client.enqueue(
+                        item.owner,
+                        item.session_id,
+                        item.turns,
+                        started_at=item.started_at,
+                        backfill=backfill,
+                        room_timeout_s=room_timeout_s,
+                    )
+                except (InvalidInput, SessionConflict) as error:
+                    report.refuse(item.position, item.session_id, error)
+                    continue
+                report.keep(handle)
+                yield handle
 
 
 def _print(report: Report, as_json: bool) -> None:
@@ -177,9 +240,12 @@ def _print(report: Report, as_json: bool) -> None:
         print_json(report)
         return
     for bad in report.errors:
-        print(f"line {bad.line}: {printable(bad.message)} [{bad.code}]", file=sys.stderr)
+        place = f"line {bad.line}" if bad.line is not None else f"item {bad.item}"
+        session = f" ({printable(bad.session_id)})" if bad.session_id is not None else ""
+        print(f"{place}{session}: {printable(bad.message)} [{bad.code}]", file=sys.stderr)
+    wordless = f" {report.wordless} without words," if report.wordless else ""
     print(
-        f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,"
+        f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,{wordless}"
         f" {report.failed} failed."
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from memforest_core.contexts.converting.items import Converted, Refused
+from memforest_core.contexts.converting.json_items import lines
 from memforest_core.errors import InvalidInput
 
 
@@ -31,6 +33,8 @@ def read_line(raw: bytes, owner: str | None) -> SessionLine:
         ) from None
     except RecursionError:
         raise InvalidInput("Nest the JSON less deeply.", code="invalid_line") from None
+    except ValueError:
+        raise InvalidInput("Shorten the numbers in the JSON.", code="invalid_line") from None
     if not isinstance(line, dict):
         raise InvalidInput("Write one JSON object a line.", code="invalid_line")
     whose = line.get("owner", owner)
@@ -40,3 +44,16 @@ def read_line(raw: bytes, owner: str | None) -> SessionLine:
         if name not in line:
             raise InvalidInput(f"Add {name} to the line.", code="invalid_line")
     return SessionLine(whose, line["session_id"], line["turns"], line.get("started_at"))
+
+
+def read_lines(chunks: Iterable[bytes], owner: str | None) -> Iterator[Converted | Refused]:
+    """The sessions of a file that is handed over in chunks, and the lines that hold none."""
+    for number, raw in enumerate(lines(chunks), start=1):
+        if not raw.strip():
+            continue
+        try:
+            line = read_line(raw, owner)
+        except InvalidInput as error:
+            yield Refused(number, error)
+        else:
+            yield Converted(number, line.owner, line.session_id, line.turns, line.started_at)

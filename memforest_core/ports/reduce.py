@@ -220,8 +220,8 @@ class ReduceRows(RemovalRows, Protocol):
         descends to, its ancestors, and all children of those."""
         ...
 
-    def retire_scope(self, absorbed: TreeId, kept: TreeId) -> None:
-        """Drop a scope's tree; its members move to the kept scope."""
+    def move_members(self, absorbed: TreeId, kept: TreeId) -> None:
+        """The members of a scope become those of the kept one; its tree ends with ``write_trees``."""
         ...
 
     def set_placed(self, cells: Sequence[CellId]) -> list[float]:

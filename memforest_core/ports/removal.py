@@ -64,8 +64,13 @@ class RemovalRows(Protocol):
         """All children of these nodes."""
         ...
 
-    def write_trees(self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float) -> None:
-        """Write structure and leaves, and mark the trees due for refresh."""
+    def write_trees(
+        self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
+    ) -> None:
+        """Write structure and leaves, and mark the trees due for refresh; trees that were ``absorbed`` by others end.
+
+        All node rows are locked in one statement: refresh saves nodes without the forest's lock.
+        """
         ...
 
     def drop_empty(self, trees: Sequence[TreeId]) -> None:

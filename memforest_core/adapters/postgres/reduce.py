@@ -397,9 +397,9 @@ class PostgresReduceRows(PostgresRemoval):
             )
         return found
 
-    def retire_scope(self, absorbed: TreeId, kept: TreeId) -> None:
+    def move_members(self, absorbed: TreeId, kept: TreeId) -> None:
         ids = {"t": self._tenant, "absorbed": absorbed, "kept": kept}
-        for statement in _RETIRE:
+        for statement in _MOVE_MEMBERS:
             self._db.execute(statement, ids)
 
     def set_placed(self, cells: Sequence[CellId]) -> list[float]:
@@ -430,27 +430,13 @@ class PostgresReduceRows(PostgresRemoval):
         )
 
 
-_RETIRE = [
+_MOVE_MEMBERS = [
     sa.text(statement)
     for statement in (
         """INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
            SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
             WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING""",
         "DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id = :absorbed",
-        # Refresh saves and the indexer hold rows of these tables too: everybody locks in the order of ids.
-        """SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = :absorbed
-            ORDER BY node_id FOR UPDATE""",
-        """SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id IN (
-                  SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = :absorbed AND level > 0)
-            ORDER BY point_id FOR UPDATE""",
-        """UPDATE memforest.index_row SET deleted = true, version = version + 1, state = 'ready',
-               available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
-            WHERE tenant_id = :t AND point_id IN (SELECT node_id FROM memforest.node
-                  WHERE tenant_id = :t AND tree_id = :absorbed AND level > 0)""",
-        "DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :absorbed",
-        """UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
-               first_mark_at = NULL, marks = marks + 1
-            WHERE tenant_id = :t AND tree_id = :absorbed""",
     )
 ]
 

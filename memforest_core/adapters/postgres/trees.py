@@ -155,6 +155,18 @@ _HEADS = sa.text(
 )
 
 
+_NODES_OF = sa.text(
+    "SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))"
+)
+
+_ABSORBED = sa.text(
+    """
+    UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
+           first_mark_at = NULL, marks = marks + 1
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+    """
+)
+
 # Routing prefers scenes that are near in time: a scene spans what it holds.
 _SPANS = sa.text(
     """
@@ -271,9 +283,11 @@ class PostgresTrees:
             loaded[node.tree_id][node.id] = node
         return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
 
-    def write_trees(self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float) -> None:
+    def write_trees(
+        self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
+    ) -> None:
         """Write all diffs, note the leaves in the placements, and mark the trees due: six statements, eleven where
-        leaves go."""
+        leaves go. Trees that were ``absorbed`` by others end, in the same order of locks."""
         changes = sorted(changes, key=lambda change: str(change.tree_id))
         inserted = [node for change in changes for node in change.diff.inserted]
         updated = [node for change in changes for node in change.diff.updated]
@@ -281,15 +295,17 @@ class PostgresTrees:
             inserted.sort(key=lambda node: -node.level)
             self._db.execute(_INSERT, {"t": self._tenant, **_arrays(inserted)})
         deleted = [node for change in changes for node in change.diff.deleted]
-        if updated or deleted:
-            lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *deleted])
+        ended = [NodeId(node) for node in self._nodes_of(absorbed)]
+        if updated or deleted or ended:
+            lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *deleted, *ended])
         if updated:
             self._db.execute(_UPDATE, {"t": self._tenant, **_arrays(updated)})
         if deleted:
             shrunk = [node.id for change in changes if change.diff.deleted for node in change.diff.updated]
             self._db.execute(_ERASE, {"t": self._tenant, "ids": shrunk})
-            self._db.execute(_DELETE, {"t": self._tenant, "ids": deleted})
-            bury_points(self._db, self._tenant, deleted)
+        if deleted or ended:
+            self._db.execute(_DELETE, {"t": self._tenant, "ids": [*deleted, *ended]})
+            bury_points(self._db, self._tenant, [*deleted, *ended])
         leaves = [node for node in inserted if node.payload_id is not None]
         if leaves:
             self._db.execute(
@@ -302,8 +318,11 @@ class PostgresTrees:
                 },
             )
         marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
+        if marked or absorbed:
+            lock_trees(self._db, self._tenant, [*(change.tree_id for change in marked), *absorbed])
+        if absorbed:
+            self._db.execute(_ABSORBED, {"t": self._tenant, "trees": list(absorbed)})
         if marked:
-            lock_trees(self._db, self._tenant, [change.tree_id for change in marked])
             self._db.execute(
                 _HEADS,
                 {
@@ -319,3 +338,8 @@ class PostgresTrees:
         if deleted:
             smaller = [change.tree_id for change in changes if change.diff.deleted]
             self._db.execute(_SPANS, {"t": self._tenant, "trees": smaller})
+
+    def _nodes_of(self, trees: Sequence[TreeId]) -> Sequence[Any]:
+        if not trees:
+            return ()
+        return self._db.scalars(_NODES_OF, {"t": self._tenant, "trees": list(trees)}).all()

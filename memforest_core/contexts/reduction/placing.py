@@ -77,7 +77,7 @@ class Placing:
         self._rows.put_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
         self._rows.add_members(self._members)
         for kept, absorbed in mergers:
-            self._rows.retire_scope(absorbed.id, kept.id)
+            self._rows.move_members(absorbed.id, kept.id)
         self._insert({kept.id for kept, _ in mergers}, {absorbed.id for _, absorbed in mergers})
         return len(facts)
 
@@ -249,7 +249,8 @@ class Placing:
         for tree, head in grown.items():
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
             changes.append(TreeChange(tree, diff.head, diff))
-        self._rows.write_trees(changes, self._settings.refresh.quiet_s, self._settings.refresh.max_staleness_s)
+        refresh = self._settings.refresh
+        self._rows.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s, list(retired))
 
     def _k(self, kind: TreeKind) -> int:
         trees = self._settings.tree
