@@ -1,0 +1,114 @@
+"""Importing what others export, by the command, into a real store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from memforest_core.cli import ingest as ingest_command
+from memforest_core.cli.commands import Commands
+from tests.support.stack import Stack
+
+
+@pytest.fixture
+def shell(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
+    """A program with the command, over the stack's services."""
+    monkeypatch.setenv("MEMFOREST_DATABASE__URL", pipeline.settings.database.url.get_secret_value())
+    monkeypatch.setenv("MEMFOREST_BROKER__URL", pipeline.settings.broker.url.get_secret_value())
+    program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+    program.callback()(lambda: None)
+    ingest_command.register(program)
+    return program
+
+
+def ingest(shell: typer.Typer, content: object, directory: Path, *arguments: str) -> Result:
+    file = directory / "export.json"
+    file.write_text(json.dumps(content))
+    return CliRunner().invoke(shell, ["ingest", str(file), *arguments])
+
+
+def message(role: str, text: str, parent: str | None, at: float) -> dict[str, object]:
+    content = {"content_type": "text", "parts": [text]}
+    return {"parent": parent, "message": {"author": {"role": role}, "create_time": at, "content": content}}
+
+
+NODES = {
+    "root": {"parent": None, "message": None},
+    "a": message("user", "I bought two kayaks in Oslo.", "root", 1_700_000_000.5),
+    "b": message("assistant", "Enjoy the water.", "a", 1_700_000_009.25),
+}
+CHATS: list[dict[str, object]] = [
+    {
+        "title": "Boats",
+        "conversation_id": "boats",
+        "create_time": 1_700_000_000.5,
+        "current_node": "b",
+        "mapping": NODES,
+    },
+    {"title": "Broken", "id": "broken", "current_node": "gone", "mapping": {"a": message("user", "Hi.", None, 1)}},
+    {"title": "Empty", "id": "empty", "current_node": "a", "mapping": {"a": {"parent": None, "message": None}}},
+]
+
+
+def test_a_chat_export_is_told_imported_and_imported_again(pipeline: Stack, shell: typer.Typer, tmp_path: Path) -> None:
+    """Given an export with a broken conversation, then the others are stored with their ids and times, and once."""
+    first = ingest(shell, CHATS, tmp_path, "--format", "auto", "--owner", "ann")
+    assert first.exit_code == 2
+    assert "Format: openai." in first.stderr
+    assert "item 2: The conversation's current_node is not in its mapping. [invalid_item]" in first.stderr
+    assert "1 sessions accepted (2 new turns), 0 unchanged, 1 without words, 1 failed." in first.stdout
+
+    stored = pipeline.rows("SELECT external_id, role, content, occurred_at FROM memforest.turn ORDER BY ordinal")
+    assert [(row[0], row[1], row[2], row[3].timestamp()) for row in stored] == [
+        ("a", "user", "I bought two kayaks in Oslo.", 1_700_000_000.5),
+        ("b", "assistant", "Enjoy the water.", 1_700_000_009.25),
+    ]
+
+    nodes = dict(NODES, c=message("user", "They are red.", "b", 1_700_000_020))
+    longer = [CHATS[0] | {"mapping": nodes, "current_node": "c"}]
+    again = json.loads(ingest(shell, longer, tmp_path, "--format", "openai", "--owner", "ann", "--json").stdout)
+    assert (again["format"], again["accepted"], again["new_turns"], again["failed"]) == ("openai", 1, 1, 0)
+
+
+def test_exported_memories_are_statements_that_evidence_cites(
+    pipeline: Stack, shell: typer.Typer, tmp_path: Path
+) -> None:
+    page = {
+        "count": 3,
+        "next": None,
+        "results": [
+            {"id": "m2", "memory": "Ann keeps bees.", "user_id": "ann", "created_at": "2024-03-01T12:00:00-07:00"},
+            {
+                "id": "m1",
+                "memory": "Ann sails to Gotland.",
+                "user_id": "ann",
+                "created_at": "2024-03-01T08:00:00-07:00",
+            },
+            {"id": "m3", "memory": "", "user_id": "ann", "created_at": "2024-03-01T08:00:00-07:00"},
+        ],
+    }
+    first = json.loads(ingest(shell, page, tmp_path, "--format", "mem0", "--json").stdout)
+    assert (first["accepted"], first["new_turns"], first["failed"]) == (1, 2, 1)
+    assert first["errors"] == [
+        {
+            "line": None,
+            "item": 3,
+            "session_id": None,
+            "code": "invalid_item",
+            "message": "The memory has no text under memory.",
+        }
+    ]
+    pipeline.drive()
+    (best, *_) = pipeline.memory.recall("ann", "Who sails to Gotland?").evidence
+    assert "Gotland" in best.text
+    assert (best.session_id, best.turn_ids) == ("mem0-2024-03-01", ("m1",))
+    assert pipeline.rows("SELECT external_id, metadata->>'mem0_id' FROM memforest.turn ORDER BY ordinal") == [
+        ("m1", "m1"),
+        ("m2", "m2"),
+    ]
+    again = json.loads(ingest(shell, page, tmp_path, "--format", "auto", "--json").stdout)
+    assert (again["accepted"], again["unchanged"], again["failed"]) == (0, 1, 1)
