@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Self, Unpack
+from typing import ParamSpec, Self, TypeVar, Unpack
 
 from memforest_core.api import MemForest
 from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, SessionHandle
@@ -13,9 +14,49 @@ from memforest_core.contexts.answering.answer import Answer
 from memforest_core.contexts.query.asking import RecallOptions
 from memforest_core.contexts.timeline.states import Timeline
 from memforest_core.domain.evidence import RecallResult
+from memforest_core.lifecycle import Lifecycle
 from memforest_core.ports.accept import SessionProgress
 from memforest_core.ports.flushing import Backlog
 from memforest_core.settings import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_thread(method: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+    """The same call, in a thread of the loop's executor."""
+
+    async def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return called
+
+
+class AsyncLifecycle:
+    """``Lifecycle`` for asyncio programs: the same methods, each in a thread."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self.sync = lifecycle
+        self.forget = in_thread(lifecycle.forget)
+        self.receipt = in_thread(lifecycle.receipt)
+        self.correct = in_thread(lifecycle.correct)
+        self.pin = in_thread(lifecycle.pin)
+        self.unpin = in_thread(lifecycle.unpin)
+        self.merge = in_thread(lifecycle.merge)
+        self.merge_conflicts = in_thread(lifecycle.merge_conflicts)
+        self.export = in_thread(lifecycle.export)
+        self.import_ = in_thread(lifecycle.import_)
+        self.rematerialize_plan = in_thread(lifecycle.rematerialize_plan)
+        self.rematerialize = in_thread(lifecycle.rematerialize)
+        self.set_policy = in_thread(lifecycle.set_policy)
+        self.clear_policy = in_thread(lifecycle.clear_policy)
+        self.policies = in_thread(lifecycle.policies)
+        self.apply_policy = in_thread(lifecycle.apply_policy)
+        self.preview_policy = in_thread(lifecycle.preview_policy)
+        self.operation = in_thread(lifecycle.operation)
+        self.operations = in_thread(lifecycle.operations)
+        self.wait = in_thread(lifecycle.wait)
+        self.audit = in_thread(lifecycle.audit)
 
 
 class AsyncMemForest:
@@ -97,6 +138,11 @@ class AsyncMemForest:
         return await asyncio.to_thread(
             self.sync.timeline, owner, entity=entity, attribute=attribute, scene=scene, as_of=as_of
         )
+
+    @cached_property
+    def lifecycle(self) -> AsyncLifecycle:
+        """As ``MemForest.lifecycle``."""
+        return AsyncLifecycle(self.sync.lifecycle)
 
     async def status(self, owner: str, session_id: str) -> SessionProgress:
         """As ``MemForest.status``."""

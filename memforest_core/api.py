@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
@@ -18,6 +19,7 @@ from memforest_core.contexts.query.asking import RecallOptions
 from memforest_core.contexts.timeline.states import Timeline
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.errors import IndexUnavailable
+from memforest_core.lifecycle import Lifecycle
 from memforest_core.ports.accept import SessionProgress
 from memforest_core.ports.flushing import Backlog
 from memforest_core.settings import Settings, load_settings
@@ -76,6 +78,12 @@ class MemForest:
     def dead(self) -> DeadLetters:
         """Work that was given up: list it, look at it, try it again or let it go."""
         return self._client.dead
+
+    @cached_property
+    def lifecycle(self) -> Lifecycle:
+        """What can be done to stored memory: delete, correct, merge, export, build anew, bound, audit."""
+        self._check()
+        return Lifecycle(self._services.lifecycle, self._client.tenant)
 
     def ingest(
         self,

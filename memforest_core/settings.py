@@ -216,6 +216,8 @@ class WorkerSettings(Group):
     """Work that has waited this long without being claimed is woken again."""
     task_budget_s: float = Field(default=2.0, gt=0)
     """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
+    retain_every_s: float = Field(default=3_600.0, gt=0)
+    """How often policies are applied to the forests that are under one."""
     stuck_s: float = Field(default=900.0, gt=0)
     """A unit of work that takes this long is stuck past every deadline: its process ends and is started anew."""
     health_file: Path | None = None

@@ -32,6 +32,9 @@ STUCK_EXIT = 70
 TENANTS_TRIED = 4
 """Tenants with waiting work that one task looks at before it leaves the rest to others."""
 
+TEND_S = 60.0
+"""How often a worker looks whether policies are to be applied; a row says when they were last."""
+
 ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
 
@@ -150,12 +153,12 @@ class Runtime:
                     os._exit(STUCK_EXIT)
 
     def _watch(self) -> None:
-        """Each second look for due trees and stuck units; every few seconds reconcile."""
+        """Each second look for due trees and stuck units; every few seconds reconcile; now and then apply policies."""
         settings = self.services.settings.worker
-        last = time.monotonic()
+        last = tended = time.monotonic()
 
         def step() -> None:
-            nonlocal last
+            nonlocal last, tended
             self._look_for_stuck()
             _, broker_away = self.services.reconciler.wake(WorkKind.REFRESH)
             if time.monotonic() - last >= settings.reconcile_s:
@@ -164,6 +167,9 @@ class Runtime:
                 done = self.services.reconciler.run()
                 self._tell(done)
                 broker_away |= done.broker_away
+            if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
+                tended = time.monotonic()
+                self.services.lifecycle.retention.tend(settings.retain_every_s)
             if broker_away:
                 self._work_without_broker()
 

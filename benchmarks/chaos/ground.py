@@ -60,6 +60,7 @@ class Ground:
         faults: Mapping[Fault, float] | None = None,
         index_away: bool = False,
         settings: Mapping[str, str] | None = None,
+        latency_s: float = LATENCY_S,
     ) -> Iterator[Scene]:
         """A deployment on an empty database, without workers yet; ``settings`` are environment variables."""
         directory = self.directory / name
@@ -67,7 +68,7 @@ class Ground:
         with deployment(
             self.servers,
             directory,
-            latency_s=LATENCY_S,
+            latency_s=latency_s,
             faults={fault.value: rate for fault, rate in (faults or {}).items()},
             seed=self.seed,
             index_away=index_away,

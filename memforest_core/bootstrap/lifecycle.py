@@ -2,15 +2,140 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memforest_core.adapters.bundles.files import SqliteBundles
+from memforest_core.adapters.postgres.bundles import PostgresBundleStore
+from memforest_core.adapters.postgres.corrections import PostgresCorrectionStore
+from memforest_core.adapters.postgres.erasure import PostgresErasureStore
+from memforest_core.adapters.postgres.merging import PostgresMergeStore
+from memforest_core.adapters.postgres.retention import PostgresRetentionStore
+from memforest_core.adapters.postgres.statements import from_document
+from memforest_core.adapters.postgres.verify import PostgresVerifyStore
+from memforest_core.bootstrap.rematerializing import open_rematerializing
+from memforest_core.contexts.bundles.export import ExportService
+from memforest_core.contexts.bundles.importing import ImportParts, ImportService
+from memforest_core.contexts.bundles.service import Bundles
+from memforest_core.contexts.correction.service import Correction, Eraser
+from memforest_core.contexts.erasure.clearing import Clearing, ForestEraser
+from memforest_core.contexts.erasure.service import Erasure
+from memforest_core.contexts.erasure.steps import Erasing
 from memforest_core.contexts.maintenance.service import Handler
+from memforest_core.contexts.merging.service import Merging
+from memforest_core.contexts.rematerializing.service import Rematerializing
+from memforest_core.contexts.retention.service import Retention
+from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.ports.maintenance import MaintenanceKind, TaskId
 
 if TYPE_CHECKING:
     from memforest_core.bootstrap.service import Services
 
 
+class LifecycleParts:
+    """What asks for operations, each made on first use."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.operations = services.operations
+
+    @cached_property
+    def erasure(self) -> Erasure:
+        """Deletions."""
+        return open_erasure(self._services)
+
+    @cached_property
+    def correction(self) -> Correction:
+        """Corrections and pins."""
+        return open_correction(self._services)
+
+    @cached_property
+    def merging(self) -> Merging:
+        """Merges."""
+        return open_merging(self._services)
+
+    @cached_property
+    def bundles(self) -> Bundles:
+        """Export and import."""
+        return open_bundles(self._services)
+
+    @cached_property
+    def rematerializing(self) -> Rematerializing:
+        """Building anew."""
+        return open_rematerializing(self._services)
+
+    @cached_property
+    def retention(self) -> Retention:
+        """Policies."""
+        return open_retention(self._services)
+
+
 def open_handlers(services: Services) -> dict[str, Handler]:
     """The handlers of operations, by kind."""
     handlers: dict[str, Handler] = {}
+    handlers[MaintenanceKind.ERASE] = open_erasing(services).step
+    handlers[MaintenanceKind.CORRECT] = open_correction(services).step
+    handlers[MaintenanceKind.REMATERIALIZE] = open_rematerializing(services).step
+    handlers[MaintenanceKind.MERGE] = open_merging(services).step
+    handlers[MaintenanceKind.RETAIN] = open_retention(services).step
     return handlers
+
+
+def open_erasing(services: Services) -> Erasing:
+    """The steps of deletions."""
+    embedder = services.embedder
+    store = PostgresErasureStore(services.engine)
+    return Erasing(store, services.index, open_clearing(services), embedder.model, services.settings)
+
+
+def open_erasure(services: Services) -> Erasure:
+    """Asking for deletions, and their receipts."""
+    return Erasure(PostgresErasureStore(services.engine), services.operations)
+
+
+def open_clearing(services: Services) -> Clearing:
+    """Taking out forests that other operations leave behind."""
+    return Clearing(PostgresErasureStore(services.engine), services.index, services.embedder.dimension)
+
+
+def open_eraser(services: Services) -> ForestEraser:
+    """Taking facts and words out at once, for operations that do it inside their own steps."""
+    return ForestEraser(PostgresErasureStore(services.engine), services.embedder.model, services.settings)
+
+
+def open_correction(services: Services, erase: Eraser | None = None) -> Correction:
+    """Correcting and pinning facts; ``erase`` asks for the deletion of a fact, by itself an operation."""
+    erasure = open_erasure(services)
+
+    def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str) -> TaskId:
+        return erasure.ask(tenant, owner, fact=fact, actor=actor)
+
+    store = PostgresCorrectionStore(services.engine)
+    return Correction(store, services.embedder, services.producer.wakeups, erase or erase_fact)
+
+
+def open_merging(services: Services) -> Merging:
+    """Merging forests."""
+    store, clear = PostgresMergeStore(services.engine), open_clearing(services).clear
+    return Merging(store, services.operations, services.index, services.embedder.model, services.settings, clear)
+
+
+def open_retention(services: Services) -> Retention:
+    """Policies and the runs that apply them."""
+    return Retention(PostgresRetentionStore(services.engine), services.operations, open_eraser(services))
+
+
+def open_bundles(services: Services) -> Bundles:
+    """Export and import, by the process that has the file: no worker takes part."""
+    store, files = PostgresBundleStore(services.engine), SqliteBundles()
+    parts = ImportParts(
+        store=store,
+        files=files,
+        verify=PostgresVerifyStore(services.engine),
+        index=services.index,
+        embedder=services.embedder,
+        wakeups=services.producer.wakeups,
+        settings=services.settings,
+        read_statement=from_document,
+    )
+    return Bundles(ExportService(store, files, services.embedder), ImportService(parts))

@@ -20,10 +20,11 @@ from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStor
 from memforest_core.adapters.postgres.recall import PostgresRecallStore
 from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
+from memforest_core.adapters.postgres.retention_visits import PostgresVisitStore
 from memforest_core.adapters.postgres.schema import check_ready
 from memforest_core.bootstrap.answering import open_answering
 from memforest_core.bootstrap.inspection import open_inspection
-from memforest_core.bootstrap.lifecycle import open_handlers
+from memforest_core.bootstrap.lifecycle import LifecycleParts, open_handlers
 from memforest_core.bootstrap.limits import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
 from memforest_core.bootstrap.models import open_chat, open_embedder
@@ -45,6 +46,7 @@ from memforest_core.contexts.refresh.summarizer import (
     OfflineSummarizer,
     Summarizer,
 )
+from memforest_core.contexts.retention.visits import VisitCounter
 from memforest_core.contexts.timeline.service import TimelineService
 from memforest_core.errors import InvalidSettings
 from memforest_core.ports.index import VectorIndex
@@ -178,6 +180,11 @@ class Services:
         )
 
     @cached_property
+    def lifecycle(self) -> LifecycleParts:
+        """What can be done to stored memory."""
+        return LifecycleParts(self)
+
+    @cached_property
     def operations(self) -> Operations:
         """What people ask of stored memory."""
         return Operations(PostgresMaintenanceStore(self.engine), self.producer.wakeups)
@@ -195,7 +202,13 @@ class Services:
             chat=None if self._offline(Step.BROWSE) or self._offline(Step.PLAN) else lambda: self.chat,
             ledger=PostgresAnswerCalls(self.engine),
             reranker=open_reranker(self.settings.recall.rerank),
+            visits=self.visits,
         )
+
+    @cached_property
+    def visits(self) -> VisitCounter:
+        """What recall returned and is not written yet."""
+        return VisitCounter(PostgresVisitStore(self.engine))
 
     @cached_property
     def answering(self) -> AnswerService:
@@ -213,10 +226,14 @@ class Services:
         return open_inspection(self.engine, self.settings)
 
     def close(self) -> None:
-        """Release the index and the connections."""
-        self.index.close()
-        self.limits.close()
-        self.producer.close()
+        """Write the visits that are left, and release the index and the connections."""
+        try:
+            if "visits" in self.__dict__:
+                self.visits.close()
+        finally:
+            self.index.close()
+            self.limits.close()
+            self.producer.close()
 
 
 def open_index(settings: Settings, embedder: Embedder) -> VectorIndex:

@@ -9,15 +9,22 @@ import typer
 from memforest_core import __version__
 from memforest_core.cli import (
     answer,
+    audit,
+    bundle,
     calibrate,
     config,
+    correct,
     cost,
     db,
     dead,
     demo,
+    forget,
     index,
     ingest,
+    merge,
+    policy,
     recall,
+    rematerialize,
     status,
     tenants,
     timeline,
@@ -40,6 +47,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, up, ingest, recall, answer, timeline, tree, status, top, cost),
+    *(forget, correct, merge, bundle, rematerialize, policy, audit),
     *(dead, verify, tenants, index, calibrate, config, worker),
 ):
     module.register(app)

@@ -130,9 +130,11 @@ def table_of(found: Timeline) -> Table:
 
 
 def mark(state: TimelineState) -> str:
-    """How a state stands: current, superseded, ended, or only planned, heard of, supposed or denied."""
+    """How a state stands: current, corrected, superseded, ended, or only planned, heard of, supposed or denied."""
     if state.current:
         return "current"
+    if state.corrected_at is not None:
+        return "corrected"
     if state.modality != "asserted":
         return state.modality.value
     if state.superseded_by is not None:

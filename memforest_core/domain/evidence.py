@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import StrEnum
@@ -99,6 +99,10 @@ class Evidence:
     """On request what comes before it, nearest last: in its entity's tree, or in the dialogue for a bare turn."""
     successors: tuple[Evidence, ...] = ()
     """On request what comes after it, nearest first."""
+    corrected: bool = False
+    """Somebody corrected what was said: a fact says how it is, a turn what was said and how it is."""
+    pinned: bool = False
+    """No policy forgets what it tells."""
 
     @property
     def tokens(self) -> int:
@@ -137,6 +141,11 @@ class RecallResult:
         Pieces of one session and day share one date header, which counts towards ``max_tokens``.
         """
         return deliver(self.evidence, max_tokens)
+
+
+def with_corrections(said: str, corrections: Sequence[str]) -> str:
+    """What was said, with how it is: whoever reads it must not take the one without the other."""
+    return f"{said} [corrected: {' '.join(corrections)}]" if corrections else said
 
 
 def day_label(span: TimeSpan, zone: tzinfo) -> str:

@@ -9,6 +9,9 @@ from enum import StrEnum
 from memforest_core.domain.ids import CellId, FactId
 from memforest_core.domain.times import TimeSpan
 
+CORRECTED_ITEM = 1_000
+"""Candidates from this item number up were not extracted: somebody corrected what the cell's turns had said."""
+
 
 class Change(StrEnum):
     """What a statement does to a state."""

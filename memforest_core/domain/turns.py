@@ -39,9 +39,16 @@ class Turn:
     speaker_id: str
     name: str
     metadata: Mapping[str, object] = field(default_factory=dict)
+    erased: bool = False
+    """Its words are deleted; what is left holds its place."""
 
     def same_as(self, other: Turn) -> bool:
-        """Whether a turn that was sent again says the same; an undated time is not compared."""
+        """Whether a turn that was sent again says the same; an undated time is not compared.
+
+        What an erased turn said is not known any more: whatever comes again in its place is taken for it.
+        """
+        if self.erased or other.erased:
+            return self.id == other.id
         if self.dated and other.dated and self.occurred_at != other.occurred_at:
             return False
         return (self.id, self.role, self.content, self.speaker_id, self.name) == (

@@ -50,6 +50,10 @@ class Link:
     cell_id: CellId
     session_id: SessionId
     turn_ordinals: tuple[int, ...]
+    corrected: bool = False
+    """The turns say something else: somebody corrected it to this."""
+    superseded_by: FactId | None = None
+    """What the fact was corrected to, if that is known by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,9 @@ class FactText:
     speaker: str
     time: TimeSpan
     mentioned_at: datetime
+    pinned: bool = False
+    superseded_by: FactId | None = None
+    """What it was corrected to, if that is known by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +163,29 @@ class RecallRows(Protocol):
         ...
 
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
-        """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``."""
+        """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``.
+
+        Corrections made after ``until`` are none yet.
+        """
         ...
 
-    def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
-        """All occurrences in these cells."""
+    def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
+        """All occurrences in these cells, as far as corrections are known by ``until``."""
         ...
 
-    def chains(self, forest: ForestId, facts: Sequence[UUID], n: int) -> list[tuple[FactId, FactId]]:
-        """Each fact that states an attribute, with the ``n`` states before and after it of the same subject."""
+    def chains(
+        self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
+    ) -> list[tuple[FactId, FactId]]:
+        """Each fact that states an attribute, with the ``n`` states before and after it of the same subject that are
+        not known by ``until`` to be wrong."""
         ...
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         """Those of the facts that exist, without their texts."""
         ...
 
-    def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
-        """Those of the facts that exist."""
+    def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
+        """Those of the facts that exist, as far as corrections are known by ``until``."""
         ...
 
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
@@ -219,8 +232,11 @@ class RecallRows(Protocol):
         """The ``n`` leaves before and after each of these leaves in its tree."""
         ...
 
-    def full_text(self, forest: ForestId, words: Sequence[str], limit: int) -> tuple[list[FoundText], list[FoundText]]:
-        """Cells and facts that hold any of the words, best first, by Postgres full text."""
+    def full_text(
+        self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
+    ) -> tuple[list[FoundText], list[FoundText]]:
+        """Cells, and facts not known by ``until`` to be wrong, that hold any of the words, best first, by Postgres full
+        text."""
         ...
 
     def index_unsure(self) -> bool:

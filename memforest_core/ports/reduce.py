@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -22,6 +22,12 @@ from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.memtree import Key, Node, TreeHead
 from memforest_core.ports.models import Vectors
 from memforest_core.ports.removal import RemovalRows
+
+Rules = Mapping[str, float]
+"""Branching factors and thresholds of one forest, under the names they have in the settings."""
+
+HELD = "held"
+"""Beside the rules of a hidden forest: its trees are not refreshed until whoever builds it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,10 @@ class ReduceBatch:
     forest_id: ForestId
     owner: str
     cells: tuple[WaitingCell, ...]
+    rules: Rules = field(default_factory=dict)
+    """Where the forest's differ from the settings."""
+    held: bool = False
+    """The forest is being built beside a live one: its summaries wait until it is whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +156,8 @@ class ReduceRows(RemovalRows, Protocol):
         ...
 
     def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
-        """The waiting cells with their candidates and vectors. Raises InvariantViolated on a damaged one."""
+        """The waiting cells with their candidates that have no fact yet, and vectors. Raises InvariantViolated on a
+        damaged one."""
         ...
 
     def lock_forest(self, forest: ForestId) -> bool:
@@ -154,7 +165,7 @@ class ReduceRows(RemovalRows, Protocol):
         ...
 
     def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
-        """Which cells of the batch have not been placed meanwhile."""
+        """Which cells of the batch have not been placed meanwhile, and say what they said when they were loaded."""
         ...
 
     def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
@@ -166,7 +177,7 @@ class ReduceRows(RemovalRows, Protocol):
         ...
 
     def known_facts(self, ids: Sequence[FactId], model: str) -> list[KnownFact]:
-        """Stored facts with their vectors."""
+        """Those of the stored facts that are not superseded, with their vectors."""
         ...
 
     def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
@@ -185,6 +196,11 @@ class ReduceRows(RemovalRows, Protocol):
 
     def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
         """Store provenance; a link that exists already stays."""
+        ...
+
+    def revive(self, said: Mapping[FactId, datetime]) -> None:
+        """Facts that were said (again, and when last): who says something after it was corrected has changed his mind,
+        and it is superseded no longer."""
         ...
 
     def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:

@@ -27,6 +27,9 @@ class StoredState:
     key: tuple[int, int, int]
     known_since: datetime
     """When it was stored."""
+    superseded_by: FactId | None = None
+    superseded_at: datetime | None = None
+    """What it was corrected to, and when that became known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,8 @@ class TimelineRows(Protocol):
         ...
 
     def mentions(self, facts: Sequence[FactId], until: datetime | None, limit: int) -> list[Mention]:
-        """For each fact when it was said, at or before ``until``: the first ``limit`` times."""
+        """For each fact when it was said, at or before ``until``: the first ``limit`` times. What was corrected after
+        ``until`` was not said yet."""
         ...
 
     def turns(self, keys: Collection[TurnKey], chars: int) -> Mapping[TurnKey, SourceTurn]:

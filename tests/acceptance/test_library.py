@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from memforest_core.artifact import MemForest as ArtifactMemForest
 from memforest_core.artifact import load_default_config
 from memforest_core.demo import load_conversation, load_questions
 from memforest_core.embedded.directory import DataDirectoryInUse, UsedAfterFork
+from memforest_core.settings import load_settings
 
 MOVES = [
     {
@@ -30,6 +32,21 @@ MOVES = [
         "timestamp": "2024-07-01T00:00:00Z",
     },
 ]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("memory")
+
+
+@pytest.fixture(scope="module")
+def memory(directory: Path) -> Iterator[MemForest]:
+    """A node that remembers the demo's conversation."""
+    with MemForest.embedded(directory) as running:
+        for session in load_conversation():
+            running.ingest(session.owner, session.session_id, list(session.turns))
+        running.flush("bob")
+        yield running
 
 
 def test_the_artifacts_quick_start_runs_with_other_imports(tmp_path: Path) -> None:
@@ -94,59 +111,54 @@ def test_the_async_facade_runs_the_same_core(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
-def test_the_demo_conversation_answers_its_residence_questions(tmp_path: Path, mode: str) -> None:
+def test_the_demo_conversation_answers_its_residence_questions(memory: MemForest, mode: str) -> None:
     """Given the demo's conversation, then each residence statement is among the first three pieces of evidence."""
-    with MemForest.embedded(tmp_path) as memory:
-        for session in load_conversation():
-            memory.ingest(session.owner, session.session_id, list(session.turns))
-        memory.flush("bob")
-        if mode == "root":
-            result = memory.recall("bob", load_questions()[0].question, k=3, mode=mode)
-            assert len(result.evidence) == 3
-            return
-        for question in load_questions()[:3]:
-            result = memory.recall("bob", question.question, k=3, mode=mode)
-            assert question.answered_by([evidence.text for evidence in result.evidence]), (
-                question.question,
-                [evidence.text for evidence in result.evidence],
-            )
-
-
-def test_a_second_owner_of_a_directory_is_refused(tmp_path: Path) -> None:
-    with MemForest.embedded(tmp_path):
-        with pytest.raises(DataDirectoryInUse, match=str(os.getpid())):
-            MemForest.embedded(tmp_path)
-        other = subprocess.run(
-            [sys.executable, "-c", f"from memforest_core import MemForest; MemForest.embedded({str(tmp_path)!r})"],
-            capture_output=True,
-            text=True,
-            check=False,
+    if mode == "root":
+        result = memory.recall("bob", load_questions()[0].question, k=3, mode=mode)
+        assert len(result.evidence) == 3
+        return
+    for question in load_questions()[:3]:
+        result = memory.recall("bob", question.question, k=3, mode=mode)
+        assert question.answered_by([evidence.text for evidence in result.evidence]), (
+            question.question,
+            [evidence.text for evidence in result.evidence],
         )
-        assert other.returncode != 0
-        assert "DataDirectoryInUse" in other.stderr
 
 
-def test_a_forked_child_may_not_use_the_parents_memory(tmp_path: Path) -> None:
-    with MemForest.embedded(tmp_path) as memory:
-        memory.ingest("alice", "s1", MOVES, wait="raw")
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                memory.recall("alice", "Where?")
-                os.write(writer, b"used")
-            except UsedAfterFork:
-                os.write(writer, b"refused")
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        assert os.read(reader, 100) == b"refused"
+def test_a_second_owner_of_a_directory_is_refused(memory: MemForest, directory: Path) -> None:
+    with pytest.raises(DataDirectoryInUse, match=str(os.getpid())):
+        MemForest.embedded(directory)
+    other = subprocess.run(
+        [sys.executable, "-c", f"from memforest_core import MemForest; MemForest.embedded({str(directory)!r})"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert other.returncode != 0
+    assert "DataDirectoryInUse" in other.stderr
+
+
+def test_a_forked_child_may_not_use_the_parents_memory(memory: MemForest) -> None:
+    assert memory.recall("bob", "Where?").evidence
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            memory.recall("bob", "Where?")
+            os.write(writer, b"used")
+        except UsedAfterFork:
+            os.write(writer, b"refused")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"refused"
 
 
 OWNER = """
 import sys, time
 from memforest_core import MemForest
-memory = MemForest.embedded(sys.argv[1])
+from memforest_core.settings import load_settings
+memory = MemForest.embedded(sys.argv[1], load_settings(worker={"heartbeat_s": 0.5, "dead_after_s": 2.0}))
 memory.ingest("alice", "s1", [{"role": "user", "content": f"Box {n} holds {n} books.",
     "timestamp": 1700000000 + n} for n in range(60)])
 print("accepted", flush=True)
@@ -164,7 +176,8 @@ def test_what_was_accepted_before_kill_9_is_there_after_the_next_start(tmp_path:
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     started = time.monotonic()
-    with MemForest.embedded(tmp_path) as memory:
+    # What the killed process was at is free once it counts as dead: sooner here than by default.
+    with MemForest.embedded(tmp_path, load_settings(worker={"heartbeat_s": 0.5, "dead_after_s": 2.0})) as memory:
         memory.flush("alice", timeout_s=60)
         progress = memory.status("alice", "s1")
         assert progress.placed == progress.cells == 30

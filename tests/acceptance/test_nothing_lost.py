@@ -13,6 +13,7 @@ from tests.support.processes import Deployment, deployment
 from tests.support.servers import SessionServers
 
 SESSIONS = 12
+KILLED = 4
 
 
 def conversation(number: int) -> list[dict[str, object]]:
@@ -90,17 +91,18 @@ def calm(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> s
 def test_killed_workers_lose_nothing(
     servers: SessionServers, tmp_path: Path, calm: set[tuple[str, int, int, str]]
 ) -> None:
-    """Given two workers, when one is killed with -9 again and again, then the calm run's candidates are there."""
+    """Given five workers, when one after the other is killed with -9, then the calm run's candidates are there."""
     chance = random.Random(7)
     with deployment(servers, tmp_path, latency_s=0.3) as running:
-        running.start_worker()
-        running.start_worker()
+        # Started side by side, and slow at their work: each of the kills finds something under way.
+        workers = [running.launch_worker(concurrency=1) for _ in range(KILLED + 1)]
+        for worker in workers:
+            running.await_worker(worker)
         enqueue_all(running)
-        for _ in range(4):
+        for _ in range(KILLED):
             time.sleep(chance.uniform(0.2, 0.6))
             alive = [worker for worker in running.workers if worker.poll() is None]
             running.kill(chance.choice(alive))
-            running.start_worker()
         settle(running)
         assert_each_once(running)
         assert candidates(running) == calm

@@ -89,9 +89,10 @@ def bury_leafs_parent(pipeline: Stack) -> UUID:
 def bury_task(pipeline: Stack, kind: str = "index_rebuild", subject: str = "", *, state: str = "dead") -> UUID:
     task = uuid4()
     pipeline.execute(
-        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, state, attempts, finished_at,
-                                              error_code, error_text, progress)
-           VALUES (:t, :id, :kind, :subject, :state, 5, now(), :code, :reason, '{"marked": 7}')""",
+        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, forest_id, state, attempts,
+                                              finished_at, error_code, error_text, progress)
+           VALUES (:t, :id, :kind, CAST(:subject AS text), CAST(nullif(:subject, '') AS uuid), :state, 5, now(), :code,
+                   :reason, '{"marked": 7}')""",
         t=pipeline.tenant,
         id=task,
         kind=kind,

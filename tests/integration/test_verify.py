@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from memforest_core.ports.verify import Check, Found
 from memforest_workers.runtime import Runtime
 from tests.support.builders import said
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, database_settings, settings_for, stack
+from tests.support.stack import Stack, admin, copy_index, database_settings, settings_for, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
 LETTER = said(
@@ -72,8 +71,8 @@ def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, emb
 @contextmanager
 def cloned(servers: SessionServers, grown: Grown, directory: Path, embedder: Embedder) -> Iterator[Stack]:
     name = f"test_{uuid4().hex}"
-    admin(servers, f"CREATE DATABASE {name} TEMPLATE {grown.database}")
-    shutil.copytree(grown.index, directory / "index")
+    admin(servers, f"CREATE DATABASE {name} TEMPLATE {grown.database} STRATEGY FILE_COPY")
+    copy_index(grown.index, directory / "index")
     settings = settings_for(database_settings(servers, name), servers.broker_url, directory / "index")
     services = open_services(settings, embedder=embedder)
     try:
@@ -346,6 +345,14 @@ DAMAGE = [
     ),
     (Check.LEAVES, "other_forest", f"UPDATE memforest.fact SET forest_id = {HERS} WHERE fact_id = {FACT}"),
     (Check.PLACED_CELLS, "no_leaf", f"UPDATE memforest.placement SET leaf_id = NULL WHERE payload_id = {CELL}"),
+    (Check.CHANGES, "words_left", "UPDATE memforest.turn SET erased = true"),
+    (Check.CHANGES, "no_successor", f"UPDATE memforest.fact SET superseded_at = now() WHERE fact_id = {FACT}"),
+    (
+        Check.CHANGES,
+        "no_successor",
+        "UPDATE memforest.fact SET superseded_at = now(), superseded_by = gen_random_uuid() WHERE fact_id ="
+        f" {FACT}",
+    ),
     (Check.LEASES, "leaked", f"UPDATE memforest.cell SET worker_id = gen_random_uuid() WHERE cell_id = {CELL}"),
     (Check.LEASES, "no_lease", f"UPDATE memforest.index_row SET state = 'running' WHERE point_id = {CELL}"),
     (
@@ -359,6 +366,12 @@ DAMAGE = [
         "no_lease",
         "INSERT INTO memforest.maintenance (tenant_id, task_id, kind, state)"
         " VALUES ('default', gen_random_uuid(), 'unheard_of', 'running')",
+    ),
+    (
+        Check.FORESTS,
+        "abandoned",
+        "INSERT INTO memforest.forest (tenant_id, forest_id, owner, state)"
+        " VALUES ('default', gen_random_uuid(), 'bob', 'hidden')",
     ),
     (
         Check.DUE_TREES,

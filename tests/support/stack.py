@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,6 +19,7 @@ from pydantic import SecretStr
 
 from memforest_core.adapters.postgres.engine import open_engine
 from memforest_core.adapters.postgres.schema import upgrade
+from memforest_core.adapters.qdrant.edge import EdgeIndex
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.domain.ids import TenantId
@@ -64,11 +70,28 @@ def make_template(servers: SessionServers) -> None:
 def database(servers: SessionServers) -> Iterator[DatabaseSettings]:
     """A fresh clone of the template, dropped at the end."""
     name = f"test_{uuid4().hex}"
-    admin(servers, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    # Files are copied faster than the same pages through the write-ahead log.
+    admin(servers, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
     try:
         yield database_settings(servers, name)
     finally:
         admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def copy_index(index: Path, to: Path) -> None:
+    """Copy an index that nobody has open. Its files are 200 MB of holes, which ``shutil`` would write out."""
+    subprocess.run(["cp", "-R", str(index), str(to)], check=True)
+
+
+@cache
+def empty_index(model: str, dimension: int) -> Path:
+    """A prepared index without points: copied much faster than each payload index is made and flushed."""
+    directory = Path(tempfile.mkdtemp(prefix="memforest-empty-index-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    index = EdgeIndex(directory, model, dimension)
+    index.prepare()
+    index.close()
+    return directory
 
 
 @dataclass
@@ -143,7 +166,10 @@ def stack(
 ) -> Iterator[Stack]:
     """A stack of one's own."""
     with database(servers) as address:
-        settings = settings_for(address, servers.broker_url, directory / "index", **groups)
+        place = directory / "index"
+        settings = settings_for(address, servers.broker_url, place, **groups)
+        if embedder is not None and settings.index.path == place and not place.exists():
+            copy_index(empty_index(embedder.model, embedder.dimension), place)
         services = open_services(settings, embedder=embedder)
         try:
             services.index.prepare()

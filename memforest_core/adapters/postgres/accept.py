@@ -359,6 +359,7 @@ def turn_of(row: sa.RowMapping) -> Turn:
         speaker_id=row["speaker_id"],
         name=row["name"],
         metadata=row["metadata"],
+        erased=row["erased"],
     )
 
 

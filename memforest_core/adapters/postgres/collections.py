@@ -43,7 +43,8 @@ def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -
         elif live.name != name:
             raise InvalidSettings(
                 f"Stored vectors come from {live.model} with {live.dimension} dimensions, but the embedding model is"
-                f" {model} with {dimension}: set MEMFOREST_EMBEDDING__MODEL={live.model}, or re-materialize."
+                f" {model} with {dimension}: set MEMFOREST_EMBEDDING__MODEL={live.model}, or stop the"
+                " workers and run memforest rematerialize --embedding."
             )
 
 

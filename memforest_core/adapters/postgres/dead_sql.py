@@ -130,8 +130,18 @@ RETRY_CELLS = sa.text(
     """  # noqa: S608 - constants of this module
 )
 
-# Facts that are in the trees stay: those word by word come back that a later extraction had moved aside.
+# Facts that are in the trees stay: those word by word come back that a later extraction had moved aside. A correction that
+# was not placed goes, so what it was to take the place of holds again.
 DISCARD_CELLS = (
+    sa.text(
+        """
+        UPDATE memforest.fact f SET superseded_by = NULL, superseded_at = NULL
+         WHERE f.tenant_id = :t AND f.superseded_by IS NOT NULL
+           AND f.fact_id IN (SELECT o.fact_id FROM memforest.occurrence o
+                              WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])))
+           AND NOT EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = f.superseded_by)
+        """
+    ),
     sa.text(
         """
         DELETE FROM memforest.candidate k

@@ -15,7 +15,7 @@ from memforest_core.adapters.postgres.accept import text_hash, turn_of
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.statements import to_document
 from memforest_core.adapters.postgres.vectors import PostgresVectors
-from memforest_core.domain.facts import Outcome
+from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import (
     CellId,
     ForestId,
@@ -58,21 +58,21 @@ _CLAIM = sa.text(
 
 
 # What is in the trees is taken out by the reducer, which holds the forest: until then it waits below zero, and its
-# occurrences follow by the foreign key.
+# occurrences follow by the foreign key. What somebody corrected stays: no extraction knows better.
 _FORGET_UNPLACED = sa.text(
-    """
+    f"""
     DELETE FROM memforest.candidate c
-     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.item >= 0
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.item >= 0 AND c.item < {CORRECTED_ITEM}
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                         WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND o.item = c.item)
-    """
+    """  # noqa: S608 - a constant of this package
 )
 
 _MOVE_ASIDE = sa.text(
-    """
+    f"""
     UPDATE memforest.candidate SET item = -1 - item
-     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= 0
-    """
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= 0 AND item < {CORRECTED_ITEM}
+    """  # noqa: S608 - a constant of this package
 )
 
 

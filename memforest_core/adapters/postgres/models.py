@@ -290,6 +290,12 @@ class FactRow(Base):
         ),
         Index("ix_fact_search", text("to_tsvector('english', text)"), postgresql_using="gin"),
         Index("ix_fact_text_hash", "tenant_id", "text_hash"),
+        Index(
+            "ix_fact_superseded",
+            "tenant_id",
+            "superseded_by",
+            postgresql_where=text("superseded_by IS NOT NULL"),
+        ),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import find_forest
 from memforest_core.adapters.postgres.statements import from_document
+from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import (
     CellId,
     FactId,
@@ -41,6 +42,18 @@ from memforest_core.ports.recall import (
     TurnKey,
 )
 
+# Without a moment to look back from, everything is known.
+_UNTIL = "CAST(:until AS timestamptz)"
+_KNOWN_WRONG = "({0}.superseded_at IS NOT NULL AND (" + _UNTIL + " IS NULL OR {0}.superseded_at <= " + _UNTIL + "))"
+
+# A correction lies in the cells of what it corrects, and is known since that was superseded. Without that (it was
+# deleted), there is nothing else to tell.
+KNOWN_BY_THEN = f"""(o.item < {CORRECTED_ITEM} OR {_UNTIL} IS NULL OR {_UNTIL} >= coalesce((
+           SELECT min(w.superseded_at) FROM memforest.occurrence p
+            CROSS JOIN LATERAL (SELECT superseded_at, superseded_by FROM memforest.fact
+                                 WHERE tenant_id = :t AND fact_id = p.fact_id LIMIT 1) w
+            WHERE p.tenant_id = :t AND p.cell_id = o.cell_id AND w.superseded_by = o.fact_id), '-infinity'))"""  # noqa: S608 - constants of this package
+
 ENTITY_ROOTS = sa.text(
     """
     SELECT root_id FROM memforest.tree
@@ -59,30 +72,34 @@ CELLS = sa.text(
 
 # A fact that was said a thousand times is met where it was said last.
 LINKS_OF_FACTS = sa.text(
-    """
-    SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals
+    f"""
+    SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.corrected, NULL AS superseded_by
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
-        SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals
+        SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
           FROM memforest.occurrence o
           JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
          WHERE o.tenant_id = :t AND o.fact_id = w.id
-           AND (CAST(:until AS timestamptz) IS NULL OR c.time_start <= CAST(:until AS timestamptz))
+           AND ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
          ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
-    """
+    """  # noqa: S608 - constants of this package
 )
 
 LINKS_OF_CELLS = sa.text(
-    """
-    SELECT fact_id, cell_id, session_id, turn_ordinals FROM memforest.occurrence
-     WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[]))
-    """
+    f"""
+    SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected,
+           CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
+      FROM memforest.occurrence o CROSS JOIN LATERAL (
+        SELECT superseded_at, superseded_by FROM memforest.fact
+         WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
+     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
+    """  # noqa: S608 - constants of this package
 )
 
 # The states next to a fact's own in its chain of (subject, attribute): repetitions of the same value are passed over, a
 # few dozen of them at most.
 CHAINS = sa.text(
-    """
+    f"""
     SELECT w.id AS fact_id, n.fact_id AS linked
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
@@ -92,17 +109,17 @@ CHAINS = sa.text(
         (SELECT b.fact_id FROM (
             SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
              WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time <= f.key_time
+               AND attribute <> '' AND key_time <= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
              ORDER BY key_time DESC LIMIT 32) b
           WHERE b.value <> f.value ORDER BY b.key_time DESC LIMIT :n)
         UNION
         (SELECT a.fact_id FROM (
             SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
              WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time >= f.key_time
+               AND attribute <> '' AND key_time >= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
              ORDER BY key_time LIMIT 32) a
           WHERE a.value <> f.value ORDER BY a.key_time LIMIT :n)) n
-    """
+    """  # noqa: S608 - constants of this package
 )
 
 FACT_HEADS = sa.text(
@@ -122,10 +139,11 @@ ROOTS_ABOVE = sa.text(
 )
 
 FACTS = sa.text(
-    """
-    SELECT fact_id, statement FROM memforest.fact
+    f"""
+    SELECT fact_id, statement, pinned, CASE WHEN {_KNOWN_WRONG.format("fact")} THEN superseded_by END AS superseded_by
+      FROM memforest.fact
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
-    """
+    """  # noqa: S608 - constants of this package
 )
 
 LOWEST_ABOVE = sa.text(
@@ -247,14 +265,14 @@ TEXT_OF_CELLS = sa.text(
 )
 
 TEXT_OF_FACTS = sa.text(
-    """
+    f"""
     SELECT x.fact_id AS id, x.text FROM memforest.fact x CROSS JOIN LATERAL (
         SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
-     WHERE x.tenant_id = :t AND x.forest_id = :f
+     WHERE x.tenant_id = :t AND x.forest_id = :f AND NOT {_KNOWN_WRONG.format("x")}
        AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
      ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
      LIMIT :n
-    """
+    """  # noqa: S608 - constants of this package
 )
 
 # After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only
@@ -356,11 +374,14 @@ class PostgresRecallRows:
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
         return [_link(row) for row in self._by_ids(LINKS_OF_FACTS, facts, n=limit, until=until)]
 
-    def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
-        return [_link(row) for row in self._by_ids(LINKS_OF_CELLS, cells)]
+    def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
+        return [_link(row) for row in self._by_ids(LINKS_OF_CELLS, cells, until=until)]
 
-    def chains(self, forest: ForestId, facts: Sequence[UUID], n: int) -> list[tuple[FactId, FactId]]:
-        return [(FactId(row.fact_id), FactId(row.linked)) for row in self._by_ids(CHAINS, facts, f=forest, n=n)]
+    def chains(
+        self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
+    ) -> list[tuple[FactId, FactId]]:
+        rows = self._by_ids(CHAINS, facts, f=forest, n=n, until=until)
+        return [(FactId(row.fact_id), FactId(row.linked)) for row in rows]
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         return [
@@ -377,9 +398,9 @@ class PostgresRecallRows:
         rows = self._by_ids(ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [(PayloadId(row.payload_id), NodeId(row.root_id)) for row in rows]
 
-    def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
+    def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         found = []
-        for row in self._by_ids(FACTS, ids, f=forest):
+        for row in self._by_ids(FACTS, ids, f=forest, until=until):
             statement = from_document(row.statement)
             found.append(
                 FactText(
@@ -388,6 +409,8 @@ class PostgresRecallRows:
                     speaker=statement.speaker,
                     time=statement.time,
                     mentioned_at=statement.mentioned_at,
+                    pinned=row.pinned,
+                    superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
                 )
             )
         return found
@@ -449,13 +472,16 @@ class PostgresRecallRows:
             for leaf in [*before.keys(), *(key for key in after if key not in before)]
         }
 
-    def full_text(self, forest: ForestId, words: Sequence[str], limit: int) -> tuple[list[FoundText], list[FoundText]]:
+    def full_text(
+        self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
+    ) -> tuple[list[FoundText], list[FoundText]]:
         starts = beginnings([word for word in words if word.isalnum()])
         lexemes = [*starts, *(f"{start}:*" for each in starts.values() for start in sorted(each))]
         pieces = signs(words)[:MAX_SIGNS]
         if not lexemes and not pieces:
             return [], []
-        values = {"t": self._tenant, "f": forest, "q": " | ".join(lexemes), "signs": pieces, "n": limit}
+        values: dict[str, object] = {"t": self._tenant, "f": forest, "q": " | ".join(lexemes), "signs": pieces}
+        values |= {"n": limit, "until": until}
         cells, facts = (
             [FoundText(row.id, row.text) for row in self._db.execute(statement, values)]
             for statement in (TEXT_OF_CELLS, TEXT_OF_FACTS)
@@ -505,6 +531,8 @@ def _link(row: sa.Row[tuple[object, ...]]) -> Link:
         cell_id=CellId(row.cell_id),
         session_id=SessionId(row.session_id),
         turn_ordinals=tuple(row.turn_ordinals),
+        corrected=row.corrected,
+        superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
     )
 
 

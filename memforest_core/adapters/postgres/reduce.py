@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +36,7 @@ from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, TreeHead
 from memforest_core.ports.models import Vectors
 from memforest_core.ports.reduce import (
+    HELD,
     Attachment,
     KnownFact,
     Member,
@@ -67,6 +68,37 @@ _UNSEEN = sa.text(
       JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = f.fact_id
      WHERE f.tenant_id = :t AND f.forest_id = :f AND i.indexed_version = 0
      ORDER BY f.seq DESC LIMIT :n
+    """
+)
+
+# What a cell says may have grown since it was read, by a correction: then it is read again before it is placed.
+_UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
+                               WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
+
+_STILL_WAITING = sa.text(
+    f"""
+    SELECT c.cell_id, (SELECT count(*) FROM memforest.candidate k
+                        WHERE k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0
+                          AND {_UNATTACHED}) AS candidates
+      FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.state = 'done' AND NOT c.placed
+    """  # noqa: S608 - a constant of this module
+)
+
+_CANDIDATES = sa.text(
+    f"""
+    SELECT k.* FROM memforest.candidate k
+     WHERE k.tenant_id = :t AND k.cell_id = ANY(CAST(:cells AS uuid[])) AND k.item >= 0 AND {_UNATTACHED}
+     ORDER BY k.cell_id, k.item
+    """  # noqa: S608 - a constant of this module
+)
+
+_REVIVE = sa.text(
+    """
+    UPDATE memforest.fact f SET superseded_by = NULL, superseded_at = NULL
+      FROM unnest(CAST(:facts AS uuid[]), CAST(:said AS timestamptz[])) AS u(fact, said)
+     WHERE f.tenant_id = :t AND f.fact_id = u.fact AND f.superseded_at < u.said
+    RETURNING f.fact_id
     """
 )
 
@@ -121,9 +153,16 @@ class PostgresReduceRows(PostgresRemoval):
             .order_by(m.Cell.session_id, m.Cell.ordinal)
         ).all()
         candidates = self._candidates(waiting.cells, model)
+        forest = self._db.execute(
+            sa.select(m.Forest.rules, m.Forest.state).where(
+                m.Forest.tenant_id == self._tenant, m.Forest.forest_id == waiting.forest_id
+            )
+        ).one()
         return ReduceBatch(
             forest_id=waiting.forest_id,
             owner=waiting.owner,
+            rules={name: value for name, value in forest.rules.items() if name != HELD},
+            held=forest.state == "hidden" and HELD in forest.rules,
             cells=tuple(
                 WaitingCell(
                     id=CellId(cell.cell_id),
@@ -143,13 +182,7 @@ class PostgresReduceRows(PostgresRemoval):
         )
 
     def _candidates(self, cells: Sequence[UUID], model: str) -> dict[UUID, list[WaitingCandidate]]:
-        rows = self._db.execute(
-            sa.select(m.CandidateRow.__table__)
-            .where(
-                m.CandidateRow.tenant_id == self._tenant, m.CandidateRow.cell_id.in_(cells), m.CandidateRow.item >= 0
-            )
-            .order_by(m.CandidateRow.cell_id, m.CandidateRow.item)
-        ).all()
+        rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "cells": list(cells)}).all()
         hashes = [bytes(h) for row in rows for h in (row.text_hash, row.routing_hash)]
         vectors = self._vectors.vectors_by_hash(model, hashes)
         waiting: dict[UUID, list[WaitingCandidate]] = defaultdict(list)
@@ -178,15 +211,9 @@ class PostgresReduceRows(PostgresRemoval):
         return locked is not None
 
     def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
-        rows = self._db.scalars(
-            sa.select(m.Cell.cell_id).where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.cell_id.in_([cell.id for cell in batch.cells]),
-                m.Cell.state == "done",
-                ~m.Cell.placed,
-            )
-        )
-        return frozenset(CellId(id_) for id_ in rows)
+        loaded = {cell.id: len(cell.candidates) for cell in batch.cells}
+        rows = self._db.execute(_STILL_WAITING, {"t": self._tenant, "cells": list(loaded)})
+        return frozenset(CellId(row.cell_id) for row in rows if row.candidates == loaded[CellId(row.cell_id)])
 
     def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
         owner = self._db.scalar(
@@ -211,7 +238,7 @@ class PostgresReduceRows(PostgresRemoval):
             return []
         rows = self._db.execute(
             sa.select(m.FactRow.fact_id, m.FactRow.statement, m.FactRow.text_hash).where(
-                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids)
+                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None)
             )
         ).all()
         vectors = self._vectors.vectors_by_hash(model, [bytes(row.text_hash) for row in rows])
@@ -274,6 +301,14 @@ class PostgresReduceRows(PostgresRemoval):
                 for attached in attachments
             ],
         )
+
+    def revive(self, said: Mapping[FactId, datetime]) -> None:
+        if not said:
+            return
+        values = {"t": self._tenant, "facts": list(said), "said": list(said.values())}
+        revived = self._db.scalars(_REVIVE, values).all()
+        if revived:
+            self.mark_payloads(revived)
 
     def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:
         if not ids:

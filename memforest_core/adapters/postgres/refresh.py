@@ -237,7 +237,7 @@ class PostgresRefreshRows(PostgresVectors):
         return children
 
     def _payloads(self, ids: Sequence[UUID], model: str) -> dict[UUID, ChildText]:
-        """Leaf payloads: a cell's own summary (or its dialogue), a fact's sentence."""
+        """Leaf payloads: a cell's own summary (or its dialogue), a fact's sentence; superseded facts are left out."""
         if not ids:
             return {}
         drafts: dict[UUID, tuple[str, str, str]] = {}
@@ -254,7 +254,7 @@ class PostgresRefreshRows(PostgresVectors):
                 m.FactRow.text,
                 m.FactRow.mentioned_at,
                 m.FactRow.statement["speaker"].astext.label("speaker"),
-            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids))
+            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None))
         ):
             searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
             drafts[fact.fact_id] = (fact.text[:MAX_CHILD_CHARS], fact.text, searched)

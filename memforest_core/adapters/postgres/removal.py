@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -141,20 +141,32 @@ class PostgresRemoval(PostgresTrees):
         for row in superseded:
             routing.setdefault(row.fact_id, bytes(row.routing_hash))
         orphans = self._db.scalars(_ORPHANS, {"t": self._tenant, "ids": list(routing)}).all()
-        kept = routing.keys() - set(orphans)
-        if kept:
-            self._db.execute(_ATTEST, {"t": self._tenant, "ids": list(kept)})
+        self.attest([FactId(fact) for fact in routing.keys() - set(orphans)])
+        leaves = self.take_out({FactId(fact): routing[fact] for fact in orphans}, model)
+        return Retired(len(superseded), len(orphans), leaves)
+
+    def take_out(self, facts: Mapping[FactId, bytes], model: str) -> dict[TreeId, list[NodeId]]:
+        """Drop facts that have no occurrence any more, with their placements and points; the leaves they leave behind.
+
+        ``facts`` gives for each the hash of the routing text by which it went to its scenes.
+        """
         leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
-        if orphans:
-            ids = {"t": self._tenant, "ids": list(orphans)}
-            placements = self._db.execute(_UNPLACE, ids).all()
-            for row in placements:
-                if row.leaf_id is not None:
-                    leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
-            self._forget_in_scenes([(row.tree_id, routing[row.payload_id]) for row in placements], model)
-            self._db.execute(_DROP_FACTS, ids)
-            bury_points(self._db, self._tenant, orphans)
-        return Retired(len(superseded), len(orphans), dict(leaves))
+        if not facts:
+            return {}
+        ids = {"t": self._tenant, "ids": list(facts)}
+        placements = self._db.execute(_UNPLACE, ids).all()
+        for row in placements:
+            if row.leaf_id is not None:
+                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
+        self._forget_in_scenes([(row.tree_id, facts[row.payload_id]) for row in placements], model)
+        self._db.execute(_DROP_FACTS, ids)
+        bury_points(self._db, self._tenant, list(facts))
+        return dict(leaves)
+
+    def attest(self, facts: Sequence[FactId]) -> None:
+        """Facts that lost occurrences speak for a session that still has one."""
+        if facts:
+            self._db.execute(_ATTEST, {"t": self._tenant, "ids": list(facts)})
 
     def _forget_in_scenes(self, placements: Sequence[tuple[UUID, bytes]], model: str) -> None:
         """A scene's centroid is the sum of its facts' routing vectors."""
@@ -217,7 +229,11 @@ class PostgresRemoval(PostgresTrees):
         bury_points(self._db, self._tenant, roots)
 
     def mark_cells(self, cells: Sequence[CellId]) -> None:
-        above = self._db.execute(_ABOVE, {"t": self._tenant, "ids": list(cells)}).all()
+        self.mark_payloads(cells)
+
+    def mark_payloads(self, payloads: Sequence[UUID]) -> None:
+        """Everything above the leaves of these cells and facts is to be summarized again, and not from what it was."""
+        above = self._db.execute(_ABOVE, {"t": self._tenant, "ids": list(payloads)}).all()
         if not above:
             return
         nodes = [NodeId(row.node_id) for row in above]

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import find_forest
+from memforest_core.adapters.postgres.recall import KNOWN_BY_THEN
 from memforest_core.adapters.postgres.statements import from_document
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.ports.accept import ForestRef
@@ -18,7 +19,8 @@ from memforest_core.ports.timeline import KnownChain, Mention, SourceTurn, Store
 
 OF_SUBJECTS = sa.text(
     """
-    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at
+    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
+           f.superseded_by, f.superseded_at
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> ''
        AND f.subject_key = ANY(CAST(:subjects AS text[])) AND f.subject_key <> ''
@@ -29,7 +31,8 @@ OF_SUBJECTS = sa.text(
 
 OF_ATTRIBUTES = sa.text(
     """
-    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at
+    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
+           f.superseded_by, f.superseded_at
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> '' AND f.subject_key <> ''
        AND f.attribute = ANY(CAST(:attributes AS text[]))
@@ -40,7 +43,8 @@ OF_ATTRIBUTES = sa.text(
 # LIMIT 1 keeps the lookup of each fact an index probe, whatever the planner takes the placements for.
 OF_TREES = sa.text(
     """
-    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at
+    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
+           f.superseded_by, f.superseded_at
       FROM (SELECT DISTINCT payload_id FROM memforest.placement
              WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))) p
      CROSS JOIN LATERAL (
@@ -66,7 +70,7 @@ CHAINS = sa.text(
 )
 
 MENTIONS = sa.text(
-    """
+    f"""
     SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at
       FROM unnest(CAST(:facts AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
@@ -77,8 +81,9 @@ MENTIONS = sa.text(
              WHERE tenant_id = :t AND session_id = o.session_id AND ordinal = o.turn_ordinals[1] LIMIT 1) t
          WHERE o.tenant_id = :t AND o.fact_id = w.id
            AND (CAST(:until AS timestamptz) IS NULL OR t.occurred_at <= CAST(:until AS timestamptz))
+           AND {KNOWN_BY_THEN}
          ORDER BY t.occurred_at, o.session_id, o.turn_ordinals LIMIT :n) o
-    """
+    """  # noqa: S608 - constants of this package
 )
 
 SOURCES = sa.text(
@@ -177,6 +182,8 @@ class PostgresTimelineRows:
                 statement=from_document(row.statement),
                 key=(row.key_time, row.key_ordinal, row.key_item),
                 known_since=row.created_at.astimezone(UTC),
+                superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
+                superseded_at=row.superseded_at.astimezone(UTC) if row.superseded_at else None,
             )
             for row in self._db.execute(statement, {"t": self._tenant, **values})
         ]

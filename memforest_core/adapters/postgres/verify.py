@@ -33,7 +33,8 @@ _SNAPSHOT_SETTINGS = (
     "enable_material = off",
 )
 
-# Children as refresh reads them: a leaf's text is its payload's, a node's its summary's; who has none is left out.
+# Children as refresh reads them: a leaf's text is its payload's, a node's its summary's; who has none is left out, and
+# so is what was corrected.
 _SUMMARIES = sa.text(
     f"""
     SELECT n.node_id, n.version, s.version AS stored_version, s.source, s.model, s.input_hash,
@@ -54,6 +55,7 @@ _SUMMARIES = sa.text(
                   LEFT JOIN memforest.node_summary ks ON ks.tenant_id = :t AND ks.node_id = k.node_id
                   LEFT JOIN memforest.cell c ON r.kind = 'session' AND c.tenant_id = :t AND c.cell_id = k.payload_id
                   LEFT JOIN memforest.fact f ON r.kind <> 'session' AND f.tenant_id = :t AND f.fact_id = k.payload_id
+                       AND f.superseded_at IS NULL
                  WHERE k.tenant_id = :t AND k.parent_id = n.node_id) kid) kids
      WHERE {v.CLEAN_NODES}
     """  # noqa: S608 - constants of this package

@@ -14,12 +14,14 @@ TURNS = f"""
     {
     codes(
         gap="x.turns > 0 AND (x.lowest <> 0 OR x.highest <> x.turns - 1)",
-        uncovered="x.turns > 0 AND NOT EXISTS (SELECT 1 FROM memforest.cell c"
+        uncovered="EXISTS (SELECT 1 FROM memforest.turn k WHERE k.tenant_id = :t AND k.session_id = s.session_id"
+        " AND NOT k.erased) AND NOT EXISTS (SELECT 1 FROM memforest.cell c"
         " WHERE c.tenant_id = :t AND c.session_id = s.session_id)",
     )
 } AND s.tenant_id = :t AND s.{F}"""
 
-# A turn that is too long for a cell is cut into cells of its own, which keep their offsets into it.
+# A turn that is too long for a cell is cut into cells of its own, which keep their offsets into it. Where all turns of
+# a cell are erased the cell is gone: between two cells there may be erased turns, and then ordinals are missing.
 COVER = f"""
     WITH placed AS (
         SELECT c.cell_id, c.session_id, c.forest_id, c.ordinal, c.first_turn, c.last_turn,
@@ -34,27 +36,37 @@ COVER = f"""
           FROM placed WINDOW w AS (PARTITION BY session_id ORDER BY ordinal))
     SELECT o.cell_id AS id, broken.what
       FROM ordered o JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = o.session_id
+     CROSS JOIN LATERAL (SELECT count(*) AS turns FROM memforest.turn x
+                          WHERE x.tenant_id = :t AND x.session_id = o.session_id AND x.erased
+                            AND x.ordinal > coalesce(o.turn_before, -1) AND x.ordinal < o.first_turn) e
     {
     codes(
-        ordinal_gap="o.ordinal <> coalesce(o.before + 1, 0)",
-        turn_gap="CASE WHEN o.before IS NULL THEN o.first_turn <> 0 OR o.char_start <> 0"
-        " WHEN o.whole_before THEN o.first_turn <> o.turn_before + 1 OR o.char_start <> 0"
+        ordinal_gap="CASE WHEN e.turns > 0 THEN o.ordinal <= o.before ELSE o.ordinal <> coalesce(o.before + 1, 0) END",
+        turn_gap="CASE WHEN o.before IS NULL THEN o.first_turn <> e.turns OR o.char_start <> 0"
+        " WHEN o.whole_before THEN o.first_turn <> o.turn_before + 1 + e.turns OR o.char_start <> 0"
         " ELSE o.first_turn <> o.turn_before OR o.char_start IS DISTINCT FROM o.end_before END",
         backwards="o.last_turn < o.first_turn OR o.char_end <= o.char_start",
         no_turn="o.ends IS NULL",
-        tail_missing="o.is_last AND (NOT o.ends OR o.last_turn <> (SELECT max(x.ordinal) FROM memforest.turn x"
-        " WHERE x.tenant_id = :t AND x.session_id = o.session_id))",
+        tail_missing="o.is_last AND (NOT o.ends OR EXISTS (SELECT 1 FROM memforest.turn x"
+        " WHERE x.tenant_id = :t AND x.session_id = o.session_id AND x.ordinal > o.last_turn AND NOT x.erased)"
+        " OR NOT EXISTS (SELECT 1 FROM memforest.turn x"
+        " WHERE x.tenant_id = :t AND x.session_id = o.session_id AND x.ordinal = o.last_turn))",
         other_forest="o.forest_id <> s.forest_id",
     )
 }"""
 
+# Cells whose words were erased are counted still: the next one takes the ordinal after them.
 SESSION_COUNTERS = f"""
     SELECT s.session_id AS id, broken.what FROM memforest.session s CROSS JOIN {TURN_SUMS}
-     CROSS JOIN LATERAL (SELECT count(*) AS cells FROM memforest.cell c
+     CROSS JOIN LATERAL (SELECT count(*) AS cells, coalesce(max(c.ordinal) + 1, 0) AS following FROM memforest.cell c
                           WHERE c.tenant_id = :t AND c.session_id = s.session_id) c
-    {codes(turn_count="s.turn_count <> x.turns", cell_count="s.cell_count <> c.cells")} AND s.tenant_id = :t AND s.{
-    F
-}"""
+    {
+    codes(
+        turn_count="s.turn_count <> x.turns",
+        cell_count="s.cell_count < c.following OR (s.cell_count <> c.cells AND NOT EXISTS (SELECT 1"
+        " FROM memforest.turn k WHERE k.tenant_id = :t AND k.session_id = s.session_id AND k.erased))",
+    )
+} AND s.tenant_id = :t AND s.{F}"""
 
 # A window is claimed by its first cell. While its lease is being taken back, that one may still be running.
 WINDOWS = f"""

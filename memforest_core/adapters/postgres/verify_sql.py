@@ -55,6 +55,30 @@ TASKS = f"""
     SELECT k.task_id AS id, broken.what FROM memforest.maintenance k {_lease("k", "k.state = 'running'")}
        AND k.tenant_id = :t"""
 
+# What an operation builds or clears is seen by nobody: without the operation nobody would ever remove it.
+FORESTS = f"""
+    SELECT o.forest_id AS id, 'abandoned' AS what FROM memforest.forest o
+     WHERE o.tenant_id = :t AND o.state <> 'live' AND NOT EXISTS (
+        SELECT 1 FROM memforest.maintenance k
+         WHERE k.tenant_id = :t AND (k.state <> 'done' OR k.finished_at > now() - make_interval(secs => {SETTLES_S}))
+           AND (k.forest_id = o.forest_id OR k.arguments::text LIKE '%' || o.forest_id || '%'
+                OR k.progress::text LIKE '%' || o.forest_id || '%'))"""
+
+# The words of a correction are placed by the reducer, some time after the old ones were superseded.
+CHANGES = f"""
+    SELECT s.session_id AS id, 'words_left' AS what {SESSIONS} AND EXISTS (
+        SELECT 1 FROM memforest.turn k WHERE k.tenant_id = :t AND k.session_id = s.session_id AND k.erased
+           AND (k.content, k.name, k.speaker_id, k.metadata) <> ('', '', '', CAST('{{}}' AS jsonb)))
+    UNION ALL
+    SELECT f.fact_id, 'no_successor' FROM memforest.fact f
+     WHERE f.tenant_id = :t AND f.{F} AND (f.superseded_by IS NULL) <> (f.superseded_at IS NULL)
+    UNION ALL
+    SELECT f.fact_id, 'no_successor' FROM memforest.fact f
+     WHERE f.tenant_id = :t AND f.{F} AND f.superseded_by IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = f.superseded_by)
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell c WHERE c.tenant_id = :t AND c.forest_id = f.forest_id
+                          AND c.state = 'done' AND NOT c.placed)"""
+
 DIRTY = """EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
     AND n.version > n.clean_version AND NOT n.dead)"""
 
@@ -137,8 +161,10 @@ STATEMENTS: dict[Check, Statement] = {
     Check.PLACEMENTS: _check(COUNT_PLACEMENTS, t.PLACEMENTS),
     Check.LEAVES: _check(f"{COUNT_NODES} AND n.level = 0", t.LEAVES),
     Check.PLACED_CELLS: _check(f"{COUNT_CELLS} AND c.placed", t.PLACED_CELLS),
+    Check.CHANGES: _check(f"SELECT ({COUNT_SESSIONS}) + ({COUNT_FACTS})", CHANGES),
     Check.LEASES: _check(f"SELECT ({COUNT_CELLS}) + ({COUNT_POINTS}) + ({COUNT_NODES})", LEASES),
     Check.TASKS: _check("SELECT count(*) FROM memforest.maintenance k WHERE k.tenant_id = :t", TASKS),
+    Check.FORESTS: _check("SELECT count(*) FROM memforest.forest o WHERE o.tenant_id = :t", FORESTS),
     Check.DUE_TREES: _check(COUNT_TREES, DUE),
     Check.DIRTY_PATHS: _check(f"{COUNT_NODES} AND n.version > n.clean_version AND NOT n.dead", PATHS),
     Check.INDEX_ROWS: _check(COUNT_POINTS, INDEX_ROWS),

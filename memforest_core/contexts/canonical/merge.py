@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memforest_core.contexts.canonical.identity import identify, mergeable
-from memforest_core.domain.facts import Candidate, Fact, Statement
+from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Fact, Statement
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.ports.models import Vectors
 
@@ -65,7 +65,9 @@ def attach(
         if exact in stored or exact in facts:
             owners.append(exact)
             continue
-        twin = _twin(item, pool, matrix[: len(pool)], threshold)
+        # A correction says what it says: what sounds like it may be what it corrects.
+        corrects = item.candidate.item >= CORRECTED_ITEM
+        twin = None if corrects else _twin(item, pool, matrix[: len(pool)], threshold)
         if twin is not None:
             owners.append(twin)
             continue

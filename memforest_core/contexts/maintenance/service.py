@@ -9,7 +9,7 @@ from enum import Enum
 
 from memforest_core.contexts.jobs.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
-from memforest_core.errors import MemForestError, StoreUnavailable
+from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.ports.maintenance import (
     AuditEntry,
     ClaimedTask,
@@ -120,7 +120,11 @@ class MaintenanceService:
         return _End.DONE
 
     def _decide(self, tenant: TenantId, claim: ClaimedTask, error: MemForestError) -> None:
-        """There is nothing to split and nothing to degrade to: such verdicts end the task too."""
+        """There is nothing to split and nothing to degrade to: such verdicts end the task too, as does what only the
+        caller can mend."""
+        if isinstance(error, CallerError):
+            self._bury(tenant, claim, error.code, error.message)
+            return
         decision = decide(
             error,
             attempts=claim.task.attempts,

@@ -79,7 +79,7 @@ class Gathering:
         with clock.stage("load"), reading() as rows:
             if probe.failure is not None:
                 limit = self._settings.flat_limit
-                hits = full_text_hits(rows, forest.id, asked.question, probe, limit)
+                hits = full_text_hits(rows, forest.id, asked.question, probe, limit, place.bounds.said_until)
             raw = raw_hits(rows, forest.id, asked.question)
             roots = self._roots(rows, forest, asked, probe, hits)
             ranked = roots[: self._settings.llm_trees]

@@ -88,6 +88,7 @@ class Pool:
     cells: Mapping[UUID, CellRef]
     turns: Mapping[TurnKey, TurnHead]
     links: Collection[Link]
+    """Who says what, as far as it is not known to be wrong."""
     heads: Mapping[FactId, FactHead]
     topics: Mapping[PayloadId, tuple[NodeId, ...]]
     """The lowest nodes above the facts that were found, in entity and scene trees."""
@@ -95,6 +96,8 @@ class Pool:
     """The states next to a fact's own: before it, after it."""
     sentences: bool
     trees: KnownTrees
+    corrections: Mapping[TurnKey, tuple[FactId, ...]] = field(default_factory=dict)
+    """What turns should have said."""
 
     def facts_by_turn(self) -> dict[TurnKey, list[FactId]]:
         """Which facts each turn says."""
@@ -133,14 +136,15 @@ class Pool:
 def gather(rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID], reads: Reads) -> Pool:
     """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
     chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
-    for fact, linked in rows.chains(forest, list(facts), CHAIN_NEIGHBOURS) if reads.chains else ():
+    for fact, linked in _chained(rows, forest, facts, reads):
         # Who is found by one state brings the others, and has its word for them.
         chains[linked] += (fact,)
     facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
     found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, list(wanted))}
-    links = rows.links_of_cells(list(found))
+    occurrences = rows.links_of_cells(list(found), reads.said_until)
+    links = [link for link in occurrences if link.superseded_by is None]
     told = list(dict.fromkeys(link.fact_id for link in links))
     keys = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
     trees = KnownTrees()
@@ -160,7 +164,25 @@ def gather(rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: C
         chains=dict(chains),
         sentences=reads.sentences,
         trees=trees,
+        corrections=_corrections(occurrences),
     )
+
+
+def _chained(rows: RecallRows, forest: ForestId, facts: Collection[UUID], reads: Reads) -> list[tuple[FactId, FactId]]:
+    return rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until) if reads.chains else []
+
+
+def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:
+    """What stands for the wrong facts of each turn."""
+    found: dict[TurnKey, dict[FactId, None]] = defaultdict(dict)
+    for link in occurrences:
+        right = link.fact_id if link.corrected else None
+        if link.superseded_by is not None:
+            right = link.superseded_by
+        if right is not None:
+            for ordinal in link.turn_ordinals:
+                found[link.session_id, ordinal][right] = None
+    return {turn: tuple(facts) for turn, facts in found.items()}
 
 
 def cell_turns(cell: CellRef) -> list[TurnKey]:

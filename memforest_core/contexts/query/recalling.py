@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from memforest_core.contexts.query.probe import FlatHits, Probe
@@ -45,9 +46,14 @@ def raw_hits(rows: RecallRows, forest: ForestId, question: Question) -> RawHits:
     return RawHits(_covering(question, cells) | covered, catching_up=True)
 
 
-def full_text_hits(rows: RecallRows, forest: ForestId, question: Question, probe: Probe, limit: int) -> FlatHits:
-    """What Postgres full text finds when the index is away; scores go where the index's would."""
-    cells, facts = rows.full_text(forest, question.words, limit)
+def full_text_hits(
+    rows: RecallRows, forest: ForestId, question: Question, probe: Probe, limit: int, until: datetime | None = None
+) -> FlatHits:
+    """What Postgres full text finds when the index is away; scores go where the index's would.
+
+    Facts that are known by ``until`` to be wrong are not found.
+    """
+    cells, facts = rows.full_text(forest, question.words, limit, until)
     probe.cells.lexical |= _covering(question, cells)
     probe.facts.lexical |= _covering(question, facts)
     return FlatHits(frozenset(probe.cells.lexical), frozenset(probe.facts.lexical))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from uuid import UUID
 
+from memforest_core.contexts.query.correcting import dated_text, facts_with_successors, standing
 from memforest_core.contexts.query.pool import Pool
 from memforest_core.domain.cells import speech
 from memforest_core.domain.evidence import (
@@ -16,6 +17,7 @@ from memforest_core.domain.evidence import (
     Freshness,
     PathNode,
     day_label,
+    with_corrections,
 )
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId
 from memforest_core.domain.scopes import TreeKind
@@ -33,7 +35,7 @@ from memforest_core.ports.recall import (
 
 SNIPPET_CHARS = 160
 SPARE = 2
-"""Candidates read per piece wanted: repetitions are left out."""
+"""Candidates read per piece wanted: repetitions are left out. So many neighbours too: those that are wrong are."""
 
 
 class Resolver:
@@ -61,14 +63,17 @@ class Resolver:
         self._same_words = same_words
         self._per_fact = per_fact
         self._said_until = said_until
-        self._links = {(link.fact_id, link.cell_id): link for link in pool.links}
+        # What was corrected back is said as it is: the natural occurrence counts.
+        ordered = sorted(pool.links, key=lambda link: not link.corrected)
+        self._links = {(link.fact_id, link.cell_id): link for link in ordered}
 
     def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
         """The first ``k`` different pieces, best first."""
         chosen = voted[: SPARE * k]
         texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
         told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
-        facts: dict[UUID, FactText] = {fact.id: fact for fact in self._rows.facts(self._forest, told)}
+        wanted = [*told, *(fact for one in chosen for fact in self._pool.corrections.get(_turn(one), ()))]
+        facts = facts_with_successors(self._rows, self._forest, wanted, self._said_until)
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
         told_by: Counter[FactId] = Counter()
@@ -95,10 +100,12 @@ class Resolver:
         head = self._pool.turns[_turn(one)]
         told = [facts[fact] for fact in item.facts if fact in facts]
         turns = [head]
+        corrected = False
         if item.fact is not None:
             if not told:
                 return None
             fact = told[0]
+            corrected = self._links[fact.id, cell.id].corrected
             span = fact.time if fact.time.known else _instant(fact.mentioned_at, head.dated)
             text, kind, turns = fact.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
         elif cell.char_start is not None:
@@ -107,6 +114,11 @@ class Resolver:
         else:
             text = speech(head.name, content)
             span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.TURN
+        right = [] if item.fact is not None else self._right(one, facts)
+        if right:
+            corrected = True
+            text = with_corrections(text, [dated_text(fact, self._zone) for fact in right])
+            told = [*right, *(fact for fact in told if fact not in right)]
         dated = [fact for fact in told if fact.time.known]
         return Evidence(
             text=text,
@@ -121,7 +133,15 @@ class Resolver:
             speaker=head.name,
             signals=one.signals,
             event=dated[0].time if dated else UNKNOWN_TIME,
+            corrected=corrected,
+            pinned=any(fact.pinned for fact in told),
         )
+
+    def _right(self, one: Voted, facts: Mapping[UUID, FactText]) -> list[FactText]:
+        """What a turn should have said, where that is not what it says."""
+        found = standing(self._pool.corrections.get(_turn(one), ()), facts)
+        links = ((fact, self._links.get((fact.id, CellId(one.item.cell)))) for fact in found)
+        return [fact for fact, link in links if link is None or link.corrected]
 
     def _sources(self, fact: FactId, cell: CellId, head: TurnHead) -> list[TurnHead]:
         """The turns of a fact in one cell; those read already, and at least its own."""
@@ -185,7 +205,7 @@ class Resolver:
     def _with_neighbours(self, kept: Sequence[tuple[Voted, Evidence]], n: int) -> list[tuple[Voted, Evidence]]:
         """Before and after each piece: in its entity's tree, else in the dialogue."""
         leaves = {id(piece): self._entity_leaf(one) for one, piece in kept}
-        around = self._rows.around([leaf for leaf in leaves.values() if leaf], n)
+        around = self._rows.around([leaf for leaf in leaves.values() if leaf], SPARE * n)
         told = self._told([id_ for near in around.values() for id_ in near.before + near.after])
         dialogue = self._dialogue([one for one, piece in kept if leaves[id(piece)] is None], n)
         found = []
@@ -193,8 +213,8 @@ class Resolver:
             leaf = leaves[id(piece)]
             if leaf is not None and leaf in around:
                 near = around[leaf]
-                before = [told[fact] for fact in reversed(near.before) if fact in told]
-                after = [told[fact] for fact in near.after if fact in told]
+                before = [told[fact] for fact in near.before if fact in told][:n][::-1]
+                after = [told[fact] for fact in near.after if fact in told][:n]
             else:
                 session, ordinal = _turn(one)
                 before = list(_at(dialogue, session, range(ordinal - n, ordinal)))
@@ -211,8 +231,9 @@ class Resolver:
         return None
 
     def _told(self, ids: Sequence[UUID]) -> dict[UUID, Evidence]:
-        """Facts as evidence, with the turns that said them last."""
-        facts = self._rows.facts(self._forest, list(dict.fromkeys(ids)))
+        """Facts that are not known to be wrong as evidence, with the turns that said them last."""
+        read = self._rows.facts(self._forest, list(dict.fromkeys(ids)), self._said_until)
+        facts = [fact for fact in read if fact.superseded_by is None]
         links: dict[UUID, Link] = {}
         for link in self._rows.links_of_facts([fact.id for fact in facts], 1, self._said_until):
             links[link.fact_id] = link
@@ -241,6 +262,8 @@ class Resolver:
                 ordinal=turns[0].ordinal,
                 speaker=fact.speaker,
                 event=fact.time,
+                corrected=known.corrected if known else False,
+                pinned=fact.pinned,
             )
         return told
 

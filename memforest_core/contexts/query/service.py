@@ -18,6 +18,7 @@ from memforest_core.contexts.query.reranking import reranked
 from memforest_core.contexts.query.resolving import Resolver
 from memforest_core.contexts.query.rewriting import LAST_TURNS
 from memforest_core.contexts.query.thinking import Thought
+from memforest_core.contexts.retention.visits import VisitCounter, returned
 from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.asked_times import asked_period
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
@@ -59,7 +60,7 @@ class RecallService:
 
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
-    costs, ``reranker`` reads the best pieces anew.
+    costs, ``reranker`` reads the best pieces anew, ``visits`` counts what was returned.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class RecallService:
         chat: Callable[[], ChatModel] | None = None,
         ledger: AnswerCalls | None = None,
         reranker: Reranker | None = None,
+        visits: VisitCounter | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
@@ -80,6 +82,7 @@ class RecallService:
         self._chat = chat
         self._ledger = ledger
         self._reranker = reranker
+        self._visits = visits
         self._weights = weights_of(settings)
         self._gathering = Gathering(store, index, settings, self._weights, pointers=pointers)
         self._paces = Paces()
@@ -125,6 +128,8 @@ class RecallService:
         voted = self._voted(place, asked, owner, gathered, clock)
         evidence = self._evidence(place, asked, gathered, voted, clock, degraded)
         self._account(tenant, forest, thought, degraded)
+        if self._visits is not None:
+            self._visits.note(tenant, forest.id, returned(gathered.pool.cells.values(), gathered.pool.turns, evidence))
         timings = clock.total()
         self._paces.record(asked.mode, timings["total"])
         return RecallResult(

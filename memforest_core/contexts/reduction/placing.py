@@ -114,7 +114,21 @@ class Placing:
         subjects = {fact.id: normalize_name(fact.statement.subject) for fact in attached.new}
         self._rows.add_facts(self._forest, attached.new, self._keys, subjects)
         self._rows.add_occurrences(attachments)
+        self._rows.revive(self._repeated(stored, attached.facts))
         return list(attached.new), routing
+
+    def _repeated(self, stored: frozenset[FactId], facts: Sequence[FactId]) -> dict[FactId, datetime]:
+        """Facts that were there and are said in cells that are placed for the first time, and when they are said last.
+
+        What is extracted again, or corrected, was said before.
+        """
+        said: dict[FactId, datetime] = {}
+        waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
+        for (cell, item), fact in zip(waiting, facts, strict=True):
+            if fact in stored and not cell.again:
+                moment = item.candidate.statement.mentioned_at
+                said[fact] = max(moment, said.get(fact, moment))
+        return said
 
     def _route_sessions(self) -> list[ScopeDraft]:
         """Every cell is a leaf of its session's tree, facts or not."""

@@ -18,10 +18,10 @@ def retire(rows: RemovalRows, forest: ForestId, cells: Sequence[CellId], model: 
     return retired
 
 
-def remove_leaves(rows: RemovalRows, leaves: dict[TreeId, list[NodeId]], settings: Settings) -> None:
-    """Remove leaves from their trees; the cost follows the touched paths."""
+def remove_leaves(rows: RemovalRows, leaves: dict[TreeId, list[NodeId]], settings: Settings) -> tuple[NodeId, ...]:
+    """Remove leaves from their trees; the cost follows the touched paths. Returns the nodes that went, leaves too."""
     if not leaves:
-        return
+        return ()
     heads = rows.shrinking(list(leaves))
     loaded = rows.load_leaves([leaf for group in leaves.values() for leaf in group])
     changes: list[TreeChange] = []
@@ -29,7 +29,9 @@ def remove_leaves(rows: RemovalRows, leaves: dict[TreeId, list[NodeId]], setting
         diff = _removed(rows, shrinking.head, loaded.get(tree, []), leaves[tree])
         changes.append(TreeChange(tree, diff.head, diff))
     rows.write_trees(changes, settings.refresh.quiet_s, settings.refresh.max_staleness_s)
-    rows.drop_empty([change.tree_id for change in changes if change.head.leaf_count == 0])
+    empty = [change for change in changes if change.head.leaf_count == 0]
+    rows.drop_empty([change.tree_id for change in empty])
+    return (*(node for change in changes for node in change.diff.deleted), *(change.head.root_id for change in empty))
 
 
 def _removed(rows: RemovalRows, head: TreeHead, loaded: list[Node], leaves: Collection[NodeId]) -> Diff:

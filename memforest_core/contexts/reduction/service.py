@@ -12,6 +12,7 @@ import structlog
 from memforest_core.contexts.canonical.merge import Known
 from memforest_core.contexts.reduction.placing import Placing
 from memforest_core.contexts.reduction.removing import retire
+from memforest_core.contexts.reduction.rules import ruled
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, PermanentError, RetryableError
 from memforest_core.ports.index import IndexFilter, IndexQuery, PointKind, VectorIndex
@@ -112,12 +113,14 @@ class ReductionService:
         with self._store.reducing(tenant) as rows:
             batch = rows.load(waiting, self._model)
         with self._spans(batch):
-            near, complete = self._near(tenant, batch)
+            settings = ruled(self._settings, batch.rules, held=batch.held)
+            near, complete = self._near(tenant, batch, settings)
             with self._store.reducing(tenant) as rows:
                 if not rows.lock_forest(batch.forest_id):
                     return Reduction(Reduced.BUSY, batch.forest_id)
-                reduction, ages = self._place(rows, batch, near)
-        for age in ages:
+                reduction, ages = self._place(rows, batch, near, settings)
+        # What is built anew was said long ago: its age says nothing about how fast facts come.
+        for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
         return replace(reduction, near_merging=complete)
 
@@ -128,10 +131,10 @@ class ReductionService:
             spans.enter_context(self._telemetry.span(STEP, trace, session=str(session), forest=str(batch.forest_id)))
         return spans
 
-    def _near(self, tenant: TenantId, batch: ReduceBatch) -> tuple[list[FactId], bool]:
+    def _near(self, tenant: TenantId, batch: ReduceBatch, settings: Settings) -> tuple[list[FactId], bool]:
         """Facts close to the batch's candidates, looked up before the lock; False when the index is away."""
         where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
-        floor = self._settings.reduce.near_duplicate
+        floor = settings.reduce.near_duplicate
         queries = [
             IndexQuery(waiting.vector, where, NEAR_LIMIT, floor) for cell in batch.cells for waiting in cell.candidates
         ]
@@ -143,7 +146,9 @@ class ReductionService:
             return [], False
         return [FactId(hit.id) for hits in found for hit in hits], True
 
-    def _place(self, rows: ReduceRows, batch: ReduceBatch, near: Sequence[FactId]) -> tuple[Reduction, Sequence[float]]:
+    def _place(
+        self, rows: ReduceRows, batch: ReduceBatch, near: Sequence[FactId], settings: Settings
+    ) -> tuple[Reduction, Sequence[float]]:
         waiting = rows.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
         if not batch.cells:
@@ -159,8 +164,10 @@ class ReductionService:
         again = [cell.id for cell in batch.cells if cell.again]
         for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
-        new_facts = Placing(rows, batch, compared, self._settings).run()
+        new_facts = Placing(rows, batch, compared, settings).run()
         if again:
-            retire(rows, batch.forest_id, again, self._model, self._settings)
-        ages = rows.set_placed([cell.id for cell in batch.cells])
+            retire(rows, batch.forest_id, again, self._model, settings)
+        # How long a session took to become facts is told by the cells that are placed for the first time.
+        rows.set_placed(again)
+        ages = rows.set_placed([cell.id for cell in batch.cells if not cell.again])
         return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

@@ -31,6 +31,8 @@ class Role(Enum):
     """Planned, heard of, supposed or denied: it is told, but changes nothing."""
     EVENT = auto()
     """It sets no attribute."""
+    WRONG = auto()
+    """Somebody corrected it: it never held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,22 @@ class ChainState:
     def mentions(self) -> list[Mention]:
         """Every time it was said, in the order of time."""
         return sorted((mention for each in self.said for mention in each.mentions), key=lambda each: each.said_at)
+
+
+def wrong_states(said: Iterable[Sequence[Said]], states: Sequence[ChainState]) -> list[ChainState]:
+    """The states that corrected facts told, each ended by the one that tells it right; ``states`` are all others.
+
+    They change no chain. A correction that is not among the states is named by its fact.
+    """
+    found = [ChainState(Role.WRONG, list(each)) for each in said if each]
+    telling = {each.fact.id: state for state in (*found, *states) for each in state.said}
+    for state in found:
+        right = state.said[0].fact.superseded_by
+        if right is not None and right in telling:
+            _supersede(telling[right], state)
+        else:
+            state.superseded_by = right
+    return found
 
 
 def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from memforest_core.contexts.timeline.attributes import canonical, spellings
-from memforest_core.contexts.timeline.chain import ChainState, Position, Said, placed, states_of
+from memforest_core.contexts.timeline.chain import ChainState, Position, Role, Said, placed, states_of, wrong_states
 from memforest_core.contexts.timeline.names import (
     Speakers,
     nothing_named,
@@ -200,14 +200,25 @@ def _states(rows: TimelineRows, facts: Sequence[StoredState], speakers: Speakers
     for mention in rows.mentions([fact.id for fact in facts], wanted.as_of, MAX_MENTIONS):
         said[mention.fact_id].append(mention)
     chains: dict[tuple[str, str], list[Said]] = defaultdict(list)
+    wrong: list[list[Said]] = []
     for fact in facts:
         attribute = canonical(fact.attribute)
-        chains[speakers.person(fact.subject_key), attribute].extend(placed(fact, said[fact.id]))
+        stands = placed(fact, said[fact.id])
+        if _known_wrong(fact, wanted.as_of):
+            wrong.append(stands)
+        else:
+            chains[speakers.person(fact.subject_key), attribute].extend(stands)
     found: list[ChainState] = []
     for (_, attribute), chain in chains.items():
         found.extend(states_of(attribute, chain))
+    found.extend(wrong_states(wrong, found))
     kept = (state for state in found if wanted.after is None or state.position > wanted.after)
     return sorted((state for state in kept if _in_range(state, wanted)), key=lambda state: state.position)
+
+
+def _known_wrong(fact: StoredState, as_of: datetime | None) -> bool:
+    """Whether it had been corrected by then."""
+    return fact.superseded_at is not None and (as_of is None or fact.superseded_at <= as_of)
 
 
 def _in_range(state: ChainState, wanted: _Wanted) -> bool:
@@ -248,6 +259,7 @@ def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneI
         mentions=len(mentions),
         fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),
         evidence=_evidence(mentions, sources),
+        corrected_at=state.said[0].fact.superseded_at if state.role is Role.WRONG else None,
     )
 
 

@@ -39,7 +39,7 @@ class TimelineState:
     supersedes: tuple[FactId, ...]
     """The states that it ended."""
     superseded_by: FactId | None
-    """The state or the stop that ended it."""
+    """The state or the stop that ended it, or its correction."""
     current: bool
     """Whether it holds as far as is known: set, asserted, and ended by nothing. Plans, hearsay and denials never do."""
     mentions: int
@@ -48,6 +48,8 @@ class TimelineState:
     """All facts that say it."""
     evidence: tuple[SourceTurn, ...]
     """The turns that say it, in the order of time."""
+    corrected_at: datetime | None = None
+    """When it became known that it never held: then ``superseded_by`` says how it is. None for what held."""
 
 
 @dataclass(frozen=True, slots=True)

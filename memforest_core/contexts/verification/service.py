@@ -29,7 +29,8 @@ VAIN_ROUNDS = 3
 AWAY = "the index is away"
 
 _OF_INDEX = (Check.INDEX_POINTS, Check.ORPHAN_POINTS)
-_OF_FORESTS = tuple(check for check in Check if check not in (*_OF_INDEX, Check.TASKS))
+_OF_TENANTS = (Check.TASKS, Check.FORESTS)
+_OF_FORESTS = tuple(check for check in Check if check not in (*_OF_INDEX, *_OF_TENANTS))
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ class VerificationService:
             tally.forests += len(forests)
             self._forests(tally, tenant, forests, repair)
         if only is None:
-            self._checks(tally, tenant, (), (Check.TASKS,), repair)
+            self._checks(tally, tenant, (), _OF_TENANTS, repair)
         for check in _OF_INDEX:
             try:
                 self._index(tally, tenant, only, check, repair)

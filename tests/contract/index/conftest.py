@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,13 @@ from memforest_core.adapters.qdrant.server import QdrantServerIndex
 from memforest_core.ports.index import VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
 from tests.support.qdrant_http import QdrantHttp
+from tests.support.stack import copy_index
 
 
-@pytest.fixture
-def qdrant_http(tmp_path: Path) -> Iterator[QdrantHttp]:
+@contextmanager
+def serving(directory: Path) -> Iterator[QdrantHttp]:
     """A Qdrant server over HTTP on the real engine, in a thread of this process."""
-    server = QdrantHttp(tmp_path / "server")
+    server = QdrantHttp(directory)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server
@@ -28,13 +30,36 @@ def qdrant_http(tmp_path: Path) -> Iterator[QdrantHttp]:
     server.server_close()
 
 
+@pytest.fixture
+def qdrant_http(tmp_path: Path) -> Iterator[QdrantHttp]:
+    """A server without collections."""
+    with serving(tmp_path / "server") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What preparing leaves on the disk, of each implementation that writes there: it takes longer than most tests."""
+    directory = tmp_path_factory.mktemp("prepared")
+    edge = EdgeIndex(directory / "edge", MODEL, DIMENSION)
+    edge.prepare()
+    edge.close()
+    with serving(directory / "server") as server:
+        remote = QdrantServerIndex.at(server.url, None, MODEL, DIMENSION, timeout_s=10)
+        remote.prepare()
+        remote.close()
+    return directory
+
+
 @pytest.fixture(params=["edge", "server over http", "server on local mode"])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorIndex]:
+def index(request: pytest.FixtureRequest, prepared: Path, tmp_path: Path) -> Iterator[VectorIndex]:
     """An empty, prepared index; closed at the end."""
     made: VectorIndex
     if request.param == "edge":
+        copy_index(prepared / "edge", tmp_path / "edge")
         made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
     elif request.param == "server over http":
+        copy_index(prepared / "server", tmp_path / "server")
         server: QdrantHttp = request.getfixturevalue("qdrant_http")
         made = QdrantServerIndex.at(server.url, None, MODEL, DIMENSION, timeout_s=10)
     else:

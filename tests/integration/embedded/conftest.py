@@ -43,7 +43,7 @@ class Owner:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(30)
 
     def interrupt_group(self) -> None:
         os.killpg(self.process.pid, signal.SIGINT)
@@ -53,10 +53,10 @@ class Owner:
         if self.process.poll() is None:
             self.interrupt_group()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(10)
+                self.process.wait(30)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(30)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

@@ -29,8 +29,20 @@ def conninfo(servers: EmbeddedServers) -> str:
     return servers.postgres_url.replace("postgresql+psycopg", "postgresql")
 
 
+def report_start(servers: EmbeddedServers) -> None:
+    assert servers.postgres is not None
+    assert servers.valkey is not None
+    report(
+        pid=os.getpid(),
+        postgres=servers.postgres.pid,
+        valkey=servers.valkey.pid,
+        conninfo=conninfo(servers),
+    )
+
+
 def wait(servers: EmbeddedServers) -> None:
     try:
+        report_start(servers)  # Ctrl-C may follow at once
         time.sleep(60)
     except KeyboardInterrupt:
         with psycopg.connect(conninfo(servers)) as connection:
@@ -57,22 +69,15 @@ def fork(servers: EmbeddedServers) -> None:
 
 def main() -> None:
     servers = EmbeddedServers.start(Path(sys.argv[1]))
-    assert servers.postgres is not None
-    assert servers.valkey is not None
-    report(
-        pid=os.getpid(),
-        postgres=servers.postgres.pid,
-        valkey=servers.valkey.pid,
-        conninfo=conninfo(servers),
-    )
     match sys.argv[2]:
         case "wait":
             wait(servers)
         case "fork":
+            report_start(servers)
             fork(servers)
             time.sleep(60)
         case "leave":
-            return
+            report_start(servers)
 
 
 if __name__ == "__main__":

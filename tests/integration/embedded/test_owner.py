@@ -73,7 +73,7 @@ def test_an_owner_that_forgets_to_close_leaves_nothing_behind(data: Path, owner:
     running = owner("leave")
     running.reported()
 
-    assert running.process.wait(10) == 0
+    assert running.process.wait(30) == 0
 
     assert servers_of(data) == set()
 

@@ -142,10 +142,12 @@ class Forest:
             if link.fact_id in facts and (until is None or self.cell_rows[link.cell_id].time_start <= until)
         ]
 
-    def links_of_cells(self, cells: Sequence[UUID]) -> list[Link]:
+    def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
         return [link for link in self.links if link.cell_id in cells]
 
-    def chains(self, forest: ForestId, facts: Sequence[UUID], n: int) -> list[tuple[FactId, FactId]]:
+    def chains(
+        self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
+    ) -> list[tuple[FactId, FactId]]:
         found = []
         for chain in self.states:
             for at, fact in enumerate(chain):
@@ -159,7 +161,7 @@ class Forest:
             for fact in self.facts(FOREST, ids)
         ]
 
-    def facts(self, forest: ForestId, ids: Sequence[UUID]) -> list[FactText]:
+    def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         return [self.fact_rows[id_] for id_ in ids if id_ in self.fact_rows]
 
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
@@ -214,7 +216,9 @@ class Forest:
             found[leaf.id] = Around(tuple(reversed(before)), tuple(after))
         return found
 
-    def full_text(self, forest: ForestId, words: Sequence[str], limit: int) -> tuple[list[FoundText], list[FoundText]]:
+    def full_text(
+        self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
+    ) -> tuple[list[FoundText], list[FoundText]]:
         def matches(text: str) -> bool:
             return any(word in text.casefold() for word in words)
 

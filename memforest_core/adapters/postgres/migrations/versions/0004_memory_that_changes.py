@@ -78,6 +78,13 @@ def upgrade() -> None:
     op.create_index("ix_candidate_text_hash", "candidate", ["tenant_id", "text_hash"], schema=SCHEMA)
     op.create_index("ix_candidate_routing_hash", "candidate", ["tenant_id", "routing_hash"], schema=SCHEMA)
     op.create_index("ix_fact_text_hash", "fact", ["tenant_id", "text_hash"], schema=SCHEMA)
+    op.create_index(
+        "ix_fact_superseded",
+        "fact",
+        ["tenant_id", "superseded_by"],
+        schema=SCHEMA,
+        postgresql_where=sa.text("superseded_by IS NOT NULL"),
+    )
 
     op.create_table(
         "visit",
@@ -137,6 +144,7 @@ def downgrade() -> None:
     op.drop_table("retention_policy", schema=SCHEMA)
     op.drop_table("visit", schema=SCHEMA)
     for index, table in (
+        ("ix_fact_superseded", "fact"),
         ("ix_fact_text_hash", "fact"),
         ("ix_candidate_routing_hash", "candidate"),
         ("ix_candidate_text_hash", "candidate"),

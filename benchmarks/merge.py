@@ -1,0 +1,174 @@
+"""Merging forests that were written apart, against writing all their sessions into one forest one after the other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.chaos.conversations import Conversation, conversations
+from benchmarks.chaos.ground import Scene, ground
+from benchmarks.harness import Report, Row, parser, say
+from memforest_core.api import MemForest
+
+FORESTS = 8
+SESSIONS = 500
+"""In each forest: about 1,400 facts, as many as one of the paper's forests has (Table 10)."""
+LATENCY_S = 0.3
+SPEAKER = "Robin"
+MOST_FACTS = 0.01
+MOST_TREES = 0.08
+LEAST = 2.4
+"""The paper's speed-up at eight forests (Table 10)."""
+WORKERS = 2
+CONCURRENCY = 8
+OPERATION_TIMEOUT_S = 900.0
+ACTOR = "benchmark"
+MEASURED = (
+    "sequential_s: seconds until the sessions of the first n forests, sent to one owner forest by forest, are facts"
+    " with summaries; merge_s: seconds from the request until n forests that stand apart are one, with its summaries."
+    " Both with the same workers and a model server at the same latency, in databases of their own. facts, trees and"
+    " llm_calls: of the merged forest and its merge; sequential_*: of the other one. Cached answers help neither"
+)
+_COUNTS = """
+    SELECT (SELECT count(*) FROM memforest.fact f WHERE f.forest_id = o.forest_id) AS facts,
+           (SELECT count(*) FROM memforest.tree r WHERE r.forest_id = o.forest_id AND r.state = 'active') AS trees
+      FROM memforest.forest o WHERE o.owner = :owner AND o.state = 'live'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A forest at one moment: seconds, and what it took to get there."""
+
+    seconds: float
+    facts: int
+    trees: int
+    llm_calls: int
+
+
+def written(forests: int, sessions: int, seed: int) -> list[list[Conversation]]:
+    """The conversations of each forest; all are of one speaker, so that both ways tell of the same person."""
+    made = []
+    for number in range(forests):
+        group = conversations(sessions, seed, prefix=f"forest-{number}")
+        made.append([_spoken(one) for one in group])
+    return made
+
+
+def _spoken(one: Conversation) -> Conversation:
+    named = {"name": SPEAKER, "speaker_id": SPEAKER}
+    turns = tuple(turn | named if turn["role"] == "user" else turn for turn in one.turns)
+    return replace(one, turns=turns)
+
+
+def counted(scene: Scene, owner: str) -> tuple[int, int]:
+    """Facts and active trees of an owner."""
+    row = scene.running.rows(_COUNTS, owner=owner)[0]
+    return int(row.facts), int(row.trees)
+
+
+def calls(scene: Scene) -> int:
+    """Requests that the model server has had."""
+    return scene.running.control_model()["requests"]
+
+
+def start(scene: Scene) -> None:
+    """Start the workers."""
+    for _ in range(WORKERS):
+        scene.running.start_worker(concurrency=CONCURRENCY)
+
+
+def enqueue(scene: Scene, owner: str, group: Sequence[Conversation]) -> None:
+    """Send the sessions of one forest and wait until it is at rest."""
+    scene.client.enqueue_many((owner, one.session_id, one.turns) for one in group)
+    scene.client.flush(owner, OPERATION_TIMEOUT_S)
+
+
+def sequential(scene: Scene, forests: Sequence[Sequence[Conversation]]) -> list[Stand]:
+    """Write one forest after the other into one owner; how it stands after each."""
+    start(scene)
+    before, spent, stands = calls(scene), 0.0, []
+    for number, group in enumerate(forests, start=1):
+        started = time.perf_counter()
+        enqueue(scene, "all", group)
+        spent += time.perf_counter() - started
+        stands.append(Stand(spent, *counted(scene, "all"), calls(scene) - before))
+        say(f"sequential, {number} forests: {stands[-1]}")
+    return stands
+
+
+def merged(scene: Scene, forests: Sequence[Sequence[Conversation]], sizes: Sequence[int]) -> list[Stand]:
+    """Write the forests apart, then merge the first n into a new one, for each n."""
+    start(scene)
+    for number, group in enumerate(forests):
+        enqueue(scene, f"part-{number}", group)
+    say(f"{len(forests)} forests stand apart")
+    stands = []
+    with MemForest.connect(scene.running.settings) as memory:
+        for size in sizes:
+            before, started = calls(scene), time.perf_counter()
+            sources = [f"part-{number}" for number in range(size)]
+            operation = memory.lifecycle.merge(sources, f"merged-{size}", keep_sources=True, actor=ACTOR)
+            operation.wait(OPERATION_TIMEOUT_S)
+            memory.flush(f"merged-{size}", OPERATION_TIMEOUT_S)
+            seconds = time.perf_counter() - started
+            stands.append(Stand(seconds, *counted(scene, f"merged-{size}"), calls(scene) - before))
+            say(f"merged, {size} forests: {stands[-1]}")
+    return stands
+
+
+def main() -> None:
+    """Run from the command line."""
+    options = parser(__doc__ or "")
+    options.add_argument("--forests", type=int, default=FORESTS, metavar="N", help="at most (default: %(default)s)")
+    options.add_argument("--sessions", type=int, default=SESSIONS, metavar="N", help="in each (default: %(default)s)")
+    options.add_argument("--latency", type=float, default=LATENCY_S, metavar="S", help="of the model server")
+    options.add_argument("--least", type=float, default=LEAST, metavar="X", help="speed-up that the largest must reach")
+    chosen = options.parse_args()
+    report = Report(chosen.seed, chosen.json)
+    forests = written(chosen.forests, chosen.sessions, chosen.seed)
+    sizes = list(range(1, chosen.forests + 1))
+    with ground([], chosen.seed) as place:
+        with place.scene("sequential", latency_s=chosen.latency) as scene:
+            one_by_one = sequential(scene, forests)
+        with place.scene("apart", latency_s=chosen.latency) as scene:
+            together = merged(scene, forests, sizes)
+    rows = [row(size, one_by_one[size - 1], stand, chosen.seed) for size, stand in zip(sizes, together, strict=True)]
+    last = rows[-1]
+    reached = {
+        "speedup": float(str(last["speedup"])) >= chosen.least,
+        "facts": abs(together[-1].facts / one_by_one[-1].facts - 1) <= MOST_FACTS,
+        "trees": abs(together[-1].trees / one_by_one[-1].trees - 1) <= MOST_TREES,
+    }
+    measured = {
+        "what": MEASURED,
+        "latency_s": chosen.latency,
+        "workers": WORKERS,
+        "concurrency": CONCURRENCY,
+        "reached": reached,
+    }
+    report.end(rows, measured)
+    sys.exit(0 if all(reached.values()) else 1)
+
+
+def row(size: int, sequential_: Stand, merged_: Stand, seed: int) -> Row:
+    """The figures of one size."""
+    return {
+        "n": size,
+        "seed": seed,
+        "sequential_s": round(sequential_.seconds, 1),
+        "merge_s": round(merged_.seconds, 1),
+        "speedup": round(sequential_.seconds / merged_.seconds, 2),
+        "facts": merged_.facts,
+        "sequential_facts": sequential_.facts,
+        "trees": merged_.trees,
+        "sequential_trees": sequential_.trees,
+        "llm_calls": merged_.llm_calls,
+        "sequential_llm_calls": sequential_.llm_calls,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""A whole forest on its way out: its rows go table by table, children first, a bounded number at a time."""
+
+# ruff: noqa: S608 - statements are made of constants of this package
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres import erasure_sql as q
+from memforest_core.adapters.postgres.accept import text_hash
+from memforest_core.adapters.postgres.removal import PostgresRemoval
+from memforest_core.domain.ids import ForestId
+from memforest_core.domain.indexed import cell_text
+from memforest_core.ports.maintenance import TaskId
+
+Counts = Mapping[str, int]
+
+_OF = "WHERE tenant_id = :t AND forest_id = :f"
+_TREES = f"SELECT tree_id FROM memforest.tree {_OF}"
+_SESSIONS = f"SELECT session_id FROM memforest.session {_OF}"
+
+_CELLS = sa.text(f"SELECT cell_id, text, time_start FROM memforest.cell {_OF} LIMIT :n FOR UPDATE")
+_ITEM_HASHES = sa.text(
+    "SELECT text_hash, routing_hash FROM memforest.candidate WHERE tenant_id = :t AND cell_id = " + q.IDS
+)
+_OF_CELLS = {
+    name: sa.text(f"DELETE FROM memforest.{table} WHERE tenant_id = :t AND cell_id = {q.IDS}")
+    for name, table in (("occurrences", "occurrence"), ("candidates", "candidate"), ("cells", "cell"))
+}
+_FACTS = sa.text(f"SELECT fact_id, text_hash FROM memforest.fact {_OF} LIMIT :n FOR UPDATE")
+_OF_FACTS = {
+    name: sa.text(f"DELETE FROM memforest.{table} WHERE tenant_id = :t AND fact_id = {q.IDS}")
+    for name, table in (("occurrences", "occurrence"), ("facts", "fact"))
+}
+
+# Refresh saves nodes without the forest's lock: they are locked in the order of ids, as everywhere.
+_NODES = sa.text(
+    f"""
+    SELECT node_id, level FROM memforest.node WHERE tenant_id = :t AND node_id IN (
+           SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id IN ({_TREES}) LIMIT :n)
+     ORDER BY node_id FOR UPDATE
+    """
+)
+_DROP_NODES = sa.text(f"DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = {q.IDS}")
+_DROP_SUMMARIES = sa.text(f"DELETE FROM memforest.node_summary WHERE tenant_id = :t AND node_id = {q.IDS}")
+
+
+def _some(table: str, where: str) -> sa.TextClause:
+    """Delete a bounded number of rows."""
+    return sa.text(
+        f"""DELETE FROM memforest.{table} WHERE ctid = ANY(ARRAY(
+               SELECT ctid FROM memforest.{table} WHERE tenant_id = :t AND {where} LIMIT :n))"""
+    )
+
+
+# What is left once cells, facts and nodes are gone, in an order that foreign keys allow.
+_REST = (
+    ("placements", _some("placement", f"tree_id IN ({_TREES})")),
+    ("trees", _some("tree", "forest_id = :f")),
+    ("cached", _some("extraction_cache", "forest_id = :f")),
+    ("cached", _some("summary_cache", "forest_id = :f")),
+    ("turns", _some("turn", f"session_id IN ({_SESSIONS})")),
+    ("sessions", _some("session", "forest_id = :f")),
+    ("speakers", _some("speaker", "forest_id = :f")),
+    ("visits", _some("visit", "forest_id = :f")),
+    ("policies", _some("retention_policy", "forest_id = :f")),
+)
+
+_POINTS = sa.text(f"SELECT point_id FROM memforest.index_row {_OF} ORDER BY point_id LIMIT :n")
+_DROP_POINTS = sa.text(f"DELETE FROM memforest.index_row WHERE tenant_id = :t AND point_id = {q.IDS}")
+_DROP_TASKS = sa.text(f"DELETE FROM memforest.maintenance {_OF} AND state IN ('done', 'dead') AND task_id <> :task")
+_DROP_FOREST = sa.text(f"DELETE FROM memforest.forest {_OF}")
+_GOING = sa.text(
+    """
+    SELECT g.forest_id FROM memforest.forest o
+      JOIN memforest.forest g ON g.tenant_id = :t AND g.owner = o.owner AND g.state = 'gone'
+     WHERE o.tenant_id = :t AND o.forest_id = :f ORDER BY g.forest_id = :f, g.forest_id LIMIT 1
+    """
+)
+
+_HELD = {
+    "turns": f"turn WHERE tenant_id = :t AND session_id IN ({_SESSIONS})",
+    "sessions": f"session {_OF}",
+    "cells": f"cell {_OF}",
+    "candidates": f"candidate k JOIN memforest.cell c USING (tenant_id, cell_id) {_OF}",
+    "occurrences": f"occurrence o JOIN memforest.cell c USING (tenant_id, cell_id) {_OF}",
+    "facts": f"fact {_OF}",
+    "trees": f"tree {_OF}",
+    "leaves": f"node n JOIN memforest.tree r USING (tenant_id, tree_id) {_OF} AND level = 0",
+    "nodes": f"node n JOIN memforest.tree r USING (tenant_id, tree_id) {_OF} AND level > 0",
+    "summaries": f"""node_summary s JOIN memforest.node n USING (tenant_id, node_id)
+                       JOIN memforest.tree r USING (tenant_id, tree_id) {_OF}""",
+    "placements": f"placement p JOIN memforest.tree r USING (tenant_id, tree_id) {_OF}",
+    "speakers": f"speaker {_OF}",
+    "visits": f"visit {_OF}",
+    "policies": f"retention_policy {_OF}",
+    "points": f"index_row {_OF}",
+    "forests": f"forest {_OF}",
+}
+_COUNTS = sa.text(" UNION ALL ".join(f"SELECT '{name}', count(*) FROM memforest.{of}" for name, of in _HELD.items()))
+_CACHED = sa.text(
+    f"""SELECT (SELECT count(*) FROM memforest.extraction_cache {_OF})
+             + (SELECT count(*) FROM memforest.summary_cache {_OF})"""
+)
+
+# What has no column for its forest is held by a foreign key to one of these, so it can't be left either.
+_TABLES = (
+    *("forest", "session", "cell", "fact", "tree", "speaker", "visit", "retention_policy"),
+    *("extraction_cache", "summary_cache", "index_row"),
+)
+_LEFT = sa.text(
+    " UNION ALL ".join(f"SELECT '{table}.forest_id', count(*) FROM memforest.{table} {_OF}" for table in _TABLES)
+)
+
+
+class PostgresClearing(PostgresRemoval):
+    """The part of ErasureRows that takes out a whole forest."""
+
+    def clear(self, forest: ForestId, limit: int) -> Counts | None:
+        stages: tuple[Callable[[ForestId, int], Counts], ...] = (self._cells, self._facts, self._nodes, self._rest)
+        for stage in stages:
+            gone = stage(forest, limit)
+            if gone:
+                return gone
+        return None
+
+    def _cells(self, forest: ForestId, limit: int) -> Counts:
+        rows = self._db.execute(_CELLS, {"t": self._tenant, "f": forest, "n": limit}).all()
+        if not rows:
+            return {}
+        ids: dict[str, Any] = {"t": self._tenant, "ids": [row.cell_id for row in rows]}
+        hashes = {text_hash(cell_text(row.text, row.time_start.astimezone(UTC))) for row in rows}
+        hashes |= {bytes(key) for row in self._db.execute(_ITEM_HASHES, ids) for key in row}
+        gone = {name: self._db.execute(statement, ids).rowcount for name, statement in _OF_CELLS.items()}
+        return gone | {"vectors": self.drop_vectors(list(hashes))}
+
+    def _facts(self, forest: ForestId, limit: int) -> Counts:
+        rows = self._db.execute(_FACTS, {"t": self._tenant, "f": forest, "n": limit}).all()
+        if not rows:
+            return {}
+        ids = {"t": self._tenant, "ids": [row.fact_id for row in rows]}
+        gone = {name: self._db.execute(statement, ids).rowcount for name, statement in _OF_FACTS.items()}
+        return gone | {"vectors": self.drop_vectors([bytes(row.text_hash) for row in rows])}
+
+    def _nodes(self, forest: ForestId, limit: int) -> Counts:
+        rows = self._db.execute(_NODES, {"t": self._tenant, "f": forest, "n": limit}).all()
+        if not rows:
+            return {}
+        ids = {"t": self._tenant, "ids": [row.node_id for row in rows]}
+        summaries = self._db.execute(_DROP_SUMMARIES, ids).rowcount
+        self._db.execute(_DROP_NODES, ids)
+        leaves = sum(row.level == 0 for row in rows)
+        return {"leaves": leaves, "nodes": len(rows) - leaves, "summaries": summaries}
+
+    def _rest(self, forest: ForestId, limit: int) -> Counts:
+        for name, statement in _REST:
+            gone = self._db.execute(statement, {"t": self._tenant, "f": forest, "n": limit}).rowcount
+            if gone:
+                return {name: gone}
+        return {}
+
+    def drop_vectors(self, hashes: Sequence[bytes]) -> int:
+        if not hashes:
+            return 0
+        return self._db.execute(q.DROP_VECTORS, {"t": self._tenant, "hashes": list(hashes)}).rowcount
+
+    def points_of(self, forest: ForestId, limit: int) -> list[UUID]:
+        return list(self._db.scalars(_POINTS, {"t": self._tenant, "f": forest, "n": limit}))
+
+    def drop_points(self, points: Sequence[UUID]) -> int:
+        self._db.execute(q.HOLD_POINTS, {"t": self._tenant, "ids": list(points)})
+        return self._db.execute(_DROP_POINTS, {"t": self._tenant, "ids": list(points)}).rowcount
+
+    def drop_forest(self, forest: ForestId, task: TaskId | None) -> int:
+        values = {"t": self._tenant, "f": forest, "task": task or UUID(int=0)}
+        self._db.execute(_DROP_TASKS, values)
+        return self._db.execute(_DROP_FOREST, {"t": self._tenant, "f": forest}).rowcount
+
+    def going(self, forest: ForestId) -> ForestId | None:
+        found = self._db.scalar(_GOING, {"t": self._tenant, "f": forest})
+        return ForestId(found) if found is not None else None
+
+    def counts_of(self, forest: ForestId) -> Counts:
+        values = {"t": self._tenant, "f": forest}
+        counts = {str(row[0]): int(row[1]) for row in self._db.execute(_COUNTS, values)}
+        return counts | {"cached": int(self._db.scalar(_CACHED, values) or 0)}
+
+    def left_of_forest(self, forest: ForestId) -> Counts:
+        """What still names a forest, by table.column."""
+        return {str(row[0]): int(row[1]) for row in self._db.execute(_LEFT, {"t": self._tenant, "f": forest})}

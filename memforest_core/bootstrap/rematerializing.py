@@ -1,0 +1,93 @@
+"""Building forests anew, wired."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from memforest_core.adapters.llm.prices import ListPrices, Price
+from memforest_core.adapters.postgres.collections import PostgresMarkStore
+from memforest_core.adapters.postgres.erasure import PostgresErasureStore
+from memforest_core.adapters.postgres.indexing import PostgresIndexStore
+from memforest_core.adapters.postgres.reembedding import PostgresReembedStore
+from memforest_core.adapters.postgres.rematerializing import PostgresCopyStore
+from memforest_core.adapters.postgres.schema import check_ready
+from memforest_core.bootstrap.limits import limit_embedder, open_limits
+from memforest_core.bootstrap.models import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
+from memforest_core.bootstrap.producer import open_producer
+from memforest_core.contexts.erasure.clearing import Clearing
+from memforest_core.contexts.indexing.service import Indexer
+from memforest_core.contexts.rematerializing.embedding import Reembedding
+from memforest_core.contexts.rematerializing.planning import Models, Planner
+from memforest_core.contexts.rematerializing.service import Clear, Rematerializing
+from memforest_core.ports.models import Embedder, Step
+from memforest_core.settings import OFFLINE, Settings
+
+if TYPE_CHECKING:
+    from memforest_core.bootstrap.service import Services
+
+
+def open_rematerializing(services: Services, clear: Clear | None = None) -> Rematerializing:
+    """Asking for forests to be built anew, and the steps of it; ``clear`` deletes a gone forest batch by batch."""
+    settings, store = services.settings, PostgresCopyStore(services.engine)
+    return Rematerializing(
+        store,
+        services.operations,
+        Planner(store.planning, settings, _models(services), _prices(settings)),
+        settings,
+        services.embedder.model,
+        services.producer.wakeups,
+        clear or Clearing(PostgresErasureStore(services.engine), services.index, services.embedder.dimension).clear,
+    )
+
+
+def _models(services: Services) -> Models:
+    extract, summarize = (
+        None if (model := step_settings(services.settings.llm, step).model) == OFFLINE else model
+        for step in (Step.EXTRACT, Step.SUMMARIZE)
+    )
+    return Models(extract, summarize, services.embedder.model)
+
+
+def _prices(settings: Settings) -> ListPrices:
+    given: dict[Step, Price] = {
+        step: (found.input_usd_per_mtok, found.output_usd_per_mtok)
+        for step in (Step.EXTRACT, Step.SUMMARIZE)
+        if (found := step_settings(settings.llm, step))
+    }
+    return ListPrices(
+        given | {Step.EMBED: (settings.embedding.input_usd_per_mtok, None)}, frozenset(BUILT_IN_EMBEDDINGS)
+    )
+
+
+@contextmanager
+def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> Iterator[Reembedding]:
+    """Giving the whole database the embedding model of these settings; nothing is asked of the live collection.
+
+    Raises InvalidSettings for a database at another schema, StoreUnavailable.
+    """
+    from memforest_core.bootstrap.service import open_index
+
+    with ExitStack() as undo:
+        producer = open_producer(settings)
+        undo.callback(producer.close)
+        check_ready(producer.engine)
+        limits = open_limits(settings)
+        undo.callback(limits.close)
+        embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
+        index = open_index(settings, embedder)
+        undo.callback(index.close)
+        rows = PostgresIndexStore(producer.engine)
+        indexer = Indexer(rows, index, embedder, settings.index.batch, random.Random())  # noqa: S311 - jitter
+        yield Reembedding(
+            PostgresReembedStore(producer.engine),
+            rows,
+            PostgresMarkStore(producer.engine).tenants,
+            embedder,
+            index,
+            indexer.run_one,
+            _prices(settings),
+            settings.worker.dead_after_s,
+        )

@@ -1,0 +1,1 @@
+"""Taking a whole forest out to a file, and bringing one in."""

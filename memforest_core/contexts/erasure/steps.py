@@ -1,0 +1,181 @@
+"""The steps of an erase task: batches of rows, then the index, then a search for what may be left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from uuid import UUID
+
+from memforest_core.contexts.erasure.arguments import scope_of
+from memforest_core.contexts.erasure.clearing import Clearing
+from memforest_core.contexts.erasure.removing import COUNTED, LEFT, Removal
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.errors import NotFound, RetryableError
+from memforest_core.ports.erasure import ErasureRows, ErasureStore, Scope, Target
+from memforest_core.ports.index import VectorIndex
+from memforest_core.ports.maintenance import MaintenanceTask, Numbers
+from memforest_core.settings import Settings
+
+BATCH_CELLS = 20
+"""Cells of one transaction: the forest is held for some tens of milliseconds."""
+BATCH_POINTS = 500
+BUSY_S = 5.0
+"""When to look again at a forest that is being merged."""
+PHASE = "phase"
+STEPS = "steps"
+"""Steps committed so far: a step commits its progress with its rows, so that no kill loses count of what went."""
+INDEX_LEFT = LEFT + "index.point"
+
+_ROWS, _INDEX, _SCAN, _SCANNED, _PLANNED = "rows", "index", "scan", "scanned", "planned"
+
+
+class Erasing:
+    """The handler of ERASE tasks. Each step can be taken again from any progress it was taken from before."""
+
+    def __init__(
+        self, store: ErasureStore, index: VectorIndex, clearing: Clearing, model: str, settings: Settings
+    ) -> None:
+        """``model`` is the embedding model in use."""
+        self._store = store
+        self._index = index
+        self._clearing = clearing
+        self._model = model
+        self._settings = settings
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One batch. Raises StoreUnavailable, IndexUnavailable, RetryableError while the forest is being merged, and
+        NotFound when it was."""
+        scope = scope_of(task)
+        if task.dry_run:
+            return None if progress.get(PHASE) == _PLANNED else self._plan(tenant, scope)
+        match progress.get(PHASE, _ROWS):
+            case "rows" if scope.target is Target.OWNER:
+                return self._clear(tenant, task, scope, progress)
+            case "rows":
+                return self._rows(tenant, task, scope, progress)
+            case "index":
+                return self._points(tenant, task, scope, progress)
+            case "scan":
+                return self._scan(tenant, task, scope, progress)
+            case _:
+                return None
+
+    def _rows(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+        with self._store.erasing(tenant) as rows:
+            held = rows.hold_forest(scope.forest)
+            progress = rows.ahead(task.id, progress)
+            if progress.get(PHASE, _ROWS) != _ROWS:
+                return progress
+            _check(held)
+            after, phase = self._batch(rows, scope, progress)
+            kept = _stepped(after, phase)
+            rows.keep(task.id, kept)
+        return kept
+
+    def _batch(self, rows: ErasureRows, scope: Scope, progress: Numbers) -> tuple[Numbers, str]:
+        """One batch of a target that is not the whole forest, and the phase after it."""
+        match scope.target:
+            case Target.FACT if scope.fact is not None:
+                return _added(progress, self._removal(rows, scope.forest).facts([scope.fact])), _INDEX
+            case Target.SESSION if scope.session is not None:
+                return self._tail(rows, scope.forest, scope.session, progress)
+            case _:
+                return self._words(rows, scope, progress)
+
+    def _words(self, rows: ErasureRows, scope: Scope, progress: Numbers) -> tuple[Numbers, str]:
+        """The next turns that are named; sessions are walked through until a whole walk finds none."""
+        at = str(progress.get("at", ""))
+        turns = rows.doomed_turns(scope, SessionId(UUID(at)) if at else None, BATCH_CELLS)
+        if not turns:
+            return dict(progress) | {"at": ""}, _ROWS if at else _INDEX
+        after = _added(progress, self._removal(rows, scope.forest).words(turns))
+        return dict(after) | {"at": str(turns[-1].session_id)}, _ROWS
+
+    def _tail(self, rows: ErasureRows, forest: ForestId, session: SessionId, progress: Numbers) -> tuple[Numbers, str]:
+        """The end of a session, so that what is left of it is whole at any time; with its first turn its row."""
+        turns = rows.tail_turns(session, BATCH_CELLS)
+        if turns is None:
+            return progress, _INDEX
+        removal = self._removal(rows, forest)
+        if turns:
+            counts = removal.words(turns, whole=True)
+            if turns[0].ordinal > 0:
+                return _added(progress, counts), _ROWS
+        counts = removal.session(session, tree_id(forest, TreeKind.SESSION, str(session)))
+        return _added(progress, counts), _INDEX
+
+    def _removal(self, rows: ErasureRows, forest: ForestId) -> Removal:
+        return Removal(rows, forest, self._model, self._settings)
+
+    def _clear(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+        self._store.hide(tenant, scope.forest)
+        with self._store.erasing(tenant) as rows:
+            progress = rows.ahead(task.id, progress)
+            forest = rows.going(scope.forest)
+        if progress.get(PHASE, _ROWS) != _ROWS:
+            return progress
+        gone = self._clearing.batch(tenant, forest, task.id, progress) if forest is not None else None
+        if gone is not None:
+            return gone
+        with self._store.erasing(tenant) as rows:
+            kept = _stepped(rows.ahead(task.id, progress), _INDEX)
+            rows.keep(task.id, kept)
+        return kept
+
+    def _points(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+        """Delete the points of tombstones in the index, with nothing held, then forget the tombstones."""
+        if scope.target is Target.OWNER:
+            left = self._clearing.sweep(tenant, scope.forest)
+            return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: left}
+        after = UUID(str(progress["after"])) if progress.get("after") else None
+        with self._store.erasing(tenant) as rows:
+            tombstones = rows.tombstones(scope.forest, after, BATCH_POINTS)
+        if not tombstones:
+            return dict(progress) | {PHASE: _SCAN, "after": ""}
+        self._index.delete(list(tombstones))
+        with self._store.erasing(tenant) as rows:
+            alive = rows.confirm(tombstones)
+        left = len(self._index.versions(tenant, [id_ for id_ in tombstones if id_ not in alive]))
+        found = int(progress.get(INDEX_LEFT, 0)) + left
+        return dict(progress) | {"after": str(max(tombstones)), INDEX_LEFT: found}
+
+    def _scan(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+        """Search once more by what names the target: every batch has searched for the ids that it removed."""
+        with self._store.erasing(tenant) as rows:
+            found = rows.left_of(scope)
+        left = {LEFT + column: int(progress.get(LEFT + column, 0)) + count for column, count in found.items()}
+        return dict(progress) | {INDEX_LEFT: int(progress.get(INDEX_LEFT, 0))} | left | {PHASE: _SCANNED}
+
+    def _plan(self, tenant: TenantId, scope: Scope) -> Numbers:
+        """What would go: the same steps in a transaction that leaves no trace."""
+        with self._store.rehearsing(tenant) as rows:
+            rows.hold_forest(scope.forest)
+            progress: Numbers = dict.fromkeys(COUNTED, 0)
+            if scope.target is Target.OWNER:
+                progress = {**progress, **rows.counts_of(scope.forest)}
+            else:
+                phase = _ROWS
+                while phase == _ROWS:
+                    progress, phase = self._batch(rows, scope, progress)
+        return {name: count for name, count in progress.items() if name != "at" and not name.startswith(LEFT)} | {
+            PHASE: _PLANNED
+        }
+
+
+def _check(state: str | None) -> None:
+    """Whether a forest can lose words now, and they are all there is of them."""
+    if state == "frozen":
+        raise RetryableError("The forest is being merged into another: what is to go waits for it.", retry_after=BUSY_S)
+    if state not in ("live", "hidden"):
+        raise NotFound("The forest has gone, or has become a part of another: ask for the deletion there.")
+
+
+def _added(progress: Numbers, counts: Counter[str]) -> Numbers:
+    return dict(progress) | {name: int(progress.get(name, 0)) + count for name, count in counts.items()}
+
+
+def _stepped(progress: Numbers, phase: str) -> Numbers:
+    """The progress of a committed step, with every count there is."""
+    counted: Mapping[str, str | int] = dict.fromkeys(COUNTED, 0)
+    return dict(counted) | dict(progress) | {PHASE: phase, STEPS: int(progress.get(STEPS, 0)) + 1}

@@ -1,0 +1,301 @@
+"""What can be done to memory once it is there: delete, correct, merge, export, import, build anew, bound, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.bootstrap.lifecycle import LifecycleParts
+from memforest_core.client import DEFAULT_TIMEOUT_S
+from memforest_core.contexts.bundles.service import Watch
+from memforest_core.contexts.erasure.receipt import Receipt
+from memforest_core.contexts.merging.report import ConflictReport
+from memforest_core.contexts.rematerializing.planning import Plan
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.turns import parse_timestamp
+from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.rematerializing import Options
+from memforest_core.ports.retention import Policy, Preview
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that was asked for: a task that goes on when its caller ends."""
+
+    id: TaskId
+    kind: MaintenanceKind
+    _lifecycle: Lifecycle = field(compare=False, repr=False)
+
+    def state(self) -> MaintenanceTask:
+        """How far it has come. Raises NotFound, StoreUnavailable."""
+        return self._lifecycle.operation(self.id)
+
+    def wait(
+        self, timeout_s: float = DEFAULT_TIMEOUT_S, watch: Callable[[MaintenanceTask], None] = lambda _: None
+    ) -> Numbers:
+        """Wait until it is done; the numbers of what was done, or in a dry run would be. ``watch`` sees it on the way.
+
+        Raises OperationFailed when it was given up, WaitTimeout when it takes longer (it goes on), StoreUnavailable.
+        """
+        return self._lifecycle.wait(self.id, timeout_s, watch).progress
+
+
+class Lifecycle:
+    """Operations on stored memory, for one tenant. Thread-safe.
+
+    What returns an ``Operation`` returns at once: a task with a row, progress and an entry in the audit, which workers
+    carry out and which survives a kill at any point. ``actor`` is who asks, for the audit; a ``dry_run`` only counts.
+    All raise InvalidInput, NotFound and StoreUnavailable before anything is changed.
+    """
+
+    def __init__(self, parts: LifecycleParts, tenant: TenantId) -> None:
+        self._parts = parts
+        self._tenant = tenant
+
+    def forget(
+        self,
+        owner: str,
+        *,
+        session: str | None = None,
+        turns: Sequence[str] = (),
+        fact: UUID | str | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        speaker: str | None = None,
+        everything: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Delete ``turns`` of a session, a ``session``, a ``fact``, what was said from ``since`` to before ``until``, a
+        ``speaker``'s words, or ``everything``.
+
+        Facts that were said nowhere else go, others lose that occurrence; summaries that may quote what is gone are
+        masked in the same transaction. ``receipt`` says what was removed, and that nothing refers to it.
+        """
+        task = self._parts.erasure.ask(
+            self._tenant,
+            owner,
+            session=session,
+            turns=turns,
+            fact=fact,
+            since=since,
+            until=until,
+            speaker=speaker,
+            everything=everything,
+            actor=actor,
+            dry_run=dry_run,
+        )
+        return self._asked(task, MaintenanceKind.ERASE)
+
+    def receipt(self, operation: TaskId) -> Receipt:
+        """What a finished deletion removed, and what the search for references to it found."""
+        return self._parts.erasure.receipt(self._tenant, operation)
+
+    def correct(
+        self,
+        owner: str,
+        fact: UUID | str,
+        *,
+        text: str | None = None,
+        start: object | None = None,
+        end: object | None = None,
+        value: str | None = None,
+        erase: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Give a fact another sentence, time or value. The old one is superseded: recall leaves it out from now on, and
+        still has it ``as_of`` before; with ``erase`` it is deleted. Done once the new one can be found.
+
+        Raises ModelUnavailable and ModelRejected too: the new sentence has to be embedded.
+        """
+        task = self._parts.correction.correct(
+            self._tenant,
+            owner,
+            fact,
+            text=text,
+            start=start,
+            end=end,
+            value=value,
+            erase=erase,
+            actor=actor,
+            dry_run=dry_run,
+        )
+        return self._asked(task, MaintenanceKind.CORRECT)
+
+    def pin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
+        """Keep a fact whatever a policy says."""
+        return self._asked(self._parts.correction.pin(self._tenant, owner, fact, actor), MaintenanceKind.CORRECT)
+
+    def unpin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
+        """Let policies forget a fact again."""
+        return self._asked(self._parts.correction.unpin(self._tenant, owner, fact, actor), MaintenanceKind.CORRECT)
+
+    def merge(
+        self,
+        sources: Sequence[str],
+        into: str,
+        *,
+        keep_sources: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Merge the forests of these owners into another owner's, a new one or a living one.
+
+        The sources take no sessions meanwhile, and are gone afterwards unless ``keep_sources``. Calls no model but for
+        nodes above what was joined.
+        """
+        task = self._parts.merging.ask(
+            self._tenant, sources, into, keep_sources=keep_sources, actor=actor, dry_run=dry_run
+        )
+        return self._asked(task, MaintenanceKind.MERGE)
+
+    def merge_conflicts(self, sources: Sequence[str], into: str) -> ConflictReport:
+        """What a merge would do, and what contradicts; nothing is changed."""
+        return self._parts.merging.conflicts(self._tenant, sources, into)
+
+    def export(
+        self,
+        owner: str,
+        path: str | Path,
+        *,
+        vectors: bool = True,
+        summaries: bool = True,
+        overwrite: bool = False,
+        actor: str,
+        dry_run: bool = False,
+        watch: Watch = lambda *_: None,
+    ) -> Numbers:
+        """Write an owner's forest to one file, as it is at this moment; this process writes it. ``watch`` is told the
+        rows done and all rows."""
+        return self._parts.bundles.export(
+            self._tenant,
+            owner,
+            Path(path),
+            vectors=vectors,
+            summaries=summaries,
+            overwrite=overwrite,
+            actor=actor,
+            dry_run=dry_run,
+            watch=watch,
+        )
+
+    def import_(
+        self,
+        path: str | Path,
+        owner: str | None = None,
+        *,
+        vectors: bool = True,
+        actor: str,
+        dry_run: bool = False,
+        watch: Watch = lambda *_: None,
+    ) -> Numbers:
+        """Read a forest from a bundle for an owner who has none (by default whose it was); this process reads it.
+
+        Everything is checked before anything is written. Called again after an interruption it goes on where it stood.
+        """
+        return self._parts.bundles.import_(
+            self._tenant, Path(path), owner, vectors=vectors, actor=actor, dry_run=dry_run, watch=watch
+        )
+
+    def rematerialize_plan(
+        self, owner: str, *, rules: Mapping[str, float] | None = None, extract: bool = False, summaries: bool = False
+    ) -> Plan:
+        """What building an owner's forest anew would take: calls, tokens, dollars."""
+        return self._parts.rematerializing.plan(self._tenant, owner, Options(dict(rules or {}), extract, summaries))
+
+    def rematerialize(
+        self,
+        owner: str,
+        *,
+        rules: Mapping[str, float] | None = None,
+        extract: bool = False,
+        summaries: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Build an owner's facts, trees and summaries anew beside the live ones, and switch at the end.
+
+        ``rules`` are branching and thresholds by name (``session_k``, ``scene_assign``...); ``extract`` reads all
+        windows with today's prompt and model, ``summaries`` writes all summaries with today's. Sessions that come
+        meanwhile are taken along.
+        """
+        options = Options(dict(rules or {}), extract, summaries)
+        task = self._parts.rematerializing.ask(self._tenant, owner, options, actor=actor, dry_run=dry_run)
+        return self._asked(task, MaintenanceKind.REMATERIALIZE)
+
+    def set_policy(
+        self,
+        owner: str | None = None,
+        *,
+        max_age_days: float | None = None,
+        max_facts: int | None = None,
+        max_bytes: int | None = None,
+        fraction: float = 0.1,
+        actor: str,
+    ) -> Policy:
+        """Bound an owner's forest, or (owner None) every forest without a policy of its own; workers apply it."""
+        return self._parts.retention.set_policy(
+            self._tenant,
+            owner,
+            actor=actor,
+            max_age_days=max_age_days,
+            max_facts=max_facts,
+            max_bytes=max_bytes,
+            fraction=fraction,
+        )
+
+    def clear_policy(self, owner: str | None = None, *, actor: str) -> bool:
+        """Take a policy back; whether there was one."""
+        return self._parts.retention.clear_policy(self._tenant, owner, actor=actor)
+
+    def policies(self) -> Sequence[Policy]:
+        """All policies, the one for all others first."""
+        return self._parts.retention.policies(self._tenant)
+
+    def apply_policy(self, owner: str | None = None, *, actor: str, dry_run: bool = False) -> Sequence[Operation]:
+        """Forget now what is beyond an owner's policy, or (owner None) beyond anybody's."""
+        tasks = self._parts.retention.apply(self._tenant, owner, actor=actor, dry_run=dry_run)
+        return [self._asked(task, MaintenanceKind.RETAIN) for task in tasks]
+
+    def preview_policy(self, owner: str) -> Preview:
+        """Which facts and cells a policy would take from an owner's forest now."""
+        return self._parts.retention.preview(self._tenant, owner)
+
+    def operation(self, operation: TaskId) -> MaintenanceTask:
+        """An operation as it is."""
+        return self._parts.operations.get(self._tenant, operation)
+
+    def operations(self, limit: int = 100) -> Sequence[MaintenanceTask]:
+        """The newest operations."""
+        return self._parts.operations.list(self._tenant, limit)
+
+    def wait(
+        self,
+        operation: TaskId,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> MaintenanceTask:
+        """Wait until an operation is done. Raises OperationFailed, WaitTimeout."""
+        return self._parts.operations.wait(self._tenant, operation, timeout_s, watch)
+
+    def audit(
+        self,
+        owner: str | None = None,
+        *,
+        action: str | None = None,
+        operation: TaskId | None = None,
+        since: object | None = None,
+        limit: int = 1_000,
+    ) -> Sequence[AuditEntry]:
+        """Who asked for what, when, and how it ended, the newest first; of an owner also after its deletion."""
+        moment = None if since is None else parse_timestamp(since, ZoneInfo("UTC"), "since")
+        return self._parts.operations.audit(
+            self._tenant, owner, action=action, task=operation, since=moment, limit=limit
+        )
+
+    def _asked(self, task: TaskId, kind: MaintenanceKind) -> Operation:
+        return Operation(task, kind, self)

@@ -1,0 +1,85 @@
+"""An operation that is killed at any point and taken over ends as one that nobody disturbed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from tests.support.end_state import differences
+from tests.support.kill_operations import REAL, TOYS
+from tests.support.kill_points import Arena, Calm, Prepared, arena, chosen
+from tests.support.kill_tape import COMMITTED
+from tests.support.servers import SessionServers
+
+POINTS = 2
+"""Of each operation here; ``python -m benchmarks.chaos.operations`` takes fifty."""
+COUNTED = "UPDATE memforest.forest SET scene_seq"
+
+
+@pytest.fixture(scope="module")
+def place(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    with arena(servers, tmp_path_factory.mktemp("kill")) as ground:
+        yield ground
+
+
+@pytest.fixture(scope="module")
+def grown(place: Arena) -> Prepared:
+    return place.grown()
+
+
+def sampled(calm: Calm) -> list[int]:
+    """Seeded points, other ones of each operation."""
+    events = len(calm.end.events)
+    return sorted(random.Random(calm.operation).sample(range(1, events + 1), POINTS))
+
+
+@pytest.mark.parametrize("operation", REAL)
+def test_ends_the_same_wherever_it_is_killed(place: Arena, grown: Prepared, operation: str) -> None:
+    calm = place.calm(operation, grown)
+    assert calm.end.unclean == []
+    for outcome in place.points(calm, sampled(calm)):
+        assert outcome.killed, outcome
+        assert (outcome.differing, outcome.unclean) == ([], []), f"killed at {outcome.at}: {outcome.what}"
+
+
+def after_each_count(calm: Calm) -> list[int]:
+    """Right after the commit of each step of a counting task: its progress is not kept yet."""
+    events = list(enumerate(calm.end.events, start=1))
+    counted = [number for number, what in events if what.startswith(COUNTED)]
+    commits = [number for number, what in events if what == COMMITTED]
+    return [next(commit for commit in commits if commit > number) for number in counted]
+
+
+@pytest.mark.parametrize(("toy", "kept"), [("counting", True), ("counting-twice", False)])
+def test_a_step_that_can_not_be_repeated_is_caught(place: Arena, grown: Prepared, toy: str, kept: bool) -> None:
+    calm = place.calm(toy, grown)
+    outcomes = list(place.points(calm, after_each_count(calm)))
+    assert [outcome.killed for outcome in outcomes] == [True] * 3
+    assert [outcome.kept for outcome in outcomes] == [kept] * 3
+
+
+def test_the_toys_are_no_operations_of_ours() -> None:
+    assert not TOYS.keys() & REAL.keys()
+
+
+def test_points_are_seeded_and_have_the_first_and_the_last_commit() -> None:
+    events = ["SELECT 1", "COMMIT", COMMITTED] * 40
+    points = chosen(events, 10, random.Random(7))
+    assert points == chosen(events, 10, random.Random(7))
+    assert points != chosen(events, 10, random.Random(8))
+    assert len(points) == 10
+    assert {3, 120} <= set(points)
+    assert all(before < after for before, after in pairwise(points))
+
+
+def test_an_operation_with_few_events_is_killed_at_all_of_them() -> None:
+    assert chosen(["COMMIT", COMMITTED], 50, random.Random(7)) == [1, 2]
+
+
+def test_a_row_that_is_there_twice_is_a_difference() -> None:
+    assert differences({"fact": ["a", "b"]}, {"fact": ["a", "a", "b"]}) == ["fact extra: a"]
+    assert differences({"fact": ["a"], "cell": ["c"]}, {"fact": ["a"]}) == ["cell missing: c"]
+    assert differences({"fact": ["a", "b"]}, {"fact": ["b", "a"]}) == []

@@ -1,0 +1,594 @@
+"""Bundles: a forest goes out to a file and comes in elsewhere as it was, whatever interrupts it; bad files come to nothing."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from memforest_core.adapters.bundles import schema
+from memforest_core.adapters.bundles.files import SqliteBundles
+from memforest_core.adapters.bundles.writer import writing
+from memforest_core.adapters.postgres.accept import text_hash
+from memforest_core.bootstrap.lifecycle import open_bundles
+from memforest_core.bootstrap.verification import open_verification
+from memforest_core.contexts.bundles import export, importing, inspecting
+from memforest_core.contexts.bundles.service import Bundles
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
+from memforest_core.domain.indexed import cell_text
+from memforest_core.domain.times import from_micros
+from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.ports.bundles import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
+from memforest_core.ports.maintenance import Numbers
+from memforest_core.ports.models import Embedded, Embedder
+from tests.support.builders import said
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, stack
+
+LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(16)])
+HOMES = said("I live in Davis.", "She moved to Miami.", "My sister Clara visited me with Rufus.", start=1_700_900_000)
+AGAIN = said("I live in Davis.", "She moved to Miami.", "My brother Tom has a red boat.", start=1_700_900_000)
+LATER = said("I bought a violin in Vienna.", "The violin has four new strings.", start=1_701_900_000)
+QUESTIONS = (
+    "What did the lamp number 7 cost?",
+    "Where does Bob live?",
+    "Who moved to Miami?",
+    "Who visited Bob?",
+    "What is the name of the dog?",
+    "Who has a boat?",
+    "Which colour has the boat?",
+    "Where was the violin bought?",
+    "How many strings are new?",
+    "What did Bob buy?",
+    "How many lamps are there?",
+    "What happened in November 2023?",
+)
+
+
+class Killed(BaseException):
+    """Stands for a process that dies."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stack with one forest that has everything a forest can have, and its bundle."""
+
+    stack: Stack
+    bundles: Bundles
+    path: Path
+
+
+@pytest.fixture(scope="module")
+def source(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Source]:
+    directory = tmp_path_factory.mktemp("source")
+    with stack(servers, directory, embedder=embedder) as running:
+        for name, turns in (("lamps", LAMPS), ("homes", HOMES), ("again", AGAIN)):
+            running.memory.ingest("bob", name, turns)
+        running.drive()
+        for statement in (
+            "UPDATE memforest.fact SET pinned = true WHERE text LIKE '%Rufus%'",
+            """UPDATE memforest.fact SET superseded_at = now(), superseded_by = (
+                   SELECT fact_id FROM memforest.fact WHERE text LIKE '%numbered 3.')
+                WHERE text LIKE '%numbered 2.'""",
+            """INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits)
+               SELECT tenant_id, fact_id, forest_id, 5 FROM memforest.fact WHERE pinned""",
+            """UPDATE memforest.forest SET rules = '{"scene_assign": 0.71}'""",
+            "UPDATE memforest.node SET version = version + 1 WHERE level > 0",
+            "UPDATE memforest.tree SET due_at = now(), first_mark_at = now() WHERE root_id IS NOT NULL",
+        ):
+            running.execute(statement)
+        running.drive()
+        assert clean(running)
+        # Accepted, and not extracted yet.
+        running.memory.ingest("bob", "later", LATER)
+        bundles, path = open_bundles(running.services), directory / "bob.memforest"
+        bundles.export(running.tenant, "bob", path, actor="tester")
+        yield Source(running, bundles, path)
+
+
+@pytest.fixture
+def target(pipeline: Stack) -> tuple[Stack, Bundles]:
+    return pipeline, open_bundles(pipeline.services)
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a small forest has many batches."""
+    monkeypatch.setattr(importing, "BATCH", 40)
+
+
+def clean(running: Stack) -> bool:
+    report = open_verification(running.services).run(running.tenant)
+    return report.violations == 0 and report.complete
+
+
+def counts(running: Stack) -> dict[str, int]:
+    kept = {"session", "speaker", "turn", "cell", "candidate", "fact", "occurrence", "tree", "placement", "node"}
+    return {table: n for table, n in running.counts().items() if table in kept}
+
+
+def answers(running: Stack, owner: str = "bob") -> list[list[tuple[object, ...]]]:
+    found = [running.memory.recall(owner, question, k=8).evidence for question in QUESTIONS]
+    return [[(*e.fact_ids, e.text, e.score, e.turn_ids, e.path, e.signals, e.pinned) for e in some] for some in found]
+
+
+def texts(running: Stack, owner: str) -> list[list[str]]:
+    return [[e.text for e in running.memory.recall(owner, question, k=1).evidence] for question in QUESTIONS[:9]]
+
+
+def copied(source: Source, tmp_path: Path) -> Path:
+    return Path(shutil.copy(source.path, tmp_path / "copy.memforest"))
+
+
+def hidden(running: Stack) -> int:
+    return len(running.rows("SELECT 1 FROM memforest.forest WHERE state <> 'live'"))
+
+
+def test_a_forest_comes_in_elsewhere_as_it_was(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+    done = bundles.import_(running.tenant, source.path, actor="tester")
+    assert (done["phase"], done["ids_kept"]) == ("done", 1)
+    source.stack.runtime.maintain()
+    running.runtime.maintain()
+    assert answers(running) == answers(source.stack)
+    assert counts(running) == counts(source.stack)
+    for what in (
+        "SELECT fact_id, pinned, superseded_by, superseded_at, created_at, statement FROM memforest.fact ORDER BY 1",
+        "SELECT item_id, forest_id, visits, last_visit_at FROM memforest.visit ORDER BY 1",
+        "SELECT forest_id, owner, time_zone, scene_seq, rules, state FROM memforest.forest",
+        "SELECT * FROM memforest.turn ORDER BY session_id, ordinal",
+        "SELECT node_id, tree_id, parent_id, level, key_id, leaf_count, version, clean_version FROM memforest.node"
+        " ORDER BY 1",
+        "SELECT node_id, text, source, model, version, vector, pooled, terms FROM memforest.node_summary ORDER BY 1",
+        "SELECT tree_id, scope_key, state, k, root_id, height, leaf_count, centroid FROM memforest.tree ORDER BY 1",
+        "SELECT cell_id, window_ordinal, text_hash, state, placed, outcome, summary FROM memforest.cell ORDER BY 1",
+        "SELECT cell_id, item, text_hash, routing_hash FROM memforest.candidate ORDER BY 1, 2",
+    ):
+        assert running.rows(what) == source.stack.rows(what), what
+    running.drive()
+    assert clean(running)
+    assert "violin" in running.memory.recall("bob", "Where was the violin bought?").evidence[0].text
+
+
+def test_it_is_on_record_who_asked_and_how_it_ended(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+    done = bundles.import_(running.tenant, source.path, actor="tester")
+    audit = running.services.operations.audit(running.tenant, "bob")
+    assert [(entry.actor, entry.action, entry.outcome) for entry in audit] == [
+        ("tester", "import", "done"),
+        ("tester", "import", "asked"),
+    ]
+    record = running.services.operations.list(running.tenant)[0]
+    assert (str(record.id), record.kind, record.state) == (done["task"], "import", "done")
+    exported = source.stack.services.operations.audit(source.stack.tenant, "bob", action="export")
+    assert {entry.outcome for entry in exported} >= {"asked", "done"}
+
+
+def test_a_second_time_nothing_is_done(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+    first = bundles.import_(running.tenant, source.path, actor="tester")
+    before = running.counts()
+    again = bundles.import_(running.tenant, source.path, actor="tester")
+    assert (again["already"], again["task"]) == (1, first["task"])
+    assert running.counts() == before
+
+
+def test_one_bundle_becomes_the_memory_of_several_owners(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+    kept = [
+        bundles.import_(running.tenant, source.path, owner, actor="tester")["ids_kept"] for owner in ("a", "b", "c")
+    ]
+    assert kept == [1, 0, 0]
+    running.drive()
+    assert clean(running)
+    assert texts(running, "a") == texts(running, "b") == texts(running, "c")
+    # Points are kept under their rows' ids for all tenants: nobody gets another tenant's.
+    assert bundles.import_(TenantId("other"), source.path, "a", actor="tester")["ids_kept"] == 0
+    # What is said again is the same fact under the new ids too.
+    before = running.counts()["fact"]
+    running.memory.ingest("b", "more", [dict(HOMES[0], content="My sister Clara visited me with Rufus.")])
+    running.memory.ingest("b", "homes", HOMES)
+    running.drive()
+    assert running.counts()["fact"] - before <= 1
+    assert clean(running)
+
+
+def test_a_tree_whose_leaves_differ_by_id_alone_is_built_anew(pipeline: Stack, tmp_path: Path) -> None:
+    # Given: a dozen sessions of one moment, whose facts stand in the owner's tree in the order of their ids
+    for n in range(12):
+        pipeline.memory.ingest("bob", f"s{n}", said(f"I bought a lamp numbered {n}."))
+    pipeline.drive()
+    bundles, path = open_bundles(pipeline.services), tmp_path / "bob.memforest"
+    bundles.export(pipeline.tenant, "bob", path, actor="tester")
+    # When: everything gets new ids, several times
+    for owner in ("a", "b", "c"):
+        bundles.import_(pipeline.tenant, path, owner, actor="tester")
+    # Then
+    assert hidden(pipeline) == 0
+    pipeline.drive()
+    assert clean(pipeline)
+
+
+def test_an_owner_with_a_memory_is_told_to_merge(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+    running.memory.ingest("bob", "own", HOMES)
+    with pytest.raises(InvalidInput, match="memforest merge") as refused:
+        bundles.import_(running.tenant, source.path, actor="tester")
+    assert refused.value.code == "owner_exists"
+    assert hidden(running) == 0
+
+
+def test_without_vectors_texts_are_embedded_anew(source: Source, target: tuple[Stack, Bundles], tmp_path: Path) -> None:
+    running, bundles = target
+    path = tmp_path / "bare.memforest"
+    source.bundles.export(source.stack.tenant, "bob", path, vectors=False, actor="tester")
+    assert path.stat().st_size < source.path.stat().st_size / 2
+    bundles.import_(running.tenant, path, actor="tester")
+    while running.runtime.maintain() + running.runtime.refresh():
+        pass
+    for what in (
+        "SELECT text_hash, vector FROM memforest.vector v WHERE EXISTS ("
+        " SELECT 1 FROM memforest.candidate k WHERE k.text_hash = v.text_hash) ORDER BY 1",
+        "SELECT node_id, text, source, input_hash FROM memforest.node_summary ORDER BY 1",
+    ):
+        assert source.stack.rows(what) == running.rows(what), what
+    running.drive()
+    assert clean(running)
+
+
+def test_without_summaries_refresh_makes_them(source: Source, target: tuple[Stack, Bundles], tmp_path: Path) -> None:
+    running, bundles = target
+    path = tmp_path / "plain.memforest"
+    done = source.bundles.export(source.stack.tenant, "bob", path, summaries=False, actor="tester")
+    assert done["summary"] == 0
+    bundles.import_(running.tenant, path, actor="tester")
+    assert running.rows("SELECT 1 FROM memforest.node_summary") == []
+    assert running.rows("SELECT 1 FROM memforest.tree WHERE root_id IS NOT NULL AND due_at IS NULL") == []
+    running.drive()
+    assert clean(running)
+    assert running.memory.recall("bob", "Who has a boat?").evidence[0].freshness == "summary"
+
+
+class OtherModel:
+    """Another embedding model: fewer dimensions, other numbers."""
+
+    model = "other"
+    dimension = 64
+
+    def embed(self, texts: list[str]) -> Embedded:
+        from memforest_core.ports.models import CallRecord, Step
+
+        rows = [np.frombuffer(text_hash(text) * 2, dtype=np.uint8).astype(np.float32) - 127.5 for text in texts]
+        vectors = np.stack([row / np.linalg.norm(row) for row in rows]) if rows else np.zeros((0, 64), np.float32)
+        return Embedded(vectors.astype(np.float32), CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, "ok"))
+
+    embed_query = embed
+
+
+def test_another_embedding_model(source: Source, servers: SessionServers, tmp_path: Path) -> None:
+    with stack(servers, tmp_path, embedder=OtherModel()) as running:  # type: ignore[arg-type]
+        bundles = open_bundles(running.services)
+        with pytest.raises(InvalidInput, match="without vectors") as refused:
+            bundles.import_(running.tenant, source.path, actor="tester")
+        assert refused.value.code == "other_embedding_model"
+        bundles.import_(running.tenant, source.path, vectors=False, actor="tester")
+        running.drive()
+        assert clean(running)
+        sizes = running.rows("SELECT DISTINCT octet_length(centroid) FROM memforest.tree WHERE kind = 'scene'")
+        assert [row[0] for row in sizes] == [4 * 64]
+        # Routing goes on with the new centroids.
+        running.memory.ingest("bob", "more", LATER)
+        running.drive()
+        assert clean(running)
+
+
+def test_a_dry_run_writes_nothing(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+    before = running.counts()
+    plan = bundles.import_(running.tenant, source.path, actor="tester", dry_run=True)
+    assert (plan["phase"], plan["ids_kept"], plan["session"]) == ("planned", 1, 4)
+    assert running.counts() == before
+    told = source.bundles.export(source.stack.tenant, "bob", source.path, actor="tester", dry_run=True)
+    assert told["session"] == 4
+
+
+def test_killed_at_each_batch_it_goes_on_to_the_same_end(
+    source: Source, target: tuple[Stack, Bundles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, bundles = target
+    deaths = 0
+
+    def dying_after(batches: int) -> Callable[[int, int], None]:
+        def watch(done: int, total: int) -> None:
+            nonlocal batches
+            if done > total // 2:
+                batches -= 1
+                if batches == 0:
+                    raise Killed
+
+        return watch
+
+    while True:
+        try:
+            done = bundles.import_(running.tenant, source.path, actor="tester", watch=dying_after(1 + deaths % 2))
+        except Killed:
+            deaths += 1
+            assert hidden(running) == 1
+            with pytest.raises(NotFound):
+                running.memory.recall("bob", "Where does Bob live?")
+            running.drive()
+            continue
+        break
+    assert deaths > 8
+    assert done["run"] == deaths + 1
+    assert (hidden(running), counts(running)) == (0, counts(source.stack))
+    running.drive()
+    assert clean(running)
+
+
+@pytest.mark.parametrize("phase", ["_texts", "_settle", "_prove", "_show"])
+def test_killed_between_two_phases(
+    source: Source, target: tuple[Stack, Bundles], monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    running, bundles = target
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(importing.Import, phase, die)
+        with pytest.raises(Killed):
+            bundles.import_(running.tenant, source.path, actor="tester")
+    bundles.import_(running.tenant, source.path, actor="tester")
+    assert (hidden(running), counts(running)) == (0, counts(source.stack))
+
+
+def test_whoever_takes_over_leaves_the_other_nothing_to_write(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+    ended: list[Numbers] = []
+
+    def overtaken(done: int, total: int) -> None:
+        if done > total // 2 and not ended:
+            ended.append(bundles.import_(running.tenant, source.path, actor="another"))
+
+    with pytest.raises(importing.ImportTakenOver):
+        bundles.import_(running.tenant, source.path, actor="tester", watch=overtaken)
+    assert ended[0]["run"] == 2
+    assert (hidden(running), counts(running)) == (0, counts(source.stack))
+
+
+def test_a_killed_export_leaves_no_bundle_and_is_begun_anew(source: Source, tmp_path: Path) -> None:
+    path = tmp_path / "killed.memforest"
+
+    def die(done: int, total: int) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        source.bundles.export(source.stack.tenant, "bob", path, actor="tester", watch=die)
+    assert not path.exists()
+    path.with_name("killed.memforest.part").write_bytes(b"what a kill left")
+    source.bundles.export(source.stack.tenant, "bob", path, actor="tester")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_mode & 0o077 == 0
+    with pytest.raises(InvalidInput, match="already"):
+        source.bundles.export(source.stack.tenant, "bob", path, actor="tester")
+    with SqliteBundles().reading(path) as one, SqliteBundles().reading(source.path) as other:
+        # The indexer may have embedded something in between.
+        changed = {name for name, digest in one.head.digests.items() if digest != other.head.digests[name]}
+        assert changed <= {"vector"}
+
+
+def test_a_summary_that_may_quote_what_was_erased_stays_behind(pipeline: Stack, tmp_path: Path) -> None:
+    pipeline.memory.ingest("bob", "lamps", LAMPS)
+    pipeline.drive()
+    pipeline.execute("UPDATE memforest.node SET version = version + 1, erased_version = version WHERE level > 1")
+    bundles, path = open_bundles(pipeline.services), tmp_path / "bob.memforest"
+    done = bundles.export(pipeline.tenant, "bob", path, actor="tester")
+    left = pipeline.rows("SELECT count(*) FROM memforest.node WHERE level = 1")[0][0]
+    assert done["summary"] == left
+
+
+# Files that lie. Each change is made to a copy; where it says so the checksums are made right again, as somebody would
+# who means harm.
+def _run(path: Path, *statements: str, resealed: bool = False) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        for statement in statements:
+            database.execute(statement)
+        if resealed:
+            digests, rows = schema.Digests(), {}
+            for table in TABLES:
+                names = ", ".join(column.name for column in table.columns)
+                found = database.execute(f"SELECT {names} FROM {table.name} ORDER BY n").fetchall()
+                digests.add(table, found)
+                rows[table.name] = len(found)
+            database.execute("UPDATE meta SET value = ? WHERE name = 'rows'", (schema.document(rows),))
+            sums = {table.name: digests.of(table) for table in TABLES}
+            database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (schema.document(sums),))
+
+
+UNSEALED = {
+    "a changed word": "UPDATE turn SET content = 'I live in Rome.' WHERE n = 1",
+    "a missing row": "DELETE FROM fact WHERE n = (SELECT max(n) FROM fact)",
+    "a gap": "DELETE FROM fact WHERE n = 1",
+    "another table": "CREATE TABLE more (x TEXT)",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON turn BEGIN DELETE FROM turn; END",
+    "a view": "CREATE VIEW v AS SELECT * FROM turn",
+    "an index": "CREATE INDEX i ON turn (content)",
+    "not complete": "DELETE FROM meta WHERE name = 'complete'",
+    "no model": "DELETE FROM meta WHERE name = 'embedding_model'",
+    "meta that is no JSON": "UPDATE meta SET value = '{' WHERE name = 'rules'",
+    "another format": "PRAGMA user_version = 7",
+    "another application": "PRAGMA application_id = 7",
+    "an unknown zone": "UPDATE meta SET value = '\"../etc/passwd\"' WHERE name = 'time_zone'",
+    "an owner without a name": "UPDATE meta SET value = '\" \"' WHERE name = 'owner'",
+}
+
+SEALED = {
+    "an id that is none": "UPDATE session SET session_id = 'x'' OR 1=1 --' WHERE n = 1",
+    "an id twice": "UPDATE fact SET fact_id = (SELECT fact_id FROM fact WHERE n = 2) WHERE n = 1",
+    "a name of nobody": "UPDATE occurrence SET fact_id = '00000000-0000-4000-8000-000000000000' WHERE n = 1",
+    "a fact as session": "UPDATE turn SET session_id = (SELECT fact_id FROM fact LIMIT 1) WHERE n = 1",
+    "a role of ours alone": "UPDATE turn SET role = 'root' WHERE n = 1",
+    "a year long gone": "UPDATE turn SET occurred_at = -9000000000000000000 WHERE n = 1",
+    "a number too large": "UPDATE turn SET ordinal = 9000000000 WHERE n = 1",
+    "a turn too long": "UPDATE turn SET content = CAST(zeroblob(300000) AS TEXT) || 'x' WHERE n = 1",
+    "a long turn": "UPDATE turn SET content = replace(hex(zeroblob(150000)), '00', 'ab') WHERE n = 1",
+    "a NUL": "UPDATE turn SET content = 'a' || char(0) WHERE n = 1",
+    "no document": "UPDATE turn SET metadata = '[1]' WHERE n = 1",
+    "a NUL in a document": 'UPDATE turn SET metadata = \'{"a": "\\u0000"}\' WHERE n = 1',
+    "no statement": "UPDATE candidate SET statement = '{\"text\": 1}' WHERE n = 1",
+    "no numbers": "UPDATE occurrence SET turn_ordinals = '{1}; DROP TABLE x' WHERE n = 1",
+    "a vector of words": "UPDATE vector SET vector = zeroblob(12) WHERE n = 1",
+    "a vector of nothing": "UPDATE vector SET vector = CAST(replace(hex(zeroblob(384)), '00', x'0000c07f') AS BLOB)",
+    "a vector of another text": "UPDATE vector SET text_hash = zeroblob(32) WHERE n = 1",
+    "two turns in one place": "UPDATE turn SET ordinal = 0 WHERE session_id = (SELECT session_id FROM session LIMIT 1)",
+    "a wrong count": "UPDATE node SET leaf_count = leaf_count + 1 WHERE level = 1 AND n = (SELECT min(n) FROM node WHERE level = 1)",
+    "a wrong height": "UPDATE scope SET height = height + 1 WHERE root_id IS NOT NULL",
+    "a wrong parent": "UPDATE node SET parent_id = node_id WHERE level = 0",
+    "a wrong key": "UPDATE node SET key_ordinal = key_ordinal + 5 WHERE level = 0",
+    "no root": "UPDATE scope SET root_id = NULL WHERE state = 'active'",
+    "a placement less": "DELETE FROM placement WHERE n = (SELECT max(n) FROM placement)",
+    "an occurrence less": "DELETE FROM occurrence WHERE n > 0",
+    "a cell nobody can claim": "UPDATE cell SET ordinal = ordinal + 1",
+    "no version": "UPDATE node SET version = 0, clean_version = 0",
+    "more turns than there are": "UPDATE session SET turn_count = 99",
+}
+
+
+@pytest.fixture(scope="module")
+def judge(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Stack]:
+    """One empty stack for all refusals: none of them leaves anything."""
+    with stack(servers, tmp_path_factory.mktemp("judge"), embedder=embedder) as running:
+        yield running
+
+
+def refused(judge: Stack, path: Path) -> InvalidInput:
+    with pytest.raises(InvalidInput) as raised:
+        open_bundles(judge.services).import_(judge.tenant, path, actor="tester")
+    left = judge.rows(
+        "SELECT (SELECT count(*) FROM memforest.forest) + (SELECT count(*) FROM memforest.turn)"
+        " + (SELECT count(*) FROM memforest.fact) + (SELECT count(*) FROM memforest.node)"
+        " + (SELECT count(*) FROM memforest.maintenance WHERE state IN ('held', 'ready', 'running'))"
+    )
+    assert left[0][0] == 0
+    assert raised.value.message.count(". ") == 0
+    return raised.value
+
+
+@pytest.mark.parametrize("statement", UNSEALED.values(), ids=UNSEALED)
+def test_a_bundle_that_was_changed_is_refused(source: Source, judge: Stack, tmp_path: Path, statement: str) -> None:
+    path = copied(source, tmp_path)
+    _run(path, statement)
+    refused(judge, path)
+
+
+@pytest.mark.parametrize("statement", SEALED.values(), ids=SEALED)
+def test_a_bundle_that_was_made_to_harm_is_refused(
+    source: Source, judge: Stack, tmp_path: Path, statement: str
+) -> None:
+    path = copied(source, tmp_path)
+    _run(path, statement, resealed=True)
+    refused(judge, path)
+
+
+def test_files_that_are_no_bundles_are_refused(source: Source, judge: Stack, tmp_path: Path) -> None:
+    whole = source.path.read_bytes()
+    for name, content in {
+        "empty": b"",
+        "text": b"hello",
+        "half": whole[: len(whole) // 2],
+        "head": whole[:100],
+        "noise": whole[:4096] + bytes(len(whole) - 4096),
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        refused(judge, path)
+    refused(judge, tmp_path / "nowhere")
+    refused(judge, tmp_path)
+
+
+def test_a_summary_that_does_not_follow_is_made_anew(
+    source: Source, target: tuple[Stack, Bundles], tmp_path: Path
+) -> None:
+    running, bundles = target
+    path = copied(source, tmp_path)
+    _run(path, "UPDATE summary SET text = 'Bob owes everybody money.'", resealed=True)
+    bundles.import_(running.tenant, path, actor="tester")
+    running.drive()
+    assert clean(running)
+    assert (
+        running.rows("SELECT 1 FROM memforest.node_summary WHERE text LIKE '%owes%' AND source <> 'extractive'") == []
+    )
+
+
+SESSIONS, TURNS = 30, 120
+
+
+def _large(path: Path, dimension: int, model: str) -> int:
+    """A bundle of many sessions that were never extracted, with the vectors of their cells."""
+    forest = ForestId(UUID(int=77))
+    rows = 0
+    with writing(path, False) as writer:
+        for number in range(SESSIONS):
+            session = session_id(forest, f"s{number}")
+            writer.add(SESSION, [_session(session, number)])
+            rows += 1
+        for number in range(SESSIONS):
+            session = session_id(forest, f"s{number}")
+            writer.add(TURN, [_turn(session, number, at) for at in range(TURNS)])
+            rows += TURNS
+        for number in range(SESSIONS):
+            session = session_id(forest, f"s{number}")
+            writer.add(CELL, [_cell(session, number, at) for at in range(TURNS // 2)])
+            rows += TURNS // 2
+        vector = np.ones(dimension, "<f4").tobytes()
+        for number in range(SESSIONS):
+            hashes = [text_hash(cell_text(f"Bob: {number} {at}", from_micros(0))) for at in range(TURNS // 2)]
+            writer.add(VECTOR, [(each, vector) for each in hashes])
+            rows += TURNS // 2
+        writer.finish(ForestHead(forest, "many", "UTC", 0, {}), (model, dimension), [], (True, True))
+    return rows
+
+
+def _session(session: SessionId, number: int) -> tuple[str | int | bytes | None, ...]:
+    return (str(session), f"s{number}", "UTC", 0, TURNS, TURNS // 2, "{}", 0, 0, None)
+
+
+def _turn(session: SessionId, number: int, at: int) -> tuple[str | int | bytes | None, ...]:
+    return (str(session), at, f"t{at}", "user", f"{number} {at} " + "word " * 40, 0, 1, "bob", "Bob", "{}", 0)
+
+
+def _cell(session: SessionId, number: int, at: int) -> tuple[str | int | bytes | None, ...]:
+    text = f"Bob: {number} {at}"
+    head = (str(cell_id(session, at)), str(session), at, at - at % 2, 2 * at, 2 * at + 1, None, None, text)
+    return (*head, 0, 0, "ready", 0, None, None, 0, None, None, 0, 0, None, None)
+
+
+def test_memory_stays_flat_however_large_the_bundle(
+    target: tuple[Stack, Bundles], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, bundles = target
+    path, back = tmp_path / "large.memforest", tmp_path / "back.memforest"
+    embedder = running.services.embedder
+    rows = _large(path, embedder.dimension, embedder.model)
+    for module, name in ((importing, "BATCH"), (inspecting, "PAGE"), (export, "PAGE")):
+        monkeypatch.setattr(module, name, 50)
+    tracemalloc.start()
+    try:
+        done = bundles.import_(running.tenant, path, actor="tester")
+        bundles.export(running.tenant, "many", back, actor="tester")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert done["rows"] == rows
+    assert peak < path.stat().st_size / 2
+    with SqliteBundles().reading(back) as reader:
+        assert reader.head.rows["turn"] == SESSIONS * TURNS

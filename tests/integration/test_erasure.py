@@ -1,0 +1,691 @@
+"""Deleting: what was said is nowhere any more, what is left is whole, and the receipt says so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import qdrant_edge as engine
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres.erasure import PostgresErasureStore
+from memforest_core.adapters.qdrant.edge import EdgeIndex
+from memforest_core.api import MemForest
+from memforest_core.bootstrap.lifecycle import open_clearing, open_eraser, open_erasing, open_erasure
+from memforest_core.bootstrap.service import open_services
+from memforest_core.bootstrap.verification import open_verification
+from memforest_core.contexts.erasure import steps
+from memforest_core.contexts.erasure.arguments import ordinals_in
+from memforest_core.contexts.erasure.receipt import Receipt
+from memforest_core.domain.ids import CellId, FactId, ForestId
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
+from memforest_core.ports.index import PointKind
+from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.models import Embedder
+from memforest_workers.runtime import Runtime
+from tests.integration.test_pipeline import assert_trees_hold
+from tests.support.builders import said
+from tests.support.model_server import ModelServer
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, admin, database_settings, settings_for, stack
+
+ACTOR = "tester"
+START = 1_700_000_000
+DAY = 86_400
+
+GARAGE = said(
+    "I keep a zorblax telescope in the garage.",
+    "I bought three copper kettles for the kitchen.",
+    "I paid 40 dollars for a quibbert lamp.",
+    "I live in Davis.",
+    "I adopted a dog named Wumpel.",
+    "My sister moved to Boston.",
+    start=START,
+)
+PARTY = [
+    *said("I live in Davis.", "I started to learn the vorpal flute.", start=START + 10 * DAY),
+    *said("I sold my drimble boat.", "I am allergic to peanuts.", start=START + 10 * DAY + 120, name="Ysolde"),
+    *said("I visited the museum of clocks.", "I painted the fence green.", start=START + 10 * DAY + 240),
+]
+LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)], start=START + 20 * DAY)
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A database and an index as a pipeline at rest left them, to be cloned."""
+
+    database: str
+    index: Path
+
+
+@pytest.fixture(scope="module")
+def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
+    directory = tmp_path_factory.mktemp("grown")
+    name = f"grown_{uuid4().hex}"
+    with stack(servers, directory, embedder=embedder) as running:
+        for session, turns in (("garage", GARAGE), ("party", PARTY), ("lamps", LAMPS)):
+            running.memory.client.enqueue("bob", session, turns)
+            running.runtime.extract()
+            running.runtime.reduce()
+        running.memory.client.enqueue("carol", "garage", said("I live in Davis.", "I love tea.", name="Carol"))
+        running.drive()
+        source = sa.make_url(running.settings.database.url.get_secret_value()).database
+        running.services.close()
+        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
+    yield Grown(name, directory / "index")
+    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@contextmanager
+def cloned(servers: SessionServers, grown: Grown, directory: Path, embedder: Embedder) -> Iterator[Stack]:
+    name = f"test_{uuid4().hex}"
+    admin(servers, f"CREATE DATABASE {name} TEMPLATE {grown.database}")
+    shutil.copytree(grown.index, directory / "index")
+    settings = settings_for(database_settings(servers, name), servers.broker_url, directory / "index")
+    services = open_services(settings, embedder=embedder)
+    try:
+        services.index.prepare()
+        runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
+        services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+        yield Stack(settings, services, runtime, MemForest(services))
+    finally:
+        services.close()
+        admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def rested(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
+    """Bob's three sessions, one of them with Ysolde, and Carol's, all at rest."""
+    with cloned(servers, grown, tmp_path, embedder) as running:
+        yield running
+
+
+def ask(pipeline: Stack, owner: str = "bob", **target: Any) -> TaskId:
+    return open_erasure(pipeline.services).ask(pipeline.tenant, owner, actor=ACTOR, **target)
+
+
+def work(pipeline: Stack) -> None:
+    """Run what was asked for, and nothing else: no refresh, no indexer."""
+    while pipeline.services.maintenance.tasks.run_one(pipeline.tenant, pipeline.runtime.worker):
+        pass
+
+
+def receipt(pipeline: Stack, task: TaskId) -> Receipt:
+    return open_erasure(pipeline.services).receipt(pipeline.tenant, task)
+
+
+def erase(pipeline: Stack, owner: str = "bob", **target: Any) -> Receipt:
+    """Delete, before anything is refreshed; nothing may be left."""
+    task = ask(pipeline, owner, **target)
+    work(pipeline)
+    found = receipt(pipeline, task)
+    assert found.finished_at is not None
+    assert {name: count for name, count in found.left.items() if count} == {}
+    assert found.clean
+    return found
+
+
+def texts_with(pipeline: Stack, phrase: str) -> list[str]:
+    """The tables any column of which holds a phrase, as text or as bytes."""
+    inside = phrase.lower().encode().hex()
+    every = " UNION ALL ".join(
+        f"SELECT '{table}' FROM memforest.{table} r"
+        f" WHERE lower(CAST(r AS text)) LIKE '%{phrase.lower()}%' OR CAST(r AS text) LIKE '%{inside}%'"
+        for table in pipeline.counts()
+    )
+    return sorted({str(row[0]) for row in pipeline.rows(every)})
+
+
+def payloads_with(pipeline: Stack, phrase: str) -> int:
+    index = pipeline.services.index
+    assert isinstance(index, EdgeIndex)
+    records, _ = index._opened().scroll(engine.ScrollRequest(limit=10_000, with_payload=True, with_vector=False))
+    return sum(phrase.lower() in str(record.payload).lower() for record in records)
+
+
+def assert_nowhere(pipeline: Stack, *phrases: str) -> None:
+    for phrase in phrases:
+        assert texts_with(pipeline, phrase) == [], phrase
+        assert payloads_with(pipeline, phrase) == 0
+
+
+def assert_whole(pipeline: Stack) -> None:
+    """Everything agrees, now and when all derived work is done."""
+    assert_verified(pipeline)
+    pipeline.drive()
+    assert_verified(pipeline)
+
+
+def assert_verified(pipeline: Stack) -> None:
+    report = open_verification(pipeline.services).run()
+    assert {check.check: check.kinds for check in report.checks if check.violations} == {}
+    assert_trees_hold(pipeline)
+
+
+def one(pipeline: Stack, statement: str, **values: object) -> Any:
+    return pipeline.rows(statement, **values)[0][0]
+
+
+def fact_saying(pipeline: Stack, words: str, owner: str = "bob") -> UUID:
+    found = pipeline.rows(
+        "SELECT fact_id FROM memforest.fact JOIN memforest.forest USING (tenant_id, forest_id)"
+        " WHERE owner = :o AND text ILIKE :w",
+        o=owner,
+        w=f"%{words}%",
+    )
+    assert len(found) == 1, words
+    return UUID(str(found[0][0]))
+
+
+def told(pipeline: Stack, question: str, owner: str = "bob") -> str:
+    """What recall answers; every piece of it says something, and somebody said it."""
+    evidence = pipeline.memory.recall(owner, question).evidence
+    assert all(piece.speaker and piece.text.partition(":")[2].strip() for piece in evidence)
+    return "\n".join(piece.text for piece in evidence).lower()
+
+
+def seen(pipeline: Stack) -> str:
+    """What Bob's timeline and the view of all his trees show."""
+    shown = [str(pipeline.memory.timeline("bob", entity="bob"))]
+    inspection = pipeline.services.inspection
+    for tree in inspection.trees(pipeline.tenant, "bob"):
+        shown.append(str(inspection.tree(pipeline.tenant, "bob", str(tree.id))))
+    return "\n".join(shown).lower()
+
+
+def everything(pipeline: Stack) -> dict[str, list[str]]:
+    """All rows of all tables but those that tell of the request itself."""
+    own = {"maintenance", "audit", "worker"}
+    return {
+        table: sorted(str(row[0]) for row in pipeline.rows(f"SELECT CAST(r AS text) FROM memforest.{table} r"))
+        for table in pipeline.counts()
+        if table not in own
+    }
+
+
+def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
+    """Given a cell of two turns, when one of them is deleted, then its words are in no store from the commit on, the
+    other turn is still recalled, and the session sent again is the same one."""
+    assert texts_with(rested, "zorblax")
+    found = erase(rested, session="garage", turns=["turn-0"])
+
+    assert_nowhere(rested, "zorblax", "telescope")
+    assert (found.removed["turns"], found.removed["cells"], found.removed["facts"]) == (1, 0, 1)
+    assert found.removed["summaries"] > 0 and found.removed["vectors"] > 0
+    assert "telescope" not in told(rested, "What does Bob keep in the garage?")
+    assert "telescope" not in seen(rested)
+    assert "kettles" in seen(rested)
+    assert "kettles" in told(rested, "How many copper kettles did Bob buy?")
+    assert_whole(rested)
+    assert_nowhere(rested, "zorblax", "telescope")
+    assert "kettles" in told(rested, "How many copper kettles did Bob buy?")
+
+    before = rested.counts()
+    again = rested.memory.client.enqueue("bob", "garage", GARAGE)
+    rested.drive()
+    assert rested.counts() == before
+    assert again.status().turns == 6
+    assert_nowhere(rested, "zorblax")
+
+
+def test_a_cell_without_words_leaves_its_session(rested: Stack) -> None:
+    """Given both turns of a cell, when they are deleted, then the cell goes, and the session can still grow."""
+    found = erase(rested, session="garage", turns=["turn-2", "turn-3"])
+
+    assert (found.removed["turns"], found.removed["cells"]) == (2, 1)
+    assert_nowhere(rested, "quibbert")
+    assert one(rested, "SELECT count(*) FROM memforest.turn WHERE erased") == 2
+    assert_whole(rested)
+
+    longer = [*GARAGE, *said("I baked a plum cake.", start=START + 600)]
+    assert rested.memory.client.enqueue("bob", "garage", longer).status().turns == 7
+    rested.drive()
+    assert "plum" in told(rested, "What did Bob bake?")
+    assert_whole(rested)
+
+
+def test_a_fact_that_others_have_said_too_stays(rested: Stack) -> None:
+    """Given a fact said in two sessions, when the turn that worded it is deleted, then it is worded by the other."""
+    davis = "SELECT o.session_id FROM memforest.occurrence o WHERE o.fact_id = :f"
+    before = rested.rows(davis, f=fact_saying(rested, "lives in Davis"))
+    assert len(before) == 2
+    when = "SELECT mentioned_at FROM memforest.fact WHERE fact_id = :f"
+    first = one(rested, when, f=fact_saying(rested, "lives in Davis"))
+
+    found = erase(rested, session="garage", turns=["turn-3"])
+
+    fact = fact_saying(rested, "lives in Davis")
+    assert found.removed["reworded"] == 1 and found.removed["occurrences"] >= 1
+    left = rested.rows(davis, f=fact)
+    assert len(left) == 1
+    assert one(rested, when, f=fact) > first
+    assert one(rested, "SELECT count(*) FROM memforest.placement WHERE payload_id = :f", f=fact) >= 1
+    assert_whole(rested)
+    assert "davis" in told(rested, "Where does Bob live?")
+    fact_saying(rested, "lives in Davis", owner="carol")
+
+
+def test_pins_and_supersessions_outlive_a_new_wording_and_end_with_their_fact(rested: Stack) -> None:
+    davis, clocks = fact_saying(rested, "lives in Davis"), fact_saying(rested, "museum of clocks")
+    rested.execute("UPDATE memforest.fact SET pinned = true WHERE fact_id = :f", f=davis)
+    rested.execute(
+        "UPDATE memforest.fact SET superseded_by = :f, superseded_at = now() WHERE fact_id = :c", f=davis, c=clocks
+    )
+    erase(rested, session="garage", turns=["turn-3"])
+    anew = fact_saying(rested, "lives in Davis")
+    state = "SELECT pinned, superseded_by FROM memforest.fact WHERE fact_id = :f"
+    assert rested.rows(state, f=anew) == [(True, None)]
+    assert rested.rows(state, f=clocks) == [(False, anew)]
+    erase(rested, fact=anew)
+    assert rested.rows(state, f=clocks) == [(False, None)]
+
+
+def test_a_deleted_fact_leaves_what_was_said(rested: Stack) -> None:
+    fact = fact_saying(rested, "vorpal")
+    found = erase(rested, fact=str(fact))
+
+    assert (found.removed["turns"], found.removed["facts"], found.removed["occurrences"]) == (0, 1, 1)
+    assert set(texts_with(rested, "vorpal")) <= {"cell", "turn", "node_summary"}
+    facts = "SELECT count(*) FROM memforest.node_summary JOIN memforest.node USING (tenant_id, node_id)"
+    facts += " JOIN memforest.tree USING (tenant_id, tree_id) WHERE kind <> 'session' AND text ILIKE '%vorpal%'"
+    assert one(rested, facts) == 0
+    assert rested.services.index.versions(rested.tenant, [fact]) == {}
+    with pytest.raises(NotFound):
+        ask(rested, fact=fact)
+
+
+def test_a_deleted_session_leaves_nothing_and_can_come_again(rested: Stack) -> None:
+    found = erase(rested, session="party")
+
+    assert_nowhere(rested, "vorpal", "drimble", "Ysolde", "museum of clocks")
+    assert (found.removed["turns"], found.removed["cells"], found.removed["sessions"]) == (6, 3, 1)
+    assert one(rested, "SELECT count(*) FROM memforest.session WHERE external_id = 'party'") == 0
+    assert_whole(rested)
+    assert "davis" in told(rested, "Where does Bob live?")
+
+    rested.memory.client.enqueue("bob", "party", PARTY)
+    rested.drive()
+    assert "flute" in told(rested, "Which flute does Bob learn?")
+    assert_whole(rested)
+
+
+def test_a_long_session_goes_from_its_end_and_is_whole_at_any_time(
+    rested: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a session of more cells than one batch, then after each step what is left of it keeps every promise."""
+    monkeypatch.setattr(steps, "BATCH_CELLS", 5)
+    task, step = held(rested, session="lamps"), open_erasing(rested.services).step
+    progress: Numbers | None = {}
+    left = []
+    while progress is not None and progress.get("phase") != "index":
+        progress = step(rested.tenant, task, progress)
+        left.append(one(rested, "SELECT count(*) FROM memforest.cell WHERE text LIKE '%brass lamp%'"))
+        assert_verified(rested)
+    assert left == [7, 2, 0]
+    assert_nowhere(rested, "brass lamp")
+
+
+def test_a_time_range_takes_what_was_said_in_it(rested: Stack) -> None:
+    """Given [since, until), then what was said at its start goes, and what was said at its end stays."""
+    found = erase(rested, since=START + 60, until=START + 10 * DAY + 60)
+
+    assert found.removed["turns"] == 6
+    assert_nowhere(rested, "kettles", "quibbert", "Wumpel")
+    assert texts_with(rested, "zorblax") and texts_with(rested, "vorpal")
+    assert rested.memory.status("bob", "party").turns == 6
+
+
+def test_a_speakers_words_go_from_all_sessions(rested: Stack) -> None:
+    found = erase(rested, speaker="ysolde")
+
+    assert (found.removed["turns"], found.removed["cells"]) == (2, 1)
+    assert_nowhere(rested, "drimble", "peanuts", "ysolde")
+    assert one(rested, "SELECT count(*) FROM memforest.speaker WHERE name = 'Ysolde'") == 0
+    with pytest.raises(NotFound):
+        ask(rested, speaker="ysolde")
+
+
+def test_a_deleted_owner_is_nobody_at_once_and_nowhere_in_the_end(rested: Stack) -> None:
+    """Given another owner with some of the same words, when one is deleted, then the other is as before."""
+    gone = one(rested, "SELECT forest_id FROM memforest.forest WHERE owner = 'bob'")
+    task = ask(rested, everything=True)
+    with pytest.raises(NotFound):
+        rested.memory.status("bob", "garage")
+    with pytest.raises(NotFound):
+        ask(rested, everything=True)
+    work(rested)
+    found = receipt(rested, task)
+
+    assert found.clean
+    assert found.removed["turns"] == 36 and found.removed["forests"] == 1
+    assert rested.services.index.count(rested.tenant, ForestId(gone)) == 0
+    assert_nowhere(rested, "bob", "zorblax", "brass lamp", "Ysolde", "vorpal")
+    assert texts_with(rested, str(gone)) == ["audit", "llm_call", "maintenance"]
+    assert_whole(rested)
+    assert "davis" in told(rested, "Where does Carol live?", "carol")
+    told_of = rested.services.operations.audit(rested.tenant, "bob")
+    assert [(entry.action, entry.outcome) for entry in told_of] == [("erase", "done"), ("erase", "asked")]
+
+    rested.memory.client.enqueue("bob", "garage", GARAGE)
+    rested.drive()
+    assert one(rested, "SELECT forest_id FROM memforest.forest WHERE owner = 'bob'") != gone
+    assert_whole(rested)
+
+
+def test_an_owner_deleted_in_the_middle_of_work_gets_no_more_of_it(rested: Stack) -> None:
+    """Given a session that waits to be extracted, one that waits to be placed and dirty trees, when their owner is
+    deleted, then no worker finds any of it."""
+    rested.memory.client.enqueue("bob", "next", said("I planted an oak tree.", start=START + 50 * DAY))
+    rested.services.extraction.run_one(rested.tenant, rested.runtime.worker)
+    rested.memory.client.enqueue("bob", "later", said("I planted an elm tree.", start=START + 51 * DAY))
+    rested.memory.client.append("bob", "talk", {"role": "user", "content": "I planted a fig tree."})
+    ask(rested, everything=True)
+
+    assert rested.runtime.extract() == rested.runtime.reduce() == rested.runtime.refresh() == 0
+    rested.drive()
+    assert_nowhere(rested, "oak tree", "elm tree", "fig tree", "bob")
+    assert_whole(rested)
+
+
+def held(pipeline: Stack, **target: Any) -> MaintenanceTask:
+    """A task that was asked for and that no worker takes, for a test to step through."""
+    task = ask(pipeline, **target)
+    pipeline.execute("UPDATE memforest.maintenance SET available_at = now() + interval '1 day'")
+    return pipeline.services.operations.get(pipeline.tenant, task)
+
+
+TARGETS: dict[str, Callable[[Stack], dict[str, Any]]] = {
+    "turns": lambda _: {"session": "lamps", "turns": [f"turn-{n}" for n in range(1, 12)]},
+    "fact": lambda pipeline: {"fact": fact_saying(pipeline, "lives in Davis")},
+    "speaker": lambda _: {"speaker": "ysolde"},
+    "session": lambda _: {"session": "party"},
+    "range": lambda _: {"since": START, "until": START + DAY},
+    "owner": lambda _: {"everything": True},
+}
+"""Each in the forest that those before have left."""
+
+
+def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
+    """Given a kill after each step's commit, when the step is taken again from the progress before it, then the end
+    is the same and nothing is counted twice or lost; a dry run had said the same numbers and written nothing."""
+    for target, choose in TARGETS.items():
+        before, chosen = everything(rested), choose(rested)
+        plan = ask(rested, dry_run=True, **chosen)
+        work(rested)
+        planned = receipt(rested, plan).removed
+        assert everything(rested) == before
+
+        task = held(rested, **chosen)
+        step = open_erasing(rested.services).step
+        progress: Numbers | None = {}
+        while progress is not None:
+            step(rested.tenant, task, progress)
+            progress = step(rested.tenant, task, progress)
+            if progress is not None:
+                kept(rested, task.id, progress)
+        ended = receipt(rested, task.id)
+
+        assert {name: count for name, count in ended.left.items() if count} == {}
+        same = {name for name in planned if target != "owner" or name not in ("vectors", "forests", "scopes")}
+        assert {name: ended.removed.get(name, 0) for name in same} == {name: planned[name] for name in same}
+        assert planned["turns"] + planned["facts"] > 0
+        rested.execute("DELETE FROM memforest.maintenance")
+        rested.drive()
+        assert_verified(rested)
+
+
+def kept(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
+    with PostgresErasureStore(pipeline.services.engine).erasing(pipeline.tenant) as rows:
+        rows.keep(task, progress)
+
+
+def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> None:
+    """Given an extraction that has read a window, when one of its turns is deleted before it answers, then the answer
+    is refused, and the window is extracted again without these words."""
+    rested.memory.client.enqueue(
+        "bob", "secrets", said("I hid a flumox in the attic.", "I live near a lake.", start=START + 60 * DAY)
+    )
+    service = rested.services.extraction
+    with service._store.extracting(rested.tenant) as rows:
+        claim = rows.claim_window(rested.runtime.worker, 60.0)
+    assert claim is not None
+    calls: list[Any] = []
+    answer = service._read(rested.tenant, claim, None, calls)
+    assert any("flumox" in new.candidate.statement.text for cell in answer.cells for new in cell.candidates)
+
+    found = erase(rested, session="secrets", turns=["turn-0"])
+    assert found.removed["fenced"] == 1
+    assert service._stored(rested.tenant, claim, answer, calls) is False
+    assert_nowhere(rested, "flumox")
+    rested.drive()
+    assert_nowhere(rested, "flumox")
+    assert "lake" in told(rested, "What does Bob live near?")
+    assert_whole(rested)
+
+
+def test_what_the_reducer_has_read_of_deleted_words_is_never_placed(rested: Stack) -> None:
+    rested.memory.client.enqueue(
+        "bob", "secrets", said("I hid a flumox in the attic.", "I live near a lake.", start=START + 60 * DAY)
+    )
+    rested.services.extraction.run_one(rested.tenant, rested.runtime.worker)
+    reduction = rested.services.reduction
+    with reduction._store.reducing(rested.tenant) as rows:
+        waiting = rows.waiting(10)
+        assert waiting is not None
+        batch = rows.load(waiting, rested.services.embedder.model)
+    erase(rested, session="secrets", turns=["turn-0"])
+    with reduction._store.reducing(rested.tenant) as rows:
+        assert rows.lock_forest(batch.forest_id)
+        assert rows.still_waiting(batch) == frozenset()
+    rested.drive()
+    assert_nowhere(rested, "flumox")
+    assert "lake" in told(rested, "What does Bob live near?")
+    assert_whole(rested)
+
+
+def test_a_point_that_is_written_late_goes_when_its_writer_must_have_ended(rested: Stack) -> None:
+    """Given an indexer that has read cells, when they are deleted before it writes their points, then these go with
+    its lease."""
+    rested.memory.client.enqueue("bob", "secrets", said("I hid a flumox in the attic.", start=START + 60 * DAY))
+    index, indexer = rested.services.index, rested.services.indexer
+    with indexer._store.indexing(rested.tenant) as rows:
+        token, points = rows.claim_points(tuple(PointKind), rested.runtime.worker, 500, 60.0)
+    (late,) = [point.id for point in points]
+    erase(rested, session="secrets")
+    indexer._write(rested.tenant, token, points, {})
+    assert index.versions(rested.tenant, [late]) == {late: 1}
+    rested.drive()
+    assert index.versions(rested.tenant, [late]) == {late: 1}
+
+    rested.execute("UPDATE memforest.index_row SET available_at = now() WHERE deleted")
+    rested.drive()
+    assert index.versions(rested.tenant, [late]) == {}
+    assert_nowhere(rested, "flumox")
+    assert_verified(rested)
+
+
+def test_what_models_were_paid_for_goes_too(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> None:
+    """Given answers and summaries that were kept to be paid for once, when what they quote is deleted, then they go."""
+    with ModelServer() as model:
+        llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", "timeout_s": 5}
+        with stack(servers, tmp_path, embedder=embedder, llm=llm, refresh={"budget_chars": 100}) as running:
+            running.memory.client.enqueue("bob", "garage", GARAGE)
+            running.memory.client.enqueue("bob", "party", PARTY)
+            running.drive()
+            assert {"extraction_cache", "summary_cache"} <= set(texts_with(running, "kettles"))
+            other = running.rows("SELECT count(*) FROM memforest.extraction_cache WHERE answer::text LIKE '%vorpal%'")
+
+            found = erase(running, session="garage", turns=["turn-1"])
+
+            assert found.removed["cached"] >= 2
+            assert_nowhere(running, "kettles")
+            running.drive()
+            assert_nowhere(running, "kettles")
+            same = running.rows("SELECT count(*) FROM memforest.extraction_cache WHERE answer::text LIKE '%vorpal%'")
+            assert same == other
+            assert_verified(running)
+
+
+def test_a_forest_that_is_being_merged_is_waited_for_and_one_that_was_is_not_what_was_meant(rested: Stack) -> None:
+    task, step = held(rested, session="garage"), open_erasing(rested.services).step
+    rested.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
+    with pytest.raises(ForestFrozen):
+        ask(rested, session="garage")
+    with pytest.raises(RetryableError):
+        step(rested.tenant, task, {})
+    rested.execute("UPDATE memforest.forest SET state = 'gone' WHERE owner = 'bob'")
+    with pytest.raises(NotFound):
+        step(rested.tenant, task, {})
+    assert texts_with(rested, "zorblax")
+
+
+def test_a_summary_that_was_read_before_a_deletion_is_never_saved_after_it(rested: Stack) -> None:
+    """Given a refresh that has read the children of dirty nodes, when some of them are deleted meanwhile, then what it
+    saves afterwards is refused for every node above them."""
+    rested.execute(
+        "UPDATE memforest.node SET version = version + 1 WHERE level > 0;"
+        "UPDATE memforest.tree SET due_at = now(), first_mark_at = now() WHERE state = 'active'"
+    )
+    refresh = rested.services.refresh
+    with refresh._store.refreshing(rested.tenant) as rows:
+        token, nodes = rows.claim_ready(rested.runtime.worker, 500, 60.0, 60.0, rested.services.embedder.model)
+    reading = {node.id for node in nodes if any("telescope" in child.text for child in node.children)}
+    assert reading
+    erase(rested, session="garage", turns=["turn-0"])
+    keys = {node.id: refresh._key(node) for node in nodes}
+    refresh._refresh(rested.tenant, token, nodes, keys, {})
+    assert_nowhere(rested, "telescope")
+    rested.drive()
+    assert_nowhere(rested, "telescope")
+    assert_whole(rested)
+
+
+def test_the_open_end_of_a_running_session_is_closed_or_goes(rested: Stack) -> None:
+    def turn(text: str) -> dict[str, object]:
+        return {"role": "user", "content": text}
+
+    rested.memory.client.append("bob", "talk", turn("I lost my grimbold hat."))
+    erase(rested, session="talk", turns=["turn-0"])
+    assert_nowhere(rested, "grimbold")
+    assert_whole(rested)
+    rested.memory.client.append("bob", "talk", turn("I bought a straw hat."))
+    rested.memory.client.append("bob", "talk", turn("I wear it each day."))
+    rested.drive()
+    assert_whole(rested)
+    assert rested.memory.status("bob", "talk").turns == 3
+    assert "straw" in told(rested, "Which hat did Bob buy?")
+
+
+def test_a_turn_longer_than_a_cell_goes_with_all_its_cells(rested: Stack) -> None:
+    letter = "We met a snorf by the river and talked about boats. " * 400
+    turns = said("I live in Davis.", letter, "She moved to Miami.", start=START + 70 * DAY)
+    rested.memory.client.enqueue("bob", "letter", turns)
+    rested.drive()
+    found = erase(rested, session="letter", turns=["turn-1"])
+    assert found.removed["cells"] >= 3
+    assert_nowhere(rested, "snorf")
+    assert_whole(rested)
+
+
+def test_vectors_go_unless_somebody_else_says_the_same(rested: Stack) -> None:
+    vectors = rested.counts()["vector"]
+    shared = """SELECT count(*) FROM memforest.vector v JOIN memforest.fact f USING (tenant_id, text_hash)
+                 WHERE f.fact_id = :f"""
+    carols = fact_saying(rested, "love", owner="carol")
+    erase(rested, session="garage")
+    assert rested.counts()["vector"] < vectors
+    assert one(rested, shared, f=carols) == 1
+    missing = """SELECT count(*) FROM memforest.fact f WHERE NOT EXISTS (
+                   SELECT 1 FROM memforest.vector v WHERE v.tenant_id = f.tenant_id AND v.text_hash = f.text_hash)"""
+    assert one(rested, missing) == 0
+
+
+def test_other_operations_take_out_facts_cells_and_whole_forests(rested: Stack) -> None:
+    forest = ForestId(one(rested, "SELECT forest_id FROM memforest.forest WHERE owner = 'bob'"))
+    eraser = open_eraser(rested.services)
+    fact = FactId(fact_saying(rested, "vorpal"))
+    cell = CellId(one(rested, "SELECT cell_id FROM memforest.cell WHERE text LIKE '%quibbert%'"))
+
+    assert eraser.erase_facts(rested.tenant, forest, [fact]).facts == 1
+    assert eraser.erase_facts(rested.tenant, forest, [fact]).facts == 0
+    taken = eraser.erase_cells(rested.tenant, forest, [cell])
+    assert taken.cells == 1 and taken.facts >= 1
+    assert eraser.erase_cells(rested.tenant, forest, [cell]).cells == 0
+    rested.drive()
+    assert_nowhere(rested, "quibbert")
+    assert_whole(rested)
+
+    steps = 1
+    while not open_clearing(rested.services).clear(rested.tenant, forest):
+        steps += 1
+    assert steps > 5
+    assert_nowhere(rested, "bob", "brass lamp")
+    assert_whole(rested)
+
+
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [
+        ({}, InvalidInput),
+        ({"everything": True, "session": "garage"}, InvalidInput),
+        ({"turns": ["turn-1"]}, InvalidInput),
+        ({"fact": "no id"}, InvalidInput),
+        ({"since": START, "until": START}, InvalidInput),
+        ({"since": "yesterday"}, InvalidInput),
+        ({"session": "nowhere"}, NotFound),
+        ({"session": "garage", "turns": ["turn-99"]}, NotFound),
+        ({"fact": str(uuid4())}, NotFound),
+        ({"speaker": "nobody"}, NotFound),
+        ({"owner": "nobody", "everything": True}, NotFound),
+    ],
+)
+def test_what_does_not_name_one_thing_is_refused(shared: Stack, target: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        ask(shared, **target)
+    assert shared.counts()["maintenance"] == 0
+
+
+@pytest.fixture(scope="module")
+def shared(
+    servers: SessionServers, grown: Grown, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
+) -> Iterator[Stack]:
+    """A clone that tests share who change nothing."""
+    with cloned(servers, grown, tmp_path_factory.mktemp("shared"), embedder) as running:
+        yield running
+
+
+def test_a_batch_costs_as_many_statements_whatever_it_takes(rested: Stack) -> None:
+    """Given one batch of one cell and one of twelve, then they take about the same number of statements."""
+
+    def statements(turns: Sequence[str]) -> int:
+        seen: list[str] = []
+
+        def count(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+            seen.append(statement)
+
+        engine_ = rested.services.engine
+        sa.event.listen(engine_, "before_cursor_execute", count)
+        try:
+            task = held(rested, session="lamps", turns=turns)
+            seen.clear()
+            open_erasing(rested.services).step(rested.tenant, task, {})
+        finally:
+            sa.event.remove(engine_, "before_cursor_execute", count)
+        return len(seen)
+
+    assert statements(["turn-0", "turn-1"]) + 12 >= statements([f"turn-{n}" for n in range(2, 24)])
+
+
+def test_no_word_is_in_a_task_row(rested: Stack) -> None:
+    ask(rested, speaker="ysolde")
+    ask(rested, session="garage", turns=["turn-1", "turn-2", "turn-4"])
+    rows = rested.rows("SELECT arguments FROM memforest.maintenance ORDER BY created_at")
+    assert len(rows[0][0]["speaker"]) == 64
+    assert ordinals_in(rows[1][0]["turns"]) == [1, 2, 4]
+    assert not {"maintenance", "audit"} & set(texts_with(rested, "ysolde"))

@@ -1,0 +1,82 @@
+"""A deleted owner is gone: fifty planted phrases are found everywhere before, and nowhere after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memforest_core.errors import NotFound
+from memforest_core.ports.models import Embedder
+from tests.support.builders import said
+from tests.support.model_server import ModelServer
+from tests.support.searching import in_broker, in_index_files, in_points, in_tables
+from tests.support.servers import SessionServers
+from tests.support.stack import stack
+
+SYLLABLES = ("bar", "dol", "fen", "gim", "kav", "lur", "mop", "nez", "quib", "tas")
+PHRASES = tuple(f"{first}{second}ovix" for first in SYLLABLES for second in SYLLABLES[:5])
+"""Fifty words that nothing else contains."""
+PETS, PLACES, FRIENDS, MARKS = PHRASES[:20], PHRASES[20:35], PHRASES[35:45], PHRASES[45:48]
+SESSION, OWNER = PHRASES[48], PHRASES[49]
+KEPT = "zanzibarian"
+"""A word of somebody else, which must still be found afterwards."""
+
+
+def conversation(number: int) -> list[dict[str, object]]:
+    """Turns that become facts, entities, scenes and states; some said by named speakers, with metadata."""
+    lines = (
+        f"I moved to {PLACES[number % len(PLACES)].capitalize()} in May 2023 with my parrot called"
+        f" {PETS[2 * number % len(PETS)].capitalize()}.",
+        f"My friend {FRIENDS[number % len(FRIENDS)].capitalize()} adopted a cat called"
+        f" {PETS[(2 * number + 1) % len(PETS)].capitalize()}.",
+    )
+    turns = said(*lines)
+    turns[0] |= {"metadata": {"mark": MARKS[number % len(MARKS)]}}
+    turns[1] |= {"speaker_id": FRIENDS[number % len(FRIENDS)], "name": FRIENDS[number % len(FRIENDS)].capitalize()}
+    return turns
+
+
+def test_after_deleting_an_owner_nothing_of_it_is_left(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given an owner whose sessions went through extraction, merging of facts, corrections, summaries, recall and a
+    failed cell, when the owner is deleted, then none of fifty planted phrases is in Postgres, Qdrant or Redis."""
+    with ModelServer() as model:
+        llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key"}
+        with stack(servers, tmp_path, embedder=embedder, llm=llm) as pipeline:
+            memory = pipeline.memory
+            for number in range(15):
+                name = SESSION if number == 0 else f"s-{number}"
+                memory.client.enqueue(OWNER, name, conversation(number))
+            memory.client.enqueue("other", "s-1", said(f"I moved to {KEPT.capitalize()} with two boxes."))
+            pipeline.drive()
+            pipeline.execute(
+                "UPDATE memforest.cell SET state = 'dead', error_code = 'e', error_text = 'e'"
+                " WHERE cell_id = (SELECT cell_id FROM memforest.cell ORDER BY cell_id LIMIT 1)"
+            )
+            found = memory.recall(OWNER, f"Where is {PETS[0].capitalize()}?").evidence
+            fact = next(piece.fact_ids[0] for piece in found if piece.fact_ids)
+            memory.lifecycle.pin(OWNER, fact, actor="test")
+            memory.lifecycle.correct(OWNER, fact, text=f"Bob lives in {PLACES[3].capitalize()} now.", actor="test")
+            pipeline.drive()
+            memory.client.append(OWNER, "s-open", {"role": "user", "content": f"Wait for {PETS[3]}."})
+            before = in_tables(pipeline, PHRASES)
+            assert sorted(before) == sorted(PHRASES)
+            held = {place.partition(".")[0] for places in before.values() for place in places}
+            assert held >= {"turn", "cell", "fact", "candidate", "node_summary", "extraction_cache", "speaker", "tree"}
+
+            operation = memory.lifecycle.forget(OWNER, everything=True, actor="test")
+            with pytest.raises(NotFound):
+                memory.recall(OWNER, "Where did Bob move?")
+            pipeline.drive()
+
+            assert operation.state().finished
+            assert in_tables(pipeline, PHRASES) == {}
+            assert in_points(pipeline, PHRASES) == []
+            assert in_index_files(pipeline, PHRASES) == []
+            assert in_broker(servers.redis_url, PHRASES) == []
+            assert memory.lifecycle.receipt(operation.id).clean
+            assert in_tables(pipeline, [KEPT])
+            assert memory.recall("other", "Where did Bob move?").evidence
+            assert [entry.outcome for entry in memory.lifecycle.audit(OWNER, action="erase")] == ["done", "asked"]

@@ -1,0 +1,551 @@
+"""Building a forest anew beside the live one: other rules and prompts, the same memory, one switch, nothing lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from memforest_core.bootstrap.lifecycle import open_correction
+from memforest_core.bootstrap.rematerializing import open_rematerializing
+from memforest_core.bootstrap.verification import open_verification
+from memforest_core.contexts.rematerializing.options import copy_of
+from memforest_core.contexts.rematerializing.service import Rematerializing, StillMaterializing
+from memforest_core.domain.ids import ForestId
+from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.models import Embedded, Embedder
+from memforest_core.ports.rematerializing import Options
+from tests.integration.test_pipeline import assert_trees_hold
+from tests.integration.test_verify import Grown, cloned
+from tests.support import model_answers
+from tests.support.builders import said
+from tests.support.model_server import ModelServer
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, admin, stack
+
+LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)])
+PETS = said("I adopted a dog named Rex.", "I love hiking.", "I live in Davis.", start=1_700_900_000)
+ASKED = "How much was the brass lamp numbered 7?"
+
+
+class Counting:
+    """An embedder that counts the texts it is asked for."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self.calls = 0
+        self.texts = 0
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def dimension(self) -> int:
+        return self._inner.dimension
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        self.calls += 1
+        self.texts += len(texts)
+        return self._inner.embed(texts)
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        return self._inner.embed_query(texts)
+
+
+@pytest.fixture
+def counting(embedder: Embedder) -> Counting:
+    return Counting(embedder)
+
+
+@pytest.fixture(scope="module")
+def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
+    """Bob's two sessions, at rest, to be cloned."""
+    directory = tmp_path_factory.mktemp("grown")
+    name = f"grown_{uuid4().hex}"
+    with stack(servers, directory, embedder=embedder) as running:
+        running.memory.client.enqueue("bob", "lamps", LAMPS)
+        running.memory.client.enqueue("bob", "pets", PETS)
+        running.drive()
+        source = sa.make_url(running.settings.database.url.get_secret_value()).database
+        running.services.close()
+        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
+    yield Grown(name, directory / "index")
+    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def bob(servers: SessionServers, grown: Grown, tmp_path: Path, counting: Counting) -> Iterator[Stack]:
+    """Bob's two sessions, at rest."""
+    with cloned(servers, grown, tmp_path, counting) as running:
+        yield running
+
+
+def rematerializing(of: Stack) -> Rematerializing:
+    return open_rematerializing(of.services)
+
+
+def ask(of: Stack, options: Options, *, dry_run: bool = False) -> TaskId:
+    return rematerializing(of).ask(of.tenant, "bob", options, actor="test", dry_run=dry_run)
+
+
+def get(of: Stack, task: TaskId) -> MaintenanceTask:
+    return of.services.operations.get(of.tenant, task)
+
+
+def finish(of: Stack, task: TaskId) -> MaintenanceTask:
+    """Run everything until the task has ended; nobody waits for back-offs."""
+    for _ in range(30):
+        of.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+        of.drive(due=False)
+        found = get(of, task)
+        if found.finished:
+            of.drive(due=False)
+            return found
+    raise AssertionError(f"the task does not end: {found}")
+
+
+def live(of: Stack) -> ForestId:
+    return of.services.operations.forest(of.tenant, "bob")
+
+
+def evidence(of: Stack, question: str = ASKED) -> set[str]:
+    return {piece.text for piece in of.memory.recall("bob", question, k=50).evidence}
+
+
+def best(of: Stack) -> str:
+    return of.memory.recall("bob", ASKED).evidence[0].text
+
+
+def blank(of: Stack, forest: ForestId, session: str, ordinal: int) -> None:
+    """What an erasure does to a turn's words."""
+    mine = "session_id IN (SELECT session_id FROM memforest.session WHERE forest_id = :f AND external_id = :s)"
+    values = {"f": forest, "s": session, "o": ordinal}
+    cells = f"SELECT cell_id FROM memforest.cell WHERE {mine} AND :o BETWEEN first_turn AND last_turn"
+    for statement in (
+        f"UPDATE memforest.turn SET content = '', name = '', speaker_id = '', erased = true WHERE {mine} AND ordinal = :o",
+        f"UPDATE memforest.cell SET text = 'gone', text_hash = sha256('gone') WHERE cell_id IN ({cells})",
+        f"DELETE FROM memforest.occurrence WHERE cell_id IN ({cells}) AND :o = ANY(turn_ordinals)",
+        f"DELETE FROM memforest.candidate WHERE cell_id IN ({cells}) AND :o = ANY(turn_ordinals)",
+    ):
+        of.execute(statement, **values)
+
+
+def shape(of: Stack) -> dict[str, set[tuple[int, int]]]:
+    """(branching, height) of the active trees of the live forest, by kind."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for row in of.rows(
+        "SELECT kind, k, height FROM memforest.tree WHERE forest_id = :f AND state = 'active'", f=live(of)
+    ):
+        found.setdefault(row.kind, set()).add((row.k, row.height))
+    return found
+
+
+def only_forest(of: Stack, forest: ForestId) -> None:
+    """Nothing of any other forest is left, in rows or points, and what there is holds."""
+    report = open_verification(of.services).run()
+    assert [(check.check, check.kinds) for check in report.checks if check.violations] == []
+    assert_trees_hold(of)
+    assert [row.forest_id for row in of.rows("SELECT forest_id FROM memforest.forest WHERE owner = 'bob'")] == [forest]
+    for table in ("session", "cell", "fact", "tree", "speaker", "index_row"):
+        assert {row.forest_id for row in of.rows(f"SELECT DISTINCT forest_id FROM memforest.{table}")} <= {forest}, (
+            table
+        )
+    rows = of.rows("SELECT count(*) AS n FROM memforest.index_row")[0].n
+    assert of.services.index.count(of.tenant, forest) == of.services.index.count(of.tenant) == rows
+
+
+def calls(of: Stack, step: str) -> int:
+    return int(of.rows("SELECT count(*) AS n FROM memforest.llm_call WHERE step = :s", s=step)[0].n)
+
+
+def test_another_branching_changes_the_trees_and_nothing_else(bob: Stack, counting: Counting) -> None:
+    """Given memory at rest, when it is built with other branching, then trees have it, recall finds the same evidence,
+    no model was asked for anything, and the old forest is gone from all stores."""
+    old, before, found = live(bob), shape(bob), (best(bob), evidence(bob))
+    plan = rematerializing(bob).plan(bob.tenant, "bob", Options({"session_k": 6, "entity_k": 3, "scene_k": 3}))
+    task = ask(bob, Options({"session_k": 6, "entity_k": 3, "scene_k": 3}))
+
+    ended = finish(bob, task)
+
+    assert (ended.state, ended.progress["phase"], ended.attempts) == ("done", "attributed", 1)
+    assert live(bob) != old
+    assert {k for k, _ in before["session"]} == {3}
+    assert {k for k, _ in shape(bob)["session"]} == {6}
+    assert max(height for _, height in shape(bob)["session"]) < max(height for _, height in before["session"])
+    assert {k for k, _ in shape(bob)["entity"]} == {k for k, _ in shape(bob)["scene"]} == {3}
+    assert (counting.calls, calls(bob, "extract"), calls(bob, "summarize")) == (0, 0, 0)
+    assert (plan.extraction_calls, plan.summary_calls, plan.texts_to_embed, plan.cost_usd) == (0, 0, 0, 0.0)
+    assert plan.facts_to_place == ended.progress["candidates"]
+    assert (best(bob), evidence(bob)) == found
+    only_forest(bob, live(bob))
+
+
+def test_later_sessions_keep_the_rules(bob: Stack) -> None:
+    """Given a forest built with other branching, when a session comes, then its trees have that branching too; and
+    asking for the usual value again gives the forest no rule of its own."""
+    finish(bob, ask(bob, Options({"session_k": 6, "entity_k": 3})))
+    bob.memory.ingest("bob", "later", said("I bought a kayak.", start=1_701_000_000))
+    bob.drive()
+    assert {k for k, _ in shape(bob)["session"]} == {6}
+    finish(bob, ask(bob, Options({"session_k": 3})))
+    assert bob.rows("SELECT rules FROM memforest.forest WHERE state = 'live'")[0].rules == {"entity_k": 3}
+    assert {k for k, _ in shape(bob)["session"]} == {3}
+
+
+def test_other_thresholds_route_anew(bob: Stack, counting: Counting) -> None:
+    """Given facts in a few scenes, when scenes may hold no more than four and entities need more facts, then there are
+    more scenes, fewer entities, and the same facts."""
+    before = shape(bob), evidence(bob), count(bob, "scene"), count(bob, "fact")
+    finish(bob, ask(bob, Options({"scene_cap": 4, "scene_assign": 0.9, "scene_weak": 0.85, "scene_merge": 1.0})))
+    assert count(bob, "scene") > before[2]
+    assert count(bob, "fact") == before[3]
+    assert evidence(bob) == before[1]
+    assert counting.calls == 0
+    only_forest(bob, live(bob))
+
+
+def count(of: Stack, what: str) -> int:
+    statement = (
+        "SELECT count(*) AS n FROM memforest.fact WHERE forest_id = :f"
+        if what == "fact"
+        else "SELECT count(*) AS n FROM memforest.tree WHERE forest_id = :f AND state = 'active' AND kind = :what"
+    )
+    values: dict[str, Any] = {"f": live(of)} | ({} if what == "fact" else {"what": what})
+    return int(of.rows(statement, **values)[0].n)
+
+
+def test_impossible_requests_are_refused_with_a_sentence(bob: Stack) -> None:
+    """Given a live forest, when something impossible is asked, then one sentence says what to change, and nothing is
+    asked for."""
+    for rules, said_ in (
+        ({"session_k": 2}, "session_k is impossible"),
+        ({"scene_weak": 0.9}, "scene_weak must not be above scene_assign"),
+        ({"branching": 4}, "no rule 'branching'"),
+    ):
+        with pytest.raises(InvalidInput, match=said_):
+            ask(bob, Options(rules))
+    with pytest.raises(NotFound, match="no memory yet"):
+        rematerializing(bob).ask(bob.tenant, "nobody", Options(), actor="test")
+    running = ask(bob, Options({"session_k": 6}))
+    assert ask(bob, Options({"session_k": 6})) == running
+    with pytest.raises(InvalidInput, match="being re-materialized"):
+        ask(bob, Options({"session_k": 5}))
+
+
+def test_a_dry_run_says_the_plan_and_writes_nothing(bob: Stack) -> None:
+    """Given memory at rest, when a dry run is asked for, then it ends with the plan's numbers and no row has changed."""
+    options = Options({"session_k": 6})
+    before = bob.counts()
+    ended = finish(bob, ask(bob, options, dry_run=True))
+    plan = rematerializing(bob).plan(bob.tenant, "bob", options)
+    assert ended.progress == {"phase": "planned", **plan.numbers()}
+    after = bob.counts()
+    assert {table: after[table] - before[table] for table in before if after[table] != before[table]} == {
+        "maintenance": 1,
+        "audit": 2,
+    }
+
+
+def drive_to(of: Stack, task: TaskId, phase: str) -> None:
+    """Take steps until the task's next one is of this phase."""
+    take = rematerializing(of).step
+    for _ in range(60):
+        found = get(of, task)
+        if found.progress.get("phase") == phase:
+            return
+        try:
+            after = take(of.tenant, found, found.progress)
+        except StillMaterializing:
+            work(of)
+            continue
+        assert after is not None
+        put(of, task, after)
+    raise AssertionError(f"phase {phase} does not come")
+
+
+def work(of: Stack) -> None:
+    """What workers do besides the task."""
+    for _ in range(20):
+        if not of.runtime.extract() + of.runtime.reduce() + of.runtime.refresh() + index(of):
+            return
+
+
+def index(of: Stack) -> int:
+    from memforest_workers.runtime import ALL_KINDS
+
+    return of.runtime.index(of.tenant, ALL_KINDS)
+
+
+def put(of: Stack, task: TaskId, progress: Numbers) -> None:
+    of.execute(
+        "UPDATE memforest.maintenance SET progress = CAST(:p AS jsonb) WHERE task_id = :t",
+        p=json.dumps(dict(progress)),
+        t=task,
+    )
+
+
+def test_what_comes_and_goes_meanwhile_is_in_the_switched_memory(bob: Stack) -> None:
+    """Given a copy that was complete, when a session is enqueued, another grows, facts are pinned and superseded and a
+    turn is blanked, then recall answers from the live forest until the switch, and afterwards all of it is there."""
+    task = ask(bob, Options({"session_k": 6}))
+    drive_to(bob, task, "switch")
+    old, found = live(bob), evidence(bob)
+    assert bob.rows("SELECT state FROM memforest.forest WHERE forest_id = :f", f=copy_of(task))[0].state == "hidden"
+    bob.memory.ingest("bob", "new", said("I bought a red kayak.", start=1_701_000_000))
+    bob.memory.ingest("bob", "pets", [*PETS, *said("I adopted a cat named Ada.", start=1_700_900_900)])
+    blank(bob, old, "lamps", 19)
+    bob.execute("UPDATE memforest.fact SET pinned = true WHERE text LIKE '%hiking%' AND forest_id = :f", f=old)
+    bob.execute(
+        """UPDATE memforest.fact f SET superseded_at = now(), superseded_by = g.fact_id FROM memforest.fact g
+            WHERE f.forest_id = :f AND g.forest_id = :f AND f.text LIKE '%Rex%' AND g.text LIKE '%hiking%'""",
+        f=old,
+    )
+    for table, item in (("fact", "fact_id"), ("cell", "cell_id")):
+        bob.execute(
+            f"""INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits)
+                SELECT tenant_id, {item}, forest_id, 3 FROM memforest.{table} WHERE forest_id = :f
+                   AND text LIKE '%hiking%'""",
+            f=old,
+        )
+    bob.execute(
+        "INSERT INTO memforest.retention_policy (tenant_id, forest_id, max_facts) VALUES (:t, :f, 9)",
+        t=bob.tenant,
+        f=old,
+    )
+    assert live(bob) == old
+    work(bob)
+    assert evidence(bob) > {text for text in found if text != "Bob: I paid 19 dollars for a brass lamp numbered 19."}
+    bob.drive(due=True)
+
+    ended = finish(bob, task)
+
+    assert ended.state == "done", ended
+    assert int(ended.progress["again"]) >= 3
+    new = live(bob)
+    assert new == copy_of(task)
+    names = {
+        row.external_id: row.turn_count for row in bob.rows("SELECT external_id, turn_count FROM memforest.session")
+    }
+    assert names == {"lamps": 20, "pets": 4, "new": 1}
+    assert [row.ordinal for row in bob.rows("SELECT ordinal FROM memforest.turn WHERE erased")] == [19]
+    assert "Bob: I bought a red kayak." in evidence(bob, "What did I buy?")
+    states = bob.rows(
+        """SELECT f.text, f.pinned, g.text AS successor FROM memforest.fact f
+             LEFT JOIN memforest.fact g ON g.fact_id = f.superseded_by WHERE f.pinned OR f.superseded_at IS NOT NULL"""
+    )
+    assert {
+        (row.pinned, "hiking" in row.text, bool(row.successor and "hiking" in row.successor)) for row in states
+    } == {
+        (True, True, False),
+        (False, False, True),
+    }
+    assert [(row.visits, row.forest_id) for row in bob.rows("SELECT visits, forest_id FROM memforest.visit")] == [
+        (3, new)
+    ] * 2
+    assert [row.forest_id for row in bob.rows("SELECT forest_id FROM memforest.retention_policy")] == [new]
+    only_forest(bob, new)
+
+
+def test_a_kill_between_two_steps_changes_nothing(bob: Stack) -> None:
+    """Given a process that dies after a step's commit and before its progress is kept, when each step is taken again,
+    from the progress before too, then the end is the same."""
+    facts, found = count(bob, "fact"), evidence(bob)
+    task = ask(bob, Options({"session_k": 6}))
+    take = rematerializing(bob).step
+    before: Numbers = {}
+    current: Numbers = {}
+    for _ in range(100):
+        asked = get(bob, task)
+        try:
+            take(bob.tenant, asked, current)
+            again = take(bob.tenant, asked, before)
+            if again is not None:
+                take(bob.tenant, asked, again)
+            after = take(bob.tenant, asked, current)
+        except StillMaterializing:
+            work(bob)
+            continue
+        if after is None:
+            break
+        before, current = current, after
+    put(bob, task, current)
+    ended = finish(bob, task)
+    assert ended.state == "done"
+    assert (count(bob, "fact"), evidence(bob)) == (facts, found)
+    only_forest(bob, copy_of(task))
+
+
+def test_an_operation_that_was_given_up_can_be_cleared_and_tried_again(bob: Stack) -> None:
+    """Given a task that was buried half way, when its hidden forest is abandoned, then nothing of it is left and the
+    live forest is as it was; and when the task is tried again, it begins anew and ends."""
+    old, task = live(bob), ask(bob, Options({"session_k": 6}))
+    drive_to(bob, task, "switch")
+    with pytest.raises(InvalidInput, match="still at it"):
+        rematerializing(bob).abandon(bob.tenant, "bob")
+    for state in ("running", "dead"):
+        bob.execute("UPDATE memforest.maintenance SET state = :s WHERE task_id = :t", s=state, t=task)
+
+    assert rematerializing(bob).abandon(bob.tenant, "bob") == 1
+
+    bob.drive(due=False)
+    only_forest(bob, old)
+    assert rematerializing(bob).abandon(bob.tenant, "bob") == 0
+    bob.execute("UPDATE memforest.maintenance SET state = 'ready' WHERE task_id = :t", t=task)
+    assert finish(bob, task).progress["phase"] == "attributed"
+    only_forest(bob, copy_of(task))
+
+
+def test_an_owner_that_goes_takes_the_copy_along(bob: Stack) -> None:
+    """Given a copy half way, when the live forest is deleted or merged away, then the copy is cleared and the task
+    says that it was overtaken."""
+    task = ask(bob, Options({"session_k": 6}))
+    drive_to(bob, task, "follow")
+    bob.execute("UPDATE memforest.forest SET state = 'gone' WHERE forest_id = :f", f=live(bob))
+    assert finish(bob, task).progress["phase"] == "overtaken"
+    assert bob.rows("SELECT 1 FROM memforest.forest WHERE forest_id = :f", f=copy_of(task)) == []
+
+
+def test_the_switch_waits_for_other_operations(bob: Stack) -> None:
+    """Given a copy that is whole, when another operation on the live forest waits, then the switch waits for it."""
+    task = ask(bob, Options({"session_k": 6}))
+    drive_to(bob, task, "switch")
+    bob.execute(
+        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, forest_id)
+           VALUES (:t, gen_random_uuid(), 'other', 'x', :f)""",
+        t=bob.tenant,
+        f=live(bob),
+    )
+    found = get(bob, task)
+    with pytest.raises(StillMaterializing, match="Another operation"):
+        rematerializing(bob).step(bob.tenant, found, found.progress)
+    bob.execute("DELETE FROM memforest.maintenance WHERE kind = 'other'")
+    assert finish(bob, task).state == "done"
+    assert live(bob) == copy_of(task)
+
+
+class Scripted:
+    """A model that reports a fact for each turn, in a wording that can be changed; its summaries are short."""
+
+    def __init__(self) -> None:
+        self.wording = "{who} said: {text}"
+
+    def __call__(self, body: Mapping[str, Any]) -> str:
+        if not model_answers.wants_extraction(body):
+            return "A summary of what was said. " * 12
+        shown = json.loads(model_answers.last_user_text(body))
+        items = [
+            {
+                "text": self.wording.format(who=turn["speaker"], text=turn["text"]),
+                "turns": [turn["number"]],
+                "quote": turn["text"],
+                "speaker": turn["speaker"],
+                "subject": turn["speaker"],
+                "attribute": "residence" if "Davis" in turn["text"] else "",
+                "value": "Davis" if "Davis" in turn["text"] else "",
+                "previous_value": "",
+                "change": "none",
+                "polarity": "positive",
+                "modality": "asserted",
+                "when": "",
+                "entities": [],
+                "scene": "home/things",
+                "origin": "user",
+            }
+            for turn in shown["turns"]
+        ]
+        return json.dumps({"items": items, "summaries": []})
+
+
+@pytest.fixture
+def scripted(
+    servers: SessionServers, tmp_path: Path, counting: Counting
+) -> Iterator[tuple[Stack, Scripted, ModelServer]]:
+    """Bob's sessions, read by a model."""
+    answer = Scripted()
+    with ModelServer(answer=answer) as server:
+        llm = {"model": "openai/scripted", "api_base": server.url, "api_key": "none"}
+        with stack(servers, tmp_path, embedder=counting, llm=llm, refresh={"quiet_s": 0.0}) as running:
+            running.memory.client.enqueue("bob", "lamps", LAMPS)
+            running.memory.client.enqueue("bob", "pets", PETS)
+            running.drive(due=False)
+            running.drive()
+            yield running, answer, server
+
+
+def spent(of: Stack) -> dict[str, tuple[int, int, int]]:
+    """(calls, prompt tokens, completion tokens) so far, by step."""
+    rows = of.rows(
+        "SELECT step, count(*) AS n, sum(prompt_tokens) AS p, sum(completion_tokens) AS c FROM memforest.llm_call"
+        " WHERE outcome = 'ok' GROUP BY step"
+    )
+    found = {row.step: (int(row.n), int(row.p), int(row.c)) for row in rows}
+    return {step: found.get(step, (0, 0, 0)) for step in ("extract", "summarize")}
+
+
+def test_another_prompt_extracts_anew_and_costs_what_the_plan_says(
+    scripted: tuple[Stack, Scripted, ModelServer],
+) -> None:
+    """Given answers that are not paid for under today's prompt, when everything is extracted again, then facts have the
+    new wording, corrections and pinned facts are still there, and calls and tokens are those of the plan."""
+    bob, answer, _ = scripted
+    answer.wording = "{who} told that {text}"
+    # Another prompt version or model has other keys: nothing that was paid for is found.
+    bob.execute("DELETE FROM memforest.extraction_cache")
+    bob.execute("UPDATE memforest.fact SET pinned = true WHERE text LIKE '%hiking%'")
+    wrong = bob.rows("SELECT fact_id FROM memforest.fact WHERE text LIKE '%Davis%'")[0].fact_id
+    open_correction(bob.services).correct(bob.tenant, "bob", wrong, text="Bob lives in Miami.", actor="test")
+    bob.drive()
+    before = spent(bob)
+    plan = rematerializing(bob).plan(bob.tenant, "bob", Options(extract=True, summaries=True))
+
+    ended = finish(bob, ask(bob, Options(extract=True, summaries=True)))
+
+    assert (ended.state, ended.progress["phase"]) == ("done", "attributed"), ended
+    after = spent(bob)
+    calls_made = {step: after[step][0] - before[step][0] for step in after}
+    assert calls_made["extract"] == plan.extraction_calls > 0
+    assert plan.cells_to_extract == ended.progress["cells"]
+    prompt = sum(after[step][1] - before[step][1] for step in after)
+    completion = sum(after[step][2] - before[step][2] for step in after)
+    assert plan.prompt_tokens == pytest.approx(prompt, rel=0.3)
+    assert plan.completion_tokens == pytest.approx(completion, rel=0.3)
+    assert plan.cost_usd is None
+    texts = {row.text: row.pinned for row in bob.rows("SELECT text, pinned FROM memforest.fact")}
+    assert texts.pop("Bob said: I love hiking.") is True
+    assert texts.pop("Bob lives in Miami.") is False
+    superseded = bob.rows(
+        """SELECT f.text, g.text AS successor FROM memforest.fact f
+             JOIN memforest.fact g ON g.fact_id = f.superseded_by WHERE f.superseded_at IS NOT NULL"""
+    )
+    assert [tuple(row) for row in superseded] == [("Bob told that I live in Davis.", "Bob lives in Miami.")]
+    assert all(text.startswith("Bob told that ") for text in texts)
+    assert len(texts) == len(LAMPS) + len(PETS)
+    only_forest(bob, live(bob))
+
+
+def test_another_branching_pays_for_the_summaries_of_the_plan(
+    scripted: tuple[Stack, Scripted, ModelServer], counting: Counting
+) -> None:
+    """Given trees that a model summarizes, when their branching changes, then no window is read again, and just the
+    summaries of the plan are written; with the branching there was they are all there already."""
+    bob, _, _ = scripted
+    plan = rematerializing(bob).plan(bob.tenant, "bob", Options({"session_k": 5, "entity_k": 5, "scene_k": 5}))
+    before = spent(bob)
+    counting.calls = counting.texts = 0
+    finish(bob, ask(bob, Options({"session_k": 5, "entity_k": 5, "scene_k": 5})))
+    after = spent(bob)
+    assert after["extract"] == before["extract"]
+    assert after["summarize"][0] - before["summarize"][0] == plan.summary_calls > 0
+    assert plan.prompt_tokens == pytest.approx(after["summarize"][1] - before["summarize"][1], rel=0.3)
+    assert counting.texts == plan.texts_to_embed
+    again = rematerializing(bob).plan(bob.tenant, "bob", Options())
+    assert (again.summary_calls, again.summaries_reused) == (0, plan.texts_to_embed)
+    assert rematerializing(bob).plan(bob.tenant, "bob", Options(summaries=True)).summary_calls == plan.texts_to_embed
+    only_forest(bob, live(bob))

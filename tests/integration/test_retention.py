@@ -1,0 +1,559 @@
+"""Retention: visits are counted in batches, and policies forget what is least worth keeping and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres.engine import open_engine
+from memforest_core.adapters.postgres.retention import PostgresRetentionStore
+from memforest_core.adapters.postgres.retention_visits import PostgresVisitStore
+from memforest_core.bootstrap.lifecycle import open_eraser, open_handlers
+from memforest_core.bootstrap.maintenance import open_maintenance
+from memforest_core.bootstrap.verification import open_verification
+from memforest_core.contexts.retention.applying import COUNTS
+from memforest_core.contexts.retention.service import Retention
+from memforest_core.contexts.retention.visits import VisitCounter
+from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.domain.importance import retention
+from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
+from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.models import Embedder
+from memforest_core.ports.retention import Erased, LeafEraser, Visited, When
+from tests.integration.test_verify import Grown, cloned
+from tests.support.builders import said
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, admin, stack
+
+LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)]
+MARCH = 1_709_300_000
+"""A spring after which nothing else in these tests was said for a year."""
+
+
+class Erasing:
+    """Erases, and keeps count of what it was asked for."""
+
+    def __init__(self, eraser: LeafEraser) -> None:
+        self._eraser = eraser
+        self.calls: list[tuple[str, int]] = []
+
+    def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> Erased:
+        self.calls.append(("facts", len(facts)))
+        return self._eraser.erase_facts(tenant, forest, facts)
+
+    def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> Erased:
+        self.calls.append(("cells", len(cells)))
+        return self._eraser.erase_cells(tenant, forest, cells)
+
+
+class Kept:
+    """A stack whose workers apply policies."""
+
+    def __init__(self, pipeline: Stack) -> None:
+        services = pipeline.services
+        self.stack = pipeline
+        self.eraser = Erasing(open_eraser(services))
+        self.store = PostgresRetentionStore(services.engine)
+        self.retention = Retention(self.store, services.operations, self.eraser)
+        services.__dict__["maintenance"] = open_maintenance(
+            services.engine,
+            services.index,
+            services.producer.wakeups,
+            pipeline.settings,
+            handlers=open_handlers(services) | {MaintenanceKind.RETAIN: self.retention.step},
+        )
+
+    def ids(self, statement: str, **values: object) -> list[Any]:
+        return [row[0] for row in self.stack.rows(statement, **values)]
+
+    def forest(self, owner: str = "bob") -> ForestId:
+        return ForestId(self.ids("SELECT forest_id FROM memforest.forest WHERE owner = :o", o=owner)[0])
+
+    def facts(self, owner: str = "bob") -> set[UUID]:
+        return set(self.ids("SELECT fact_id FROM memforest.fact WHERE forest_id = :f", f=self.forest(owner)))
+
+    def policy(self, owner: str | None = "bob", **limits: Any) -> None:
+        self.retention.set_policy(self.stack.tenant, owner, actor="ann", **limits)
+
+    def run(self, owner: str | None = "bob", *, dry_run: bool = False) -> Numbers:
+        (task,) = self.retention.apply(self.stack.tenant, owner, actor="ann", dry_run=dry_run)
+        self.stack.drive()
+        found = self.stack.services.operations.get(self.stack.tenant, task)
+        assert found.state == "done", found
+        return found.progress
+
+    def assert_verified(self) -> None:
+        report = open_verification(self.stack.services).run()
+        assert [check for check in report.checks if check.violations] == []
+
+
+@pytest.fixture(scope="module")
+def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
+    """Bob's twenty facts and what Eve said, at rest, to be cloned."""
+    directory = tmp_path_factory.mktemp("grown")
+    name = f"grown_{uuid4().hex}"
+    with stack(servers, directory, embedder=embedder) as running:
+        running.memory.client.enqueue("bob", "lamps", said(*LAMPS))
+        river = "I walked by the river on Sunday, and it was lovely."
+        running.memory.client.enqueue("bob", "walk", said(river, start=MARCH))
+        dog = said("I adopted a dog named Rex.", "I love hiking.", name="Eve", start=MARCH)
+        running.memory.client.enqueue("eve", "eve", dog)
+        running.drive()
+        source = sa.make_url(running.settings.database.url.get_secret_value()).database
+        running.services.close()
+        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
+    yield Grown(name, directory / "index")
+    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def kept(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Kept]:
+    with cloned(servers, grown, tmp_path, embedder) as running:
+        yield Kept(running)
+
+
+@pytest.fixture(scope="module")
+def shared(
+    servers: SessionServers, grown: Grown, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
+) -> Iterator[Kept]:
+    with cloned(servers, grown, tmp_path_factory.mktemp("shared"), embedder) as running:
+        yield Kept(running)
+
+
+@pytest.fixture
+def unerased(shared: Kept) -> Iterator[Kept]:
+    """The same for tests that erase nothing, which share it."""
+    yield shared
+    shared.stack.execute("DELETE FROM memforest.visit; DELETE FROM memforest.retention_policy")
+
+
+@contextmanager
+def statements(engine: sa.Engine) -> Iterator[list[str]]:
+    seen: list[str] = []
+
+    def note(*event: object) -> None:
+        seen.append(str(event[2]))
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)
+
+
+VISITS = "SELECT item_id, visits FROM memforest.visit"
+
+
+def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(unerased: Kept) -> None:
+    """Given recalls, then nothing is written for them; given the end of the process, then facts, cells and the nodes
+    above them are visited as often as they were returned, and nothing else is."""
+    memory, services = unerased.stack.memory, unerased.stack.services
+    with statements(services.engine) as seen:
+        found = [memory.recall("bob", "How much was the brass lamp numbered 7?", k=2) for _ in range(3)]
+    assert not [statement for statement in seen if "memforest.visit" in statement]
+    assert unerased.stack.rows(VISITS) == []
+    with statements(services.engine) as seen:
+        services.visits.close()
+    assert len([statement for statement in seen if "INSERT INTO memforest.visit" in statement]) == 1
+
+    visits = dict(unerased.stack.rows(VISITS))
+    facts = {fact for piece in found[0].evidence for fact in piece.fact_ids}
+    above = {node.node_id for piece in found[0].evidence for node in piece.path}
+    assert facts
+    assert {visits[fact] for fact in facts} == {3}
+    assert above <= visits.keys()
+    known = unerased.ids(
+        """SELECT item_id FROM memforest.visit v WHERE EXISTS (SELECT 1 FROM memforest.fact WHERE fact_id = item_id)
+            OR EXISTS (SELECT 1 FROM memforest.cell WHERE cell_id = item_id)
+            OR EXISTS (SELECT 1 FROM memforest.node WHERE node_id = item_id)"""
+    )
+    assert set(known) == visits.keys()
+    cells = unerased.ids("SELECT DISTINCT cell_id FROM memforest.occurrence WHERE fact_id = ANY(:f)", f=list(facts))
+    assert set(cells) <= visits.keys()
+    root = (
+        "SELECT root_id FROM memforest.tree r JOIN memforest.session s USING (session_id) WHERE external_id = 'lamps'"
+    )
+    assert visits[unerased.ids(root)[0]] == 3 * len(set(cells))
+    assert not set(unerased.facts("eve")) & visits.keys()
+
+
+def test_visits_are_added_up_and_the_last_is_kept(unerased: Kept) -> None:
+    """Given counts written out of order and for what is unknown or gone, then they add up, the last visit is the latest,
+    and nothing is kept of what is not there."""
+    store, tenant = PostgresVisitStore(unerased.stack.services.engine), unerased.stack.tenant
+    forest, fact = unerased.forest(), next(iter(unerased.facts()))
+    store.add(tenant, [Visited(forest, fact, 2, 100.0), Visited(forest, uuid4(), 5, 0.0)])
+    store.add(tenant, [Visited(forest, fact, 3, 5_000.0), Visited(unerased.forest("eve"), fact, 9, 0.0)])
+    store.add(TenantId("other"), [Visited(forest, fact, 7, 0.0)])
+    rows = unerased.stack.rows(
+        """SELECT v.visits, extract(epoch FROM now() - last_visit_at) AS ago FROM memforest.visit v
+            WHERE v.item_id = :f""",
+        f=fact,
+    )
+    assert [(row.visits, 95 < row.ago < 150) for row in rows] == [(5, True)]
+    assert unerased.ids("SELECT count(*) FROM memforest.visit v JOIN memforest.fact ON fact_id = item_id") == [1]
+    unerased.stack.execute("UPDATE memforest.forest SET state = 'gone' WHERE owner = 'bob'")
+    store.add(tenant, [Visited(forest, fact, 1, 0.0)])
+    unerased.stack.execute("UPDATE memforest.forest SET state = 'live'")
+    assert unerased.ids("SELECT visits FROM memforest.visit WHERE item_id = :f", f=fact) == [5]
+
+
+def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Kept) -> None:
+    """Given eight threads with counters of their own over the same facts, then every visit is there: no deadlock."""
+    engine = open_engine(unerased.stack.settings.database.model_copy(update={"pool_size": 8}))
+    facts, forest = sorted(unerased.facts()), unerased.forest()
+    left: list[VisitCounter] = []
+
+    def recalls(seed: int) -> None:
+        counter = VisitCounter(PostgresVisitStore(engine), items=15)
+        for number in range(30):
+            start = (number * seed) % len(facts)
+            counter.note(unerased.stack.tenant, forest, (facts[start:] + facts[:start])[:: 1 if number % 2 else -1])
+            if number % 5 == 0:
+                counter.flush()
+        counter.close()
+        left.append(counter)
+
+    threads = [threading.Thread(target=recalls, args=(seed,)) for seed in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    engine.dispose()
+    assert len(left) == 8
+    assert {row.visits for row in unerased.stack.rows(VISITS) if row.item_id in facts} == {240}
+
+
+def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> None:
+    """Given policies of tenant and owner, then each is found where it holds, and who set or cleared it is in the audit."""
+    tenant, retention_ = unerased.stack.tenant, unerased.retention
+    assert retention_.policy(tenant, "bob") is None
+    assert retention_.apply(tenant, None, actor="ann") == ()
+    with pytest.raises(NotFound, match="No retention policy holds for owner 'bob'"):
+        retention_.apply(tenant, "bob", actor="ann")
+    unerased.policy(None, max_facts=100)
+    unerased.policy("bob", max_age_days=30, max_bytes=10_000, fraction=0.5)
+    own, others = retention_.policy(tenant, "bob"), retention_.policy(tenant, "eve")
+    assert own is not None
+    assert others is not None
+    assert (own.owner, own.max_age_days, own.max_facts, own.max_bytes, own.fraction) == ("bob", 30, None, 10_000, 0.5)
+    assert (others.owner, others.max_facts, others.fraction) == (None, 100, 0.1)
+    assert [policy.owner for policy in retention_.policies(tenant)] == [None, "bob"]
+    with pytest.raises(NotFound):
+        unerased.policy("nobody", max_facts=3)
+    with pytest.raises(InvalidInput, match="actor"):
+        retention_.set_policy(tenant, "bob", actor=" ", max_facts=3)
+    assert retention_.clear_policy(tenant, "bob", actor="ann")
+    assert not retention_.clear_policy(tenant, "bob", actor="ann")
+    found = retention_.policy(tenant, "bob")
+    assert found is not None
+    assert found.owner is None
+    audit = unerased.stack.services.operations.audit(tenant, "bob")
+    assert [(entry.action, entry.actor, dict(entry.detail)) for entry in audit[:2]] == [
+        ("clear_policy", "ann", {}),
+        ("set_policy", "ann", {"max_age_s": 2_592_000, "max_bytes": 10_000, "fraction": "0.5"}),
+    ]
+
+
+def test_a_forest_under_its_budget_is_not_touched(unerased: Kept) -> None:
+    """Given a forest far under its budget, then a run looks at it once and nothing is erased, written or marked."""
+    before = unerased.stack.counts() | {"nodes": sum(unerased.ids("SELECT version FROM memforest.node"))}
+    unerased.policy(max_facts=1_000, max_bytes=1_000_000, max_age_days=30_000)
+    with statements(unerased.stack.services.engine) as seen:
+        done = unerased.run()
+    assert (
+        len([statement for statement in seen if "retention_policy p" in statement or "memforest.fact f" in statement])
+        <= 2
+    )
+    assert done == {"phase": "done"} | dict.fromkeys(COUNTS, 0)
+    assert unerased.eraser.calls == []
+    after = unerased.stack.counts() | {"nodes": sum(unerased.ids("SELECT version FROM memforest.node"))}
+    changed = {name for name, count in after.items() if count != before[name]}
+    assert changed == {"retention_policy", "maintenance", "audit"}
+
+
+def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(kept: Kept) -> None:
+    """Given a forest over its budget, with facts visited, pinned and superseded, when its policy is applied, then the
+    superseded go, then the unvisited and oldest, as many as the fraction allows; the next run takes the rest."""
+    tenant, forest = kept.stack.tenant, kept.forest()
+    facts = kept.ids("SELECT fact_id FROM memforest.fact WHERE forest_id = :f ORDER BY key_time, key_ordinal", f=forest)
+    total = len(facts)
+    pinned, visited, superseded = facts[0], facts[1:3], facts[-1]
+    kept.stack.execute("UPDATE memforest.fact SET pinned = true WHERE fact_id = :f", f=pinned)
+    kept.stack.execute(
+        "UPDATE memforest.fact SET superseded_by = :by, superseded_at = now() WHERE fact_id = :f",
+        f=superseded,
+        by=facts[-2],
+    )
+    PostgresVisitStore(kept.stack.services.engine).add(tenant, [Visited(forest, fact, 1, 0.0) for fact in visited])
+    kept.policy(max_facts=total - 7, fraction=0.25)
+    quota = total // 4
+    expected = [superseded, *facts[3 : 2 + quota]]
+    assert quota < 7
+
+    plan = kept.retention.preview(tenant, "bob")
+    assert list(plan.facts) == expected
+    assert (plan.over_facts, plan.kept_pinned, plan.aged, plan.words) == (7, 1, (), ())
+    done = kept.run()
+    assert kept.facts() == set(facts) - set(expected)
+    assert (done["over_facts"], done["forgotten"], done["kept_pinned"], done["forests"]) == (7, quota, 1, 1)
+    kept.assert_verified()
+
+    again = kept.run()
+    assert (again["over_facts"], again["forgotten"]) == (7 - quota, min(7 - quota, (total - quota) // 4))
+    while kept.run()["forests"]:
+        pass
+    assert len(kept.facts()) == total - 7
+    assert {pinned, *visited} <= kept.facts()
+    kept.assert_verified()
+
+
+def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Kept) -> None:
+    """Given facts with all sorts of visits and ages, then Postgres orders them as ``domain.importance`` does."""
+    forest, now = unerased.forest(), datetime.now(UTC)
+    facts = sorted(unerased.facts())
+    for number, fact in enumerate(facts):
+        moment = now - timedelta(hours=7 * (number * number % 23))
+        unerased.stack.execute("UPDATE memforest.fact SET mentioned_at = :at WHERE fact_id = :f", f=fact, at=moment)
+        if number % 3:
+            visited = now - timedelta(hours=11 * (number % 7))
+            unerased.stack.execute(
+                "INSERT INTO memforest.visit VALUES (:t, :i, :f, :n, :at)",
+                t=unerased.stack.tenant,
+                i=fact,
+                f=forest,
+                n=(number * 7) % 40,
+                at=visited,
+            )
+    with unerased.store.retaining(unerased.stack.tenant) as rows:
+        ordered = [leaf.id for leaf in rows.least_facts(forest, When(now, None), 1_000)]
+    known = unerased.stack.rows(
+        """SELECT f.fact_id, f.mentioned_at, f.key_time, f.key_ordinal, f.key_item, v.visits, v.last_visit_at
+             FROM memforest.fact f LEFT JOIN memforest.visit v ON v.item_id = f.fact_id WHERE f.forest_id = :f""",
+        f=forest,
+    )
+
+    def worth(row: Any) -> float:
+        last = max(row.mentioned_at, row.last_visit_at or row.mentioned_at)
+        return round(retention(row.visits or 0, (now - last) / timedelta(days=1)), 9)
+
+    by_hand = sorted(known, key=lambda row: (worth(row), row.key_time, row.key_ordinal, row.key_item, row.fact_id))
+    assert ordered == [row.fact_id for row in by_hand]
+    assert len({worth(row) for row in known}) > 10
+
+
+def test_what_is_too_old_goes_whole_but_not_what_a_pinned_fact_rests_on(kept: Kept) -> None:
+    """Given a policy on age, then the cells of which every turn is older go, with their facts, however few there are;
+    what a pinned fact rests on stays, and what is younger."""
+    old = "SELECT c.cell_id FROM memforest.cell c JOIN memforest.session s USING (session_id) WHERE s.external_id = 'lamps'"
+    cells = kept.ids(f"{old} ORDER BY c.ordinal")
+    kept.stack.execute(
+        """UPDATE memforest.fact SET pinned = true WHERE fact_id =
+           (SELECT fact_id FROM memforest.occurrence WHERE cell_id = :c ORDER BY item LIMIT 1)""",
+        c=cells[4],
+    )
+    days = (datetime.now(UTC) - datetime.fromtimestamp(MARCH, UTC)).total_seconds() / 86_400 + 10
+    kept.policy(max_age_days=days)
+    plan = kept.retention.preview(kept.stack.tenant, "bob")
+    assert set(plan.aged) == set(cells) - {cells[4]}
+    planned = kept.run(dry_run=True)
+    assert planned["aged"] == len(cells) - 1
+    assert planned["oldest_at"] == 1_700_000_060 * 1_000_000
+    assert kept.eraser.calls == []
+    done = kept.run()
+    assert {name: done[name] for name in ("aged", "forgotten", "oldest_at", "kept_pinned")} == {
+        "aged": len(cells) - 1,
+        "forgotten": 0,
+        "oldest_at": planned["oldest_at"],
+        "kept_pinned": 1,
+    }
+    words = kept.ids("SELECT content FROM memforest.turn WHERE content LIKE '%lamp%' ORDER BY ordinal")
+    assert words == LAMPS[8:10]
+    kept.assert_verified()
+    told = kept.ids("SELECT DISTINCT cell_id FROM memforest.occurrence WHERE cell_id = ANY(:c)", c=cells)
+    assert told == [cells[4]]
+    assert kept.ids("SELECT count(*) FROM memforest.turn WHERE content LIKE '%river%'") == [1]
+    assert kept.run()["forests"] == 0
+
+
+def test_a_long_turn_stays_whole_when_a_pinned_fact_rests_on_a_piece_of_it(kept: Kept) -> None:
+    """Given a turn cut into several cells, one with a pinned fact, then none of them is too old to keep."""
+    letter = "I live in Davis. " + "Are you there, and how was the journey? " * 300 + "I adopted a cat named Tom."
+    kept.stack.memory.ingest("zoe", "letter", said(letter, "I love hiking.", name="Zoe", step=90_000))
+    kept.stack.drive()
+    pieces = kept.ids("SELECT cell_id FROM memforest.cell WHERE char_start IS NOT NULL ORDER BY ordinal")
+    rest = kept.ids("SELECT cell_id FROM memforest.cell WHERE forest_id = :f", f=kept.forest("zoe"))
+    assert len(pieces) >= 2
+    kept.policy("zoe", max_age_days=30)
+    assert set(kept.retention.preview(kept.stack.tenant, "zoe").aged) == set(rest)
+    kept.stack.execute(
+        """UPDATE memforest.fact SET pinned = true
+            WHERE fact_id IN (SELECT fact_id FROM memforest.occurrence WHERE cell_id = :c)""",
+        c=pieces[0],
+    )
+    assert set(kept.retention.preview(kept.stack.tenant, "zoe").aged) == set(rest) - set(pieces)
+
+
+def test_bytes_come_first_from_words_of_which_no_fact_tells(kept: Kept) -> None:
+    """Given a budget of bytes, then cells without a fact go for it first, then facts, each by importance."""
+    small_talk = ["Are you there, and how was the journey?", "What do you think of all that?"] * 6
+    kept.stack.memory.ingest("bob", "talk", said(*small_talk, start=MARCH + 90_000))
+    kept.stack.drive()
+    bare = kept.ids(
+        """SELECT c.cell_id FROM memforest.cell c JOIN memforest.session s USING (session_id)
+            WHERE s.external_id = 'talk' AND NOT EXISTS
+                  (SELECT 1 FROM memforest.occurrence o WHERE o.cell_id = c.cell_id) ORDER BY c.ordinal"""
+    )
+    assert len(bare) == 6
+    each = len("".join(small_talk[:2]))
+    size = kept.ids(
+        """SELECT (SELECT sum(octet_length(content)) FROM memforest.turn JOIN memforest.session s USING (session_id)
+                    WHERE s.forest_id = :f) + (SELECT sum(octet_length(text)) FROM memforest.fact WHERE forest_id = :f)""",
+        f=kept.forest(),
+    )[0]
+    kept.policy(max_bytes=int(size) - each - 1, fraction=0.2)
+    plan = kept.retention.preview(kept.stack.tenant, "bob")
+    assert (plan.over_bytes, plan.words, plan.facts) == (each + 1, tuple(bare[:2]), ())
+    done = kept.run()
+    assert (done["over_bytes"], done["words"], done["forgotten"]) == (each + 1, 2, 0)
+    assert kept.run()["forests"] == 0
+    kept.policy(max_bytes=1, fraction=0.1)
+    facts = kept.facts()
+    done = kept.run()
+    assert int(done["words"]) >= 1
+    assert done["forgotten"] == max(1, len(facts) // 10)
+
+
+def test_a_dry_run_says_what_a_run_does_and_writes_nothing(kept: Kept) -> None:
+    """Given forests over their budgets, when a dry run looks at all, then it counts what the run then does, without a
+    word of text, and nothing but the task and the audit has changed."""
+    kept.policy(None, max_facts=1, fraction=0.5)
+    before = kept.stack.counts()
+    planned = kept.run(None, dry_run=True)
+    changed = {name for name, count in kept.stack.counts().items() if count != before[name]}
+    assert changed <= {"maintenance", "audit"}
+    assert planned["phase"] == "planned"
+    assert all(isinstance(value, int) for name, value in planned.items() if name != "phase")
+    done = kept.run(None)
+    assert dict(planned) | {"phase": "done"} == done
+    assert done["forests"] == 2
+    assert kept.facts("eve")
+    kept.assert_verified()
+
+
+def test_a_step_that_is_taken_again_takes_no_more(kept: Kept) -> None:
+    """Given every step of a run taken twice, as after a kill between its commit and its progress, then the run forgets
+    what it would have, also while new facts come in; and two workers that take the same steps do no harm."""
+    kept.policy(max_facts=5, fraction=0.5)
+    total = len(kept.facts())
+    steps = Retention(kept.store, kept.stack.services.operations, kept.eraser)
+    steps._applying._batch = 3
+    task = _task(kept)
+    progress: Numbers | None = {}
+    receipt: Numbers = {}
+    twice = 0
+    while progress is not None:
+        steps.step(kept.stack.tenant, task, progress)
+        if twice == 3:
+            kept.stack.memory.ingest("bob", "late", said("I moved to Miami in 2019.", start=MARCH + 200_000))
+            kept.stack.drive()
+        receipt, progress = progress, steps.step(kept.stack.tenant, task, progress)
+        twice += 1
+    late = kept.ids(
+        """SELECT DISTINCT o.fact_id FROM memforest.occurrence o JOIN memforest.session s USING (session_id)
+            WHERE s.external_id = 'late'"""
+    )
+    assert late
+    assert len(kept.facts() - set(late)) == total - total // 2
+    assert (receipt["phase"], receipt["forgotten"]) == ("done", total // 2)
+    assert receipt.keys() == {"phase", "least_at", *COUNTS}
+    kept.stack.drive()
+    kept.assert_verified()
+
+
+def test_two_workers_share_the_runs(kept: Kept) -> None:
+    """Given runs over both forests and one over all, when two workers take them at once, then each forest loses what its
+    policy says and no more."""
+    kept.policy(None, max_facts=1, fraction=1.0)
+    tenant = kept.stack.tenant
+    asked = [kept.retention.apply(tenant, owner, actor="ann")[0] for owner in ("bob", "eve", None)]
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        for _ in range(40):
+            try:
+                kept.stack.services.maintenance.tasks.run_one(tenant, kept.stack.runtime.worker)
+            except StoreUnavailable as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept.stack.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+    kept.stack.drive()
+    assert [kept.stack.services.operations.get(tenant, task).state for task in asked] == ["done"] * 3
+    assert len(kept.facts("bob")) == len(kept.facts("eve")) == 1
+    kept.assert_verified()
+
+
+def test_workers_apply_policies_by_themselves_now_and_then(kept: Kept) -> None:
+    """Given a policy, when workers tend to it, then one run over all forests is asked for per period, its deeds are in
+    the audit under the service's name, and an idle run leaves no line there."""
+    assert kept.retention.tend(3_600.0) == 0, "nobody has a policy"
+    kept.policy("eve", max_facts=1, fraction=1.0)
+    bob = kept.facts()
+    assert [kept.retention.tend(3_600.0) for _ in range(3)] == [1, 0, 0]
+    kept.stack.drive()
+    assert kept.retention.tend(3_600.0) == 0
+    assert (len(kept.facts("eve")), kept.facts()) == (1, bob)
+    noted = "SELECT actor, action, outcome FROM memforest.audit WHERE action = 'retain'"
+    assert kept.stack.rows(noted) == [("memforest", "retain", "forgets")]
+    kept.stack.execute("UPDATE memforest.maintenance SET created_at = now() - interval '2 hours'")
+    assert kept.retention.tend(3_600.0) == 1
+    kept.stack.drive()
+    assert len(kept.stack.rows(noted)) == 1
+
+
+def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(kept: Kept) -> None:
+    """Given a forest that is being merged, then a run passes it by; given a run, then no visit is left of what went."""
+    kept.policy(max_facts=1, fraction=1.0)
+    store = PostgresVisitStore(kept.stack.services.engine)
+    store.add(kept.stack.tenant, [Visited(kept.forest(), fact, 1, 9_000.0) for fact in kept.facts()])
+    kept.stack.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
+    assert kept.run()["forests"] == 0
+    kept.stack.execute("UPDATE memforest.forest SET state = 'live' WHERE owner = 'bob'")
+    assert kept.run()["forests"] == 1
+    stray = """SELECT item_id FROM memforest.visit EXCEPT SELECT fact_id FROM memforest.fact
+               EXCEPT SELECT node_id FROM memforest.node"""
+    assert kept.ids(stray) == []
+    assert len(kept.facts()) == 1
+
+
+def _task(kept: Kept) -> MaintenanceTask:
+    """A task that no worker knows of."""
+    return MaintenanceTask(
+        id=TaskId(uuid4()),
+        kind=MaintenanceKind.RETAIN,
+        subject="",
+        arguments={},
+        progress={},
+        state="running",
+        attempts=1,
+        lost_leases=0,
+        created_at=datetime.now(UTC),
+        finished_at=None,
+        error_code=None,
+        error_text=None,
+        forest_id=kept.forest(),
+        actor="ann",
+    )

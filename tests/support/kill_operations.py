@@ -1,0 +1,235 @@
+"""The operations that are killed: how each is asked for, and what it needs to be there before."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.bootstrap.lifecycle import (
+    open_bundles,
+    open_correction,
+    open_erasure,
+    open_merging,
+    open_retention,
+)
+from memforest_core.bootstrap.rematerializing import open_rematerializing
+from memforest_core.bootstrap.service import Services
+from memforest_core.contexts.maintenance.service import Handler
+from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers
+from memforest_core.ports.rematerializing import Options
+from tests.support.grown_forests import BOB, DAY_S, MONDAY, PHONE
+
+ACTOR = "kill-points"
+COUNT_TO = 3
+_BUNDLE = "bob.memforest"
+
+_FACT = sa.text(
+    """
+    SELECT c.fact_id FROM memforest.fact c JOIN memforest.forest f USING (tenant_id, forest_id)
+     WHERE f.owner = :owner AND f.state = 'live' AND c.text LIKE :words
+    """
+)
+
+Act = Callable[[Services, Path], object]
+
+
+def _unseen(_services: Services, _directory: Path) -> Sequence[str]:
+    return ()
+
+
+def _none(_services: Services) -> Mapping[str, Handler]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation on the forests of ``grown``."""
+
+    act: Act
+    """Asks for it; called again by whoever takes over from a killed process."""
+    kind: MaintenanceKind | None = None
+    """What the audit calls it; None for what nobody asks for."""
+    prepare: Act | None = None
+    """What it finds when it begins, where that is more than the three forests."""
+    seen: Callable[[Services, Path], Sequence[str]] = _unseen
+    """What else belongs to the end state: the files that it left."""
+    handlers: Callable[[Services], Mapping[str, Handler]] = _none
+    """Tasks of its own, which no worker knows."""
+    asked_before: bool = False
+    """It is found asked for: where its task's id decides about other ids, and these about who comes first."""
+
+
+def tenant_of(services: Services) -> TenantId:
+    """The tenant of all of this."""
+    return TenantId(services.settings.tenant)
+
+
+def once(kind: MaintenanceKind, ask: Callable[[Services], object]) -> Act:
+    """Ask for an operation unless the audit says that it was asked for: a caller whose process died can look."""
+
+    def act(services: Services, _directory: Path) -> None:
+        entries = services.operations.audit(tenant_of(services), action=kind.value)
+        if not any(entry.actor == ACTOR and entry.outcome == "asked" for entry in entries):
+            ask(services)
+
+    return act
+
+
+def _counting(sound: bool) -> Callable[[Services], Mapping[str, Handler]]:
+    """A task that counts to three in a column of every forest, one step at a time.
+
+    The sound one writes the number, the other adds one: taken again, it counts too far.
+    """
+
+    def handlers(services: Services) -> Mapping[str, Handler]:
+        change = "scene_seq = 1000 + :step" if sound else "scene_seq = scene_seq + 1"
+        statement = sa.text(f"UPDATE memforest.forest SET {change}")
+
+        def step(tenant: TenantId, _task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+            at = int(progress.get("step", 0))
+            if at == COUNT_TO:
+                return None
+            with tenant_transaction(services.engine, tenant) as connection:
+                connection.execute(statement, {"step": at + 1} if sound else {})
+            return {"step": at + 1}
+
+        return {MaintenanceKind.RETAIN: step}
+
+    return handlers
+
+
+def _ask_to_count(services: Services) -> None:
+    services.operations.ask(tenant_of(services), MaintenanceKind.RETAIN, None, {}, actor=ACTOR)
+
+
+def _rebuild(services: Services, _directory: Path) -> None:
+    """Nobody's audit has it: its task says whether it was asked for."""
+    with tenant_transaction(services.engine, tenant_of(services)) as connection:
+        asked = connection.scalar(sa.text("SELECT count(*) FROM memforest.maintenance"))
+    if not asked:
+        services.maintenance.upkeep.rebuild()
+
+
+TOYS: Mapping[str, Operation] = {
+    "counting": Operation(
+        once(MaintenanceKind.RETAIN, _ask_to_count), MaintenanceKind.RETAIN, handlers=_counting(sound=True)
+    ),
+    "counting-twice": Operation(
+        once(MaintenanceKind.RETAIN, _ask_to_count), MaintenanceKind.RETAIN, handlers=_counting(sound=False)
+    ),
+}
+"""What shows that a run catches a task that can't be repeated, and lets one pass that can."""
+
+
+def _fact(services: Services, owner: str, words: str) -> FactId:
+    """The owner's one fact that has these words."""
+    with tenant_transaction(services.engine, tenant_of(services)) as connection:
+        found = connection.scalars(_FACT, {"owner": owner, "words": f"%{words}%"}).all()
+    assert len(found) == 1, f"{len(found)} facts say {words}"
+    return FactId(found[0])
+
+
+def _erasing(**target: object) -> Operation:
+    """Deleting from Bob's forest."""
+
+    def ask(services: Services) -> None:
+        open_erasure(services).ask(tenant_of(services), BOB, **target, actor=ACTOR)  # type: ignore[arg-type]
+
+    return Operation(once(MaintenanceKind.ERASE, ask), MaintenanceKind.ERASE)
+
+
+def _erase_fact(services: Services) -> None:
+    fact = _fact(services, BOB, "numbered 3")
+    open_erasure(services).ask(tenant_of(services), BOB, fact=fact, actor=ACTOR)
+
+
+def _correct(services: Services) -> None:
+    open_correction(services).correct(
+        tenant_of(services), BOB, _fact(services, BOB, "in Davis"), text="Bob lives in Woodland.", actor=ACTOR
+    )
+
+
+def _pin(services: Services) -> None:
+    open_correction(services).pin(tenant_of(services), BOB, _fact(services, BOB, "dog named Rex"), ACTOR)
+
+
+def _merging(sources: Sequence[str], into: str, *, asked_before: bool = False) -> Operation:
+    def ask(services: Services) -> None:
+        open_merging(services).ask(tenant_of(services), sources, into, actor=ACTOR)
+
+    return Operation(once(MaintenanceKind.MERGE, ask), MaintenanceKind.MERGE, asked_before=asked_before)
+
+
+def _rematerialize(services: Services) -> None:
+    rules = {"entity_k": 3, "scene_k": 3, "session_k": 4}
+    open_rematerializing(services).ask(tenant_of(services), BOB, Options(rules), actor=ACTOR)
+
+
+def _ended(services: Services, kind: MaintenanceKind) -> bool:
+    entries = services.operations.audit(tenant_of(services), action=kind.value)
+    return any(entry.actor == ACTOR and entry.outcome == "done" for entry in entries)
+
+
+def _export(services: Services, directory: Path) -> None:
+    """Whoever's process died exports again."""
+    if not _ended(services, MaintenanceKind.EXPORT):
+        _write_bundle(services, directory, ACTOR)
+
+
+def _write_bundle(services: Services, directory: Path, actor: str = "before") -> None:
+    open_bundles(services).export(tenant_of(services), BOB, directory / _BUNDLE, actor=actor, overwrite=True)
+
+
+def _import(services: Services, directory: Path) -> None:
+    """Under another owner, beside the forest that the bundle was made of."""
+    open_bundles(services).import_(tenant_of(services), directory / _BUNDLE, "bob-copy", actor=ACTOR)
+
+
+def _bundle_sums(_services: Services, directory: Path) -> Sequence[str]:
+    """What is in the bundle by its own checksums, and the files that an export leaves."""
+    names = sorted(path.name for path in directory.iterdir() if path.name.startswith(_BUNDLE))
+    with closing(sqlite3.connect(directory / _BUNDLE)) as bundle:
+        rows = bundle.execute("SELECT * FROM meta ORDER BY 1").fetchall()
+    return [*names, *(str(row) for row in rows if "created_at" not in row)]
+
+
+def _set_policy(services: Services, _directory: Path) -> None:
+    """Bob's first two sessions are too old, and of the rest there are too many facts."""
+    retention = open_retention(services)
+    days = (time.time() - (MONDAY + 20 * DAY_S)) / DAY_S
+    retention.set_policy(tenant_of(services), BOB, max_age_days=days, max_facts=6, fraction=0.5, actor="before")
+
+
+def _retain(services: Services) -> None:
+    open_retention(services).apply(tenant_of(services), BOB, actor=ACTOR)
+
+
+REAL: Mapping[str, Operation] = {
+    "rebuild": Operation(_rebuild),
+    "erase-turn": _erasing(session="home", turns=["home-1"]),
+    "erase-session": _erasing(session="kyoto"),
+    "erase-fact": Operation(once(MaintenanceKind.ERASE, _erase_fact), MaintenanceKind.ERASE),
+    "erase-speaker": _erasing(speaker="dana"),
+    "erase-range": _erasing(since=MONDAY + 39 * DAY_S, until=MONDAY + 40 * DAY_S + 300),
+    "erase-owner": _erasing(everything=True),
+    "correct": Operation(once(MaintenanceKind.CORRECT, _correct), MaintenanceKind.CORRECT),
+    "pin": Operation(once(MaintenanceKind.CORRECT, _pin), MaintenanceKind.CORRECT),
+    "merge-new": _merging([BOB, PHONE], "bob-whole", asked_before=True),
+    "merge-live": _merging([PHONE], BOB),
+    "export": Operation(_export, MaintenanceKind.EXPORT, seen=_bundle_sums),
+    "import": Operation(_import, MaintenanceKind.IMPORT, prepare=_write_bundle),
+    "rematerialize": Operation(
+        once(MaintenanceKind.REMATERIALIZE, _rematerialize), MaintenanceKind.REMATERIALIZE, asked_before=True
+    ),
+    "retain": Operation(once(MaintenanceKind.RETAIN, _retain), MaintenanceKind.RETAIN, prepare=_set_policy),
+}
+
+OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}
