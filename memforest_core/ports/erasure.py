@@ -104,7 +104,6 @@ class Removed:
     masked: tuple[NodeId, ...]
     """Nodes that stay, whose summaries had to go."""
     trees: tuple[TreeId, ...]
-    sessions: tuple[SessionId, ...]
     hashes: tuple[bytes, ...]
 
 

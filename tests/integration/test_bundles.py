@@ -116,8 +116,12 @@ def counts(running: Stack) -> dict[str, int]:
 
 
 def answers(running: Stack, owner: str = "bob") -> list[list[tuple[object, ...]]]:
+    """What recall finds, in its order; scores but for what the engine's own sums of floats leave open."""
     found = [running.memory.recall(owner, question, k=8).evidence for question in QUESTIONS]
-    return [[(*e.fact_ids, e.text, e.score, e.turn_ids, e.path, e.signals, e.pinned) for e in some] for some in found]
+    return [
+        [(*e.fact_ids, e.text, round(e.score, 6), e.turn_ids, e.path, sorted(e.signals), e.pinned) for e in some]
+        for some in found
+    ]
 
 
 def texts(running: Stack, owner: str) -> list[list[str]]:
@@ -136,8 +140,9 @@ def test_a_forest_comes_in_elsewhere_as_it_was(source: Source, target: tuple[Sta
     running, bundles = target
     done = bundles.import_(running.tenant, source.path, actor="tester")
     assert (done["phase"], done["ids_kept"]) == ("done", 1)
-    source.stack.runtime.maintain()
-    running.runtime.maintain()
+    for each in (source.stack, running):
+        while each.runtime.maintain():
+            pass
     assert answers(running) == answers(source.stack)
     assert counts(running) == counts(source.stack)
     for what in (
@@ -190,15 +195,15 @@ def test_one_bundle_becomes_the_memory_of_several_owners(source: Source, target:
     running.drive()
     assert clean(running)
     assert texts(running, "a") == texts(running, "b") == texts(running, "c")
-    # Points are kept under their rows' ids for all tenants: nobody gets another tenant's.
-    assert bundles.import_(TenantId("other"), source.path, "a", actor="tester")["ids_kept"] == 0
     # What is said again is the same fact under the new ids too.
     before = running.counts()["fact"]
     running.memory.ingest("b", "more", [dict(HOMES[0], content="My sister Clara visited me with Rufus.")])
     running.memory.ingest("b", "homes", HOMES)
     running.drive()
-    assert running.counts()["fact"] - before <= 1
+    assert running.counts()["fact"] == before
     assert clean(running)
+    # Points are kept under their rows' ids for all tenants: nobody gets another tenant's.
+    assert bundles.import_(TenantId("other"), source.path, "a", actor="tester")["ids_kept"] == 0
 
 
 def test_a_tree_whose_leaves_differ_by_id_alone_is_built_anew(pipeline: Stack, tmp_path: Path) -> None:
@@ -428,6 +433,7 @@ UNSEALED = {
     "another format": "PRAGMA user_version = 7",
     "another application": "PRAGMA application_id = 7",
     "an unknown zone": "UPDATE meta SET value = '\"../etc/passwd\"' WHERE name = 'time_zone'",
+    "rules that nobody can follow": "UPDATE meta SET value = '{\"session_k\": 1}' WHERE name = 'rules'",
     "an owner without a name": "UPDATE meta SET value = '\" \"' WHERE name = 'owner'",
 }
 
@@ -448,14 +454,16 @@ SEALED = {
     "no numbers": "UPDATE occurrence SET turn_ordinals = '{1}; DROP TABLE x' WHERE n = 1",
     "a vector of words": "UPDATE vector SET vector = zeroblob(12) WHERE n = 1",
     "a vector of nothing": "UPDATE vector SET vector = CAST(replace(hex(zeroblob(384)), '00', x'0000c07f') AS BLOB)",
+    "a text too long to search": "UPDATE cell SET text = hex(randomblob(500000)) || ' ' || text",
     "a vector of another text": "UPDATE vector SET text_hash = zeroblob(32) WHERE n = 1",
     "two turns in one place": "UPDATE turn SET ordinal = 0 WHERE session_id = (SELECT session_id FROM session LIMIT 1)",
     "a wrong count": "UPDATE node SET leaf_count = leaf_count + 1 WHERE level = 1 AND n = (SELECT min(n) FROM node WHERE level = 1)",
     "a wrong height": "UPDATE scope SET height = height + 1 WHERE root_id IS NOT NULL",
     "a wrong parent": "UPDATE node SET parent_id = node_id WHERE level = 0",
     "a wrong key": "UPDATE node SET key_ordinal = key_ordinal + 5 WHERE level = 0",
+    "a node of all children": "UPDATE scope SET k = 3000",
     "no root": "UPDATE scope SET root_id = NULL WHERE state = 'active'",
-    "a placement less": "DELETE FROM placement WHERE n = (SELECT max(n) FROM placement)",
+    "a placement less": "DELETE FROM placement WHERE leaf_id IS NOT NULL",
     "an occurrence less": "DELETE FROM occurrence WHERE n > 0",
     "a cell nobody can claim": "UPDATE cell SET ordinal = ordinal + 1",
     "no version": "UPDATE node SET version = 0, clean_version = 0",

@@ -515,8 +515,8 @@ def test_what_models_were_paid_for_goes_too(servers: SessionServers, tmp_path: P
     with ModelServer() as model:
         llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", "timeout_s": 5}
         with stack(servers, tmp_path, embedder=embedder, llm=llm, refresh={"budget_chars": 100}) as running:
-            running.memory.client.enqueue("bob", "garage", GARAGE)
-            running.memory.client.enqueue("bob", "party", PARTY)
+            running.memory.client.enqueue("bob", "garage", GARAGE[:4])
+            running.memory.client.enqueue("bob", "party", PARTY[:2])
             running.drive()
             assert {"extraction_cache", "summary_cache"} <= set(texts_with(running, "kettles"))
             other = running.rows("SELECT count(*) FROM memforest.extraction_cache WHERE answer::text LIKE '%vorpal%'")
@@ -524,8 +524,6 @@ def test_what_models_were_paid_for_goes_too(servers: SessionServers, tmp_path: P
             found = erase(running, session="garage", turns=["turn-1"])
 
             assert found.removed["cached"] >= 2
-            assert_nowhere(running, "kettles")
-            running.drive()
             assert_nowhere(running, "kettles")
             same = running.rows("SELECT count(*) FROM memforest.extraction_cache WHERE answer::text LIKE '%vorpal%'")
             assert same == other

@@ -255,6 +255,7 @@ def test_sources_take_no_sessions_until_it_is_done(forests: Stack) -> None:
     assert refused.value.retry_after > 0
     with pytest.raises(ForestFrozen):
         ask(forests, "alice", into="robert")
+    assert ask(forests, "alice", into="bob", keep=True) == task.id
     assert said_in(forests, "alice", "Who plays the violin?")
     forests.memory.client.enqueue("bob", "new", said("I bought a drum."))
     finished(forests, task.id)

@@ -15,7 +15,7 @@ from memforest_core.bootstrap.lifecycle import open_correction
 from memforest_core.bootstrap.rematerializing import open_rematerializing
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.contexts.rematerializing.options import copy_of
-from memforest_core.contexts.rematerializing.service import Rematerializing, StillMaterializing
+from memforest_core.contexts.rematerializing.service import CopyLost, Rematerializing, StillMaterializing
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
@@ -253,7 +253,7 @@ def test_a_dry_run_says_the_plan_and_writes_nothing(bob: Stack) -> None:
     }
 
 
-def drive_to(of: Stack, task: TaskId, phase: str) -> None:
+def drive_to(of: Stack, task: TaskId, phase: str, *, extract: bool = True) -> None:
     """Take steps until the task's next one is of this phase."""
     take = rematerializing(of).step
     for _ in range(60):
@@ -263,17 +263,17 @@ def drive_to(of: Stack, task: TaskId, phase: str) -> None:
         try:
             after = take(of.tenant, found, found.progress)
         except StillMaterializing:
-            work(of)
+            work(of, extract=extract)
             continue
         assert after is not None
         put(of, task, after)
     raise AssertionError(f"phase {phase} does not come")
 
 
-def work(of: Stack) -> None:
+def work(of: Stack, *, extract: bool = True) -> None:
     """What workers do besides the task."""
     for _ in range(20):
-        if not of.runtime.extract() + of.runtime.reduce() + of.runtime.refresh() + index(of):
+        if not (of.runtime.extract() if extract else 0) + of.runtime.reduce() + of.runtime.refresh() + index(of):
             return
 
 
@@ -428,6 +428,46 @@ def test_the_switch_waits_for_other_operations(bob: Stack) -> None:
     bob.execute("DELETE FROM memforest.maintenance WHERE kind = 'other'")
     assert finish(bob, task).state == "done"
     assert live(bob) == copy_of(task)
+
+
+def test_what_waits_for_extraction_goes_on_in_the_new_forest(bob: Stack) -> None:
+    """Given sessions that nobody has extracted yet, one of them with an open last cell, when the forest is switched,
+    then their turns are found at once, and their facts come from the new forest, where the session can go on."""
+    task = ask(bob, Options({"session_k": 6}))
+    drive_to(bob, task, "switch")
+    bob.memory.client.enqueue("bob", "late", said("I bought a kayak.", "I sold a tent.", start=1_701_000_000))
+    bob.memory.client.append("bob", "chat", said("I moved to Oslo.", start=1_701_100_000)[0])
+    drive_to(bob, task, "switched", extract=False)
+
+    states = bob.rows(
+        """SELECT s.external_id, c.state FROM memforest.cell c JOIN memforest.session s USING (tenant_id, session_id)
+            WHERE c.forest_id = :f AND NOT c.placed ORDER BY 1""",
+        f=live(bob),
+    )
+    assert [tuple(row) for row in states] == [("chat", "held"), ("late", "ready")]
+    assert "Bob: I moved to Oslo." in evidence(bob, "Where did I move?")
+    bob.memory.client.append("bob", "chat", said("I love fjords.", start=1_701_100_060)[0])
+    assert finish(bob, task).state == "done"
+    facts = " ".join(row.text for row in bob.rows("SELECT text FROM memforest.fact WHERE forest_id = :f", f=live(bob)))
+    assert all(word in facts for word in ("kayak", "tent", "Oslo", "fjords"))
+    bob.drive()
+    only_forest(bob, copy_of(task))
+
+
+def test_a_copy_that_lost_cells_does_not_take_over(bob: Stack) -> None:
+    """Given a cell that the copy could not place though the live forest holds it, when the copy is else whole, then it
+    stays hidden, and a sentence says why."""
+    task, old = ask(bob, Options({"session_k": 6})), live(bob)
+    drive_to(bob, task, "switch")
+    bob.execute(
+        """UPDATE memforest.cell SET state = 'dead' WHERE cell_id =
+              (SELECT cell_id FROM memforest.cell WHERE forest_id = :f LIMIT 1)""",
+        f=copy_of(task),
+    )
+    found = get(bob, task)
+    with pytest.raises(CopyLost, match="1 cells of the copy"):
+        rematerializing(bob).step(bob.tenant, found, dict(found.progress) | {"phase": "follow"})
+    assert live(bob) == old
 
 
 class Scripted:

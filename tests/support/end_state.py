@@ -206,7 +206,9 @@ def receipts(engine: sa.Engine, tenant: TenantId) -> list[str]:
 
 
 def _numbers(detail: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in detail.items() if not (isinstance(value, str) and _ID.search(value))}
+    told = {name: value for name, value in detail.items() if not (isinstance(value, str) and _ID.search(value))}
+    told.pop("run", None)  # how often an export or import was begun
+    return told
 
 
 def differences(calm: State, other: State, most: int = 5) -> list[str]:

@@ -37,7 +37,7 @@ DINNER = [
     *said("I love hiking.", start=MONDAY + 60 * DAY_S + 300),
 ]
 PHONE_KYOTO = said("I flew home from Kyoto with two vases.", "I love hiking.", start=MONDAY + 9 * DAY_S)
-OTHER_DINNER = said("I cooked dinner for nobody.", "I bought a blue bike.", start=MONDAY + 60 * DAY_S)
+OTHER_DINNER = said("I cooked dinner for nobody.", "I bought a blue bike.", start=MONDAY + 60 * DAY_S + 30)
 CATS = said("I adopted a cat named Mia.", "I live in Leeds.", "I love hiking.", start=MONDAY + 3 * DAY_S, name="Alice")
 
 

@@ -12,14 +12,6 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.bootstrap.lifecycle import (
-    open_bundles,
-    open_correction,
-    open_erasure,
-    open_merging,
-    open_retention,
-)
-from memforest_core.bootstrap.rematerializing import open_rematerializing
 from memforest_core.bootstrap.service import Services
 from memforest_core.contexts.maintenance.service import Handler
 from memforest_core.domain.ids import FactId, TenantId
@@ -28,6 +20,8 @@ from memforest_core.ports.rematerializing import Options
 from tests.support.grown_forests import BOB, DAY_S, MONDAY, PHONE
 
 ACTOR = "kill-points"
+BEFORE = "before"
+"""Who did what operations find."""
 COUNT_TO = 3
 _BUNDLE = "bob.memforest"
 
@@ -141,36 +135,40 @@ def _erasing(**target: object) -> Operation:
     """Deleting from Bob's forest."""
 
     def ask(services: Services) -> None:
-        open_erasure(services).ask(tenant_of(services), BOB, **target, actor=ACTOR)  # type: ignore[arg-type]
+        services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=ACTOR)  # type: ignore[arg-type]
 
     return Operation(once(MaintenanceKind.ERASE, ask), MaintenanceKind.ERASE)
 
 
 def _erase_fact(services: Services) -> None:
     fact = _fact(services, BOB, "numbered 3")
-    open_erasure(services).ask(tenant_of(services), BOB, fact=fact, actor=ACTOR)
+    services.lifecycle.erasure.ask(tenant_of(services), BOB, fact=fact, actor=ACTOR)
 
 
-def _correct(services: Services) -> None:
-    open_correction(services).correct(
-        tenant_of(services), BOB, _fact(services, BOB, "in Davis"), text="Bob lives in Woodland.", actor=ACTOR
-    )
+def _correcting(*, erase: bool) -> Operation:
+    def ask(services: Services) -> None:
+        fact = _fact(services, BOB, "in Davis")
+        services.lifecycle.correction.correct(
+            tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=ACTOR
+        )
+
+    return Operation(once(MaintenanceKind.CORRECT, ask), MaintenanceKind.CORRECT)
 
 
 def _pin(services: Services) -> None:
-    open_correction(services).pin(tenant_of(services), BOB, _fact(services, BOB, "dog named Rex"), ACTOR)
+    services.lifecycle.correction.pin(tenant_of(services), BOB, _fact(services, BOB, "dog named Rex"), ACTOR)
 
 
-def _merging(sources: Sequence[str], into: str, *, asked_before: bool = False) -> Operation:
+def _merging(sources: Sequence[str], into: str) -> Operation:
     def ask(services: Services) -> None:
-        open_merging(services).ask(tenant_of(services), sources, into, actor=ACTOR)
+        services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=ACTOR)
 
-    return Operation(once(MaintenanceKind.MERGE, ask), MaintenanceKind.MERGE, asked_before=asked_before)
+    return Operation(once(MaintenanceKind.MERGE, ask), MaintenanceKind.MERGE)
 
 
 def _rematerialize(services: Services) -> None:
     rules = {"entity_k": 3, "scene_k": 3, "session_k": 4}
-    open_rematerializing(services).ask(tenant_of(services), BOB, Options(rules), actor=ACTOR)
+    services.lifecycle.rematerializing.ask(tenant_of(services), BOB, Options(rules), actor=ACTOR)
 
 
 def _ended(services: Services, kind: MaintenanceKind) -> bool:
@@ -184,13 +182,21 @@ def _export(services: Services, directory: Path) -> None:
         _write_bundle(services, directory, ACTOR)
 
 
-def _write_bundle(services: Services, directory: Path, actor: str = "before") -> None:
-    open_bundles(services).export(tenant_of(services), BOB, directory / _BUNDLE, actor=actor, overwrite=True)
+def _write_bundle(services: Services, directory: Path, actor: str = BEFORE) -> None:
+    services.lifecycle.bundles.export(tenant_of(services), BOB, directory / _BUNDLE, actor=actor, overwrite=True)
 
 
-def _import(services: Services, directory: Path) -> None:
-    """Under another owner, beside the forest that the bundle was made of."""
-    open_bundles(services).import_(tenant_of(services), directory / _BUNDLE, "bob-copy", actor=ACTOR)
+def _move_out(services: Services, directory: Path) -> None:
+    """The bundle is all that is left of the forest: its ids are free."""
+    _write_bundle(services, directory)
+    services.lifecycle.erasure.ask(tenant_of(services), BOB, everything=True, actor=BEFORE)
+
+
+def _importing(owner: str, prepare: Act) -> Operation:
+    def act(services: Services, directory: Path) -> None:
+        services.lifecycle.bundles.import_(tenant_of(services), directory / _BUNDLE, owner, actor=ACTOR)
+
+    return Operation(act, MaintenanceKind.IMPORT, prepare=prepare)
 
 
 def _bundle_sums(_services: Services, directory: Path) -> Sequence[str]:
@@ -203,13 +209,13 @@ def _bundle_sums(_services: Services, directory: Path) -> Sequence[str]:
 
 def _set_policy(services: Services, _directory: Path) -> None:
     """Bob's first two sessions are too old, and of the rest there are too many facts."""
-    retention = open_retention(services)
+    retention = services.lifecycle.retention
     days = (time.time() - (MONDAY + 20 * DAY_S)) / DAY_S
-    retention.set_policy(tenant_of(services), BOB, max_age_days=days, max_facts=6, fraction=0.5, actor="before")
+    retention.set_policy(tenant_of(services), BOB, max_age_days=days, max_facts=6, fraction=0.5, actor=BEFORE)
 
 
 def _retain(services: Services) -> None:
-    open_retention(services).apply(tenant_of(services), BOB, actor=ACTOR)
+    services.lifecycle.retention.apply(tenant_of(services), BOB, actor=ACTOR)
 
 
 REAL: Mapping[str, Operation] = {
@@ -220,12 +226,14 @@ REAL: Mapping[str, Operation] = {
     "erase-speaker": _erasing(speaker="dana"),
     "erase-range": _erasing(since=MONDAY + 39 * DAY_S, until=MONDAY + 40 * DAY_S + 300),
     "erase-owner": _erasing(everything=True),
-    "correct": Operation(once(MaintenanceKind.CORRECT, _correct), MaintenanceKind.CORRECT),
+    "correct": _correcting(erase=False),
+    "correct-erase": _correcting(erase=True),
     "pin": Operation(once(MaintenanceKind.CORRECT, _pin), MaintenanceKind.CORRECT),
-    "merge-new": _merging([BOB, PHONE], "bob-whole", asked_before=True),
+    "merge-new": _merging([BOB, PHONE], "bob-whole"),
     "merge-live": _merging([PHONE], BOB),
     "export": Operation(_export, MaintenanceKind.EXPORT, seen=_bundle_sums),
-    "import": Operation(_import, MaintenanceKind.IMPORT, prepare=_write_bundle),
+    "import": _importing("bob-copy", _write_bundle),
+    "import-back": _importing(BOB, _move_out),
     "rematerialize": Operation(
         once(MaintenanceKind.REMATERIALIZE, _rematerialize), MaintenanceKind.REMATERIALIZE, asked_before=True
     ),

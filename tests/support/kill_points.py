@@ -29,6 +29,7 @@ from tests.support.servers import SessionServers
 from tests.support.stack import database_settings, stack
 
 _ANSWER_FILE = "answer.json"
+_BLOCK = 64 * 1024
 
 
 class Broken(Exception):
@@ -92,7 +93,9 @@ class Arena:
             source = sa.make_url(running.settings.database.url.get_secret_value()).database
             assert source is not None
             running.services.close()
-            return Prepared(self._kept(source), files)
+            packed = Prepared(self._kept(source), self._directory / "packed")
+        copy_sparse(files, packed.files)
+        return packed
 
     def calm(self, name: str, grown: Prepared) -> Calm:
         """Prepare an operation once, and run it without disturbance. Raises Broken."""
@@ -206,7 +209,7 @@ def _answer(files: Path) -> Answer:
 
 
 def copy_sparse(source: Path, target: Path) -> None:
-    """Copy a directory; holes of its files, which an index has hundreds of megabytes of, stay holes."""
+    """Copy a directory; what is empty in its files, most of an index's hundreds of megabytes, becomes holes."""
     for folder, _, files in os.walk(source):
         into = target / Path(folder).relative_to(source)
         into.mkdir(parents=True)
@@ -220,13 +223,15 @@ def _copy_data(old: int, new: int) -> None:
     os.truncate(new, size)
     while at < size:
         try:
-            start = os.lseek(old, at, os.SEEK_DATA)
+            at = os.lseek(old, at, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return
             raise
-        at = os.lseek(old, start, os.SEEK_HOLE)
-        os.pwrite(new, os.pread(old, at - start, start), start)
+        block = os.pread(old, _BLOCK, at)
+        if block.count(0) < len(block):
+            os.pwrite(new, block, at)
+        at += len(block)
 
 
 def chosen(events: Sequence[str], count: int, rng: random.Random) -> list[int]:

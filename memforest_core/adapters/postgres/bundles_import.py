@@ -28,6 +28,9 @@ from memforest_core.ports.removal import TreeChange
 LONGEST_WINDOW = 16
 """Cells that one extraction call reads at most; a longer window is no window of ours."""
 
+PROGRAM_LIMIT = "54"
+"""SQL states for values that Postgres can't index or process."""
+
 _KEYS = {
     IdKind.SESSION: m.Session.session_id,
     IdKind.CELL: m.Cell.cell_id,
@@ -158,6 +161,10 @@ def _refused(what: str) -> Iterator[None]:
         yield
     except (exc.IntegrityError, exc.DataError):
         raise damaged(f"{what}: rows that contradict each other") from None
+    except exc.OperationalError as error:
+        if not str(getattr(error.orig, "sqlstate", "")).startswith(PROGRAM_LIMIT):
+            raise
+        raise damaged(f"{what}: a value that is too large") from None
 
 
 class PostgresImportRows(PostgresBundleTasks):

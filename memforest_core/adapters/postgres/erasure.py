@@ -12,6 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from memforest_core.adapters.postgres import erasure_left as search
 from memforest_core.adapters.postgres import erasure_sql as q
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import text_hash, want_indexed
@@ -51,13 +52,15 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
         super().__init__(connection, tenant)
         self._late: dict[UUID, datetime] = {}
 
-    def _ids(self, statement: sa.TextClause, ids: Sequence[Any], **values: object) -> sa.CursorResult[Any]:
+    def _ids(self, statement: sa.TextClause, ids: Sequence[Any], **values: object) -> sa.CursorResult[*tuple[Any, ...]]:
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values)
 
-    def _turns(self, statement: sa.TextClause, turns: Sequence[TurnKey], **values: object) -> sa.CursorResult[Any]:
+    def _turns(
+        self, statement: sa.TextClause, turns: Sequence[TurnKey], **values: object
+    ) -> sa.CursorResult[*tuple[Any, ...]]:
         return self._db.execute(statement, {"t": self._tenant, **_turn_arrays(turns)} | values)
 
-    def _items(self, statement: sa.TextClause, items: Sequence[ItemKey]) -> sa.CursorResult[Any]:
+    def _items(self, statement: sa.TextClause, items: Sequence[ItemKey]) -> sa.CursorResult[*tuple[Any, ...]]:
         return self._db.execute(statement, {"t": self._tenant, **_item_arrays(items)})
 
     def hold_forest(self, forest: ForestId) -> str | None:
@@ -284,7 +287,7 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
     def left(self, removed: Removed) -> Mapping[str, int]:
         payloads = [*removed.cells, *removed.facts]
         rows = self._turns(
-            q.LEFT,
+            search.LEFT,
             removed.turns,
             cells=list(removed.cells),
             facts=list(removed.facts),
@@ -294,7 +297,6 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
             nodes=list(removed.nodes),
             masked=[*removed.nodes, *removed.masked],
             points=[*payloads, *removed.nodes],
-            gone=list(removed.sessions),
             held=_sessions(removed.turns),
             trees=list(removed.trees),
             hashes=list(removed.hashes),
@@ -307,9 +309,9 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
         match scope.target:
             case Target.SESSION:
                 own = tree_id(scope.forest, TreeKind.SESSION, str(scope.session))
-                rows = self._db.execute(q.LEFT_OF_SESSION, values | {"session": scope.session, "tree": own})
+                rows = self._db.execute(search.LEFT_OF_SESSION, values | {"session": scope.session, "tree": own})
             case Target.FACT:
-                rows = self._db.execute(q.LEFT_OF_FACT, values | {"fact": scope.fact})
+                rows = self._db.execute(search.LEFT_OF_FACT, values | {"fact": scope.fact})
             case Target.OWNER:
                 return self.left_of_forest(scope.forest)
             case _:

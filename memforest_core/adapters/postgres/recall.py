@@ -58,7 +58,7 @@ ENTITY_ROOTS = sa.text(
     """
     SELECT root_id FROM memforest.tree
      WHERE tenant_id = :t AND forest_id = :f AND kind = 'entity' AND scope_key = ANY(CAST(:keys AS text[]))
-       AND root_id IS NOT NULL
+       AND root_id IS NOT NULL ORDER BY scope_key
     """
 )
 
@@ -93,6 +93,7 @@ LINKS_OF_CELLS = sa.text(
         SELECT superseded_at, superseded_by FROM memforest.fact
          WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
+     ORDER BY o.cell_id, o.item
     """  # noqa: S608 - constants of this package
 )
 
@@ -134,7 +135,7 @@ ROOTS_ABOVE = sa.text(
     SELECT p.payload_id, r.root_id FROM memforest.placement p CROSS JOIN LATERAL (
         SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = p.tree_id LIMIT 1) r
      WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
-       AND r.root_id IS NOT NULL AND r.kind = ANY(CAST(:kinds AS text[]))
+       AND r.root_id IS NOT NULL AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY p.payload_id, r.kind, p.tree_id
     """
 )
 
@@ -151,7 +152,7 @@ LOWEST_ABOVE = sa.text(
     SELECT n.payload_id, n.parent_id FROM memforest.node n CROSS JOIN LATERAL (
         SELECT kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
-       AND r.kind = ANY(CAST(:kinds AS text[]))
+       AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, r.kind, n.tree_id
     """
 )
 
@@ -169,6 +170,7 @@ PATHS = sa.text(
               FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
     SELECT path.*, r.kind, r.label FROM path CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = path.tree_id LIMIT 1) r
+     ORDER BY r.kind, path.tree_id, path.level, path.node_id
     """
 )
 
@@ -307,7 +309,7 @@ NODES = sa.text(
            n.version > n.clean_version AS stale, r.kind, r.label
       FROM memforest.node n CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id
     """
 )
 

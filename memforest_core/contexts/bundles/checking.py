@@ -6,15 +6,19 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
+from memforest_core.contexts.reduction.rules import ruled
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.times import EARLIEST, LATEST, micros
 from memforest_core.errors import InvalidInput, InvariantViolated
 from memforest_core.ports.bundles import SESSION, TABLES, TURN, BundleTable, Column, ColumnType, Row, Value
+from memforest_core.ports.reduce import Rules
+from memforest_core.settings import Settings
 
 MAX_NAME_BYTES = 1_024
 """What enqueue takes as a name; more does not fit into an index entry of Postgres."""
@@ -141,10 +145,12 @@ def check_zone(zone: str) -> None:
         raise InvalidInput(f"This bundle has a time zone that is not known here: {zone!r:.40}.") from None
 
 
-def check_rules(rules: Mapping[str, object]) -> None:
-    """Raises InvalidInput for rules that are not numbers under names, or lists and objects of such."""
-    if len(json.dumps(dict(rules))) > MAX_NAME_BYTES * 16 or "\\u0000" in json.dumps(dict(rules)):
+def check_rules(settings: Settings, rules: Mapping[str, object]) -> None:
+    """Raises InvalidInput for rules that a forest can't have."""
+    numbers = {name: value for name, value in rules.items() if type(value) in (int, float)}
+    if len(numbers) != len(rules):
         raise damaged("meta.rules")
+    ruled(settings, cast(Rules, numbers))
 
 
 def _is_text(value: Value, longest: int) -> bool:

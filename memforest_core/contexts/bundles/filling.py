@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from memforest_core.contexts.bundles.checking import damaged
 from memforest_core.contexts.bundles.inspecting import Seen
 from memforest_core.contexts.bundles.naming import Naming
+from memforest_core.memtree import MIN_BRANCHING
 from memforest_core.ports.bundles import NODE, SCOPE, SUMMARY, VECTOR, BundleTable, Row, Value
 
 _LEVEL, _VERSION, _CLEAN = NODE.at("level"), NODE.at("version"), NODE.at("clean_version")
 _VECTOR, _POOLED = SUMMARY.at("vector"), SUMMARY.at("pooled")
-_KIND, _CENTROID = SCOPE.at("kind"), SCOPE.at("centroid")
+_KIND, _CENTROID, _K = SCOPE.at("kind"), SCOPE.at("centroid"), SCOPE.at("k")
+
+MAX_BRANCHING = 64
+"""What the settings allow: each child's text is read for its parent's summary."""
 
 
 class Filling:
@@ -58,6 +62,8 @@ class Filling:
         return tuple(row)
 
     def _scope(self, row: list[Value]) -> Row:
+        if not MIN_BRANCHING <= int(row[_K] or 0) <= MAX_BRANCHING:
+            raise damaged("scope.k")
         if row[_KIND] != "scene":
             row[_CENTROID] = None
         elif row[_CENTROID] is None:

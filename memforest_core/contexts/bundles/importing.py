@@ -91,7 +91,7 @@ class ImportService:
                 reader,
                 ids,
                 self._parts.embedder,
-                self._parts.settings.accept,
+                self._parts.settings,
                 self._parts.read_statement,
                 without_vectors,
                 lambda done: watch(done, total),

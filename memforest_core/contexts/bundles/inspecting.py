@@ -31,7 +31,7 @@ from memforest_core.ports.bundles import (
 )
 from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.models import Embedder
-from memforest_core.settings import AcceptSettings
+from memforest_core.settings import Settings
 
 PAGE = 1_000
 """Rows in memory at once."""
@@ -70,7 +70,7 @@ def inspect(
     reader: BundleReader,
     ids: IdTable,
     embedder: Embedder,
-    settings: AcceptSettings,
+    settings: Settings,
     read_statement: ReadStatement,
     without_vectors: bool,
     watch: Callable[[int], None],
@@ -80,8 +80,8 @@ def inspect(
     with_vectors = accepted_model(reader, embedder, without_vectors)
     checked_name(head.forest.owner, "the bundle's owner")
     check_zone(head.forest.time_zone)
-    check_rules(head.forest.rules)
-    limits = BundleLimits(settings.max_turns, settings.max_turn_bytes, head.dimension)
+    check_rules(settings, head.forest.rules)
+    limits = BundleLimits(settings.accept.max_turns, settings.accept.max_turn_bytes, head.dimension)
     checks = RowChecks(limits, read_statement)
     texts = Texts(checks)
     names = Naming(reader, head.forest.forest_id, ids, checks)

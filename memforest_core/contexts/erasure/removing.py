@@ -139,7 +139,6 @@ class Removal:
             nodes=_without(nodes, anew, leaves),
             masked=tuple(marked),
             trees=path.trees,
-            sessions=(),
             hashes=(*hashes, *masked),
         )
         return self._forget(went, doomed)

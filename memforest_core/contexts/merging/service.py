@@ -69,17 +69,23 @@ class Merging:
         """Merge the forests of these owners into another owner's, a new one or a live one.
 
         Until it is done the sources answer questions and take no sessions; then they are gone, or live again with
-        ``keep_sources``. A dry run counts, and writes nothing. Raises InvalidInput, NotFound, StoreUnavailable, and
-        ForestFrozen while one of them is part of another merge.
+        ``keep_sources``. A dry run counts, and writes nothing. The same merge again, while it is not done, is the
+        same task. Raises InvalidInput, NotFound, StoreUnavailable, and ForestFrozen while one of them is part of
+        another merge.
         """
         actor = checked_name(actor, "actor")
         with self._store.merging(tenant) as rows:
             asked = self._resolved(rows, sources, into, keep_sources)
+            arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(asked.sources)}
+            arguments["keep_sources"] = int(keep_sources)
             target = asked.target
+            if not dry_run:
+                begun = self._begun(rows, tenant, arguments, into)
+                if begun is not None:
+                    return begun
+            self._check_live(rows, asked)
             if target is None and not dry_run:
-                target = rows.found(checked_name(into, "into"), asked.sources[0])
-        arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(asked.sources)}
-        arguments["keep_sources"] = int(keep_sources)
+                target = rows.found(into, asked.sources[0])
         return self._operations.ask(
             tenant, MaintenanceKind.MERGE, target, arguments, actor=actor, owner=into, dry_run=dry_run
         )
@@ -90,7 +96,9 @@ class Merging:
         Holds the forests' writers back for as long as the copying takes. Raises as ``ask``.
         """
         with self._store.merging(tenant) as rows:
-            return self._tried(rows, tenant, self._resolved(rows, sources, into, True), into).report()
+            asked = self._resolved(rows, sources, into, True)
+            self._check_live(rows, asked)
+            return self._tried(rows, tenant, asked, into).report()
 
     def report(self, tenant: TenantId, task: TaskId) -> ConflictReport:
         """The same for a merge that was asked for and has not begun, or for a dry run. Raises NotFound otherwise."""
@@ -119,14 +127,25 @@ class Merging:
             if found is None:
                 raise NotFound(f"Owner {owner!r:.80} has no memory yet: there is nothing to merge.")
             ids.append(found)
-        target = rows.visible(into)
-        for forest in rows.forests([*ids, *([target] if target is not None else [])]):
+        return _Asked(tuple(sorted(ids)), rows.visible(into), keep)
+
+    def _begun(self, rows: MergeRows, tenant: TenantId, arguments: Numbers, into: str) -> TaskId | None:
+        """The same merge, when it was asked for before and is not done: its sources may be frozen by itself."""
+        for task in self._operations.list(tenant):
+            if task.kind == MaintenanceKind.MERGE and not task.finished and task.arguments == arguments:
+                targets = rows.forests([task.forest_id] if task.forest_id is not None else [])
+                if any(forest.owner == into for forest in targets):
+                    return task.id
+        return None
+
+    @staticmethod
+    def _check_live(rows: MergeRows, asked: _Asked) -> None:
+        for forest in rows.forests([*asked.sources, *([asked.target] if asked.target is not None else [])]):
             if forest.state != "live":
                 raise ForestFrozen(
                     f"The memory of {forest.owner!r:.80} is being merged: ask again when that is done.",
                     retry_after=FROZEN_S,
                 )
-        return _Asked(tuple(sorted(ids)), target, keep)
 
     def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """One step; None when all is done. Raises NotFound, RetryableError, StoreUnavailable."""

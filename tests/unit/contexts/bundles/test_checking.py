@@ -12,6 +12,7 @@ from memforest_core.adapters.postgres.statements import from_document
 from memforest_core.contexts.bundles.checking import BundleLimits, RowChecks, check_rules, check_zone
 from memforest_core.errors import InvalidInput
 from memforest_core.ports.bundles import CANDIDATE, FACT, SESSION, TURN, VECTOR, Row, Value
+from memforest_core.settings import load_settings
 
 LIMITS = BundleLimits(max_turns=10, max_turn_bytes=2_000, dimension=4)
 CHECKS = RowChecks(LIMITS, from_document)
@@ -115,12 +116,13 @@ def test_a_statement_is_one_that_extraction_could_have_made(change: dict[str, ob
 
 def test_zones_and_rules() -> None:
     check_zone("Europe/Berlin")
-    check_rules({"scene_assign": 0.7})
+    check_rules(load_settings(), {"scene_assign": 0.7})
     for zone in ("Nowhere/Land", "../../etc/passwd", "/etc/passwd", ""):
         with pytest.raises(InvalidInput):
             check_zone(zone)
-    with pytest.raises(InvalidInput):
-        check_rules({"x": "y" * 20_000})
+    for rules in ({"scene_assign": "0.7"}, {"unknown": 1}, {"session_k": 1}, {"scene_cap": True}):
+        with pytest.raises(InvalidInput):
+            check_rules(load_settings(), rules)
 
 
 def test_every_table_is_checked_column_by_column() -> None:

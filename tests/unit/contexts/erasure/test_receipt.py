@@ -9,7 +9,14 @@ from memforest_core.contexts.erasure.receipt import receipt_of
 from tests.unit.contexts.erasure.test_arguments import task
 
 DONE = datetime(2024, 1, 1, tzinfo=UTC)
-PROGRESS: dict[str, str | int] = {"phase": "scanned", "steps": 4, "at": "", "turns": 2, "facts": 1, "left.fact.fact_id": 0}
+PROGRESS: dict[str, str | int] = {
+    "phase": "scanned",
+    "steps": 4,
+    "at": "",
+    "turns": 2,
+    "facts": 1,
+    "left.fact.fact_id": 0,
+}
 
 
 def test_counts_are_told_apart_from_what_was_left() -> None:
