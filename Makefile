@@ -52,6 +52,8 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.recall_latency --json
 	$(BIN)/python -m benchmarks.transitions --json
 	$(BIN)/python -m benchmarks.embedders --json
+	$(BIN)/python -m benchmarks.delete --json
+	$(BIN)/python -m benchmarks.merge --json
 	$(BIN)/python -m benchmarks.eval --dataset own --variants none --json
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

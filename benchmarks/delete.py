@@ -29,11 +29,11 @@ MOST = 2.0
 """Times the median at the smallest size that the one at the largest may take."""
 ACTOR = "benchmark"
 MEASURED = (
-    "one session of twenty turns (ten cells, twenty facts) deleted from a forest of so many, then refreshed until all is"
-    " clean; real Postgres and the Qdrant engine, one worker's loops in this process. median_ms: from the request until the"
-    " task is done, its scan for references included; nodes_touched: tree nodes that were removed or marked (mean);"
-    " llm_calls: chat calls of the refresh after it, over HTTP to a model server (mean); refresh_ms: median until every"
-    " summary is new. ratio: largest median_ms by smallest"
+    "one session of twenty turns (ten cells, twenty facts) deleted from a forest of so many, then refreshed until all"
+    " is clean; real Postgres and the Qdrant engine, one worker's loops in this process. median_ms: from the request"
+    " until the task is done, its scan for references included; nodes_touched: tree nodes that were removed or marked"
+    " (mean); llm_calls: chat calls of the refresh after it, over HTTP to a model server (mean); refresh_ms: median"
+    " until every summary is new. ratio: largest median_ms by smallest"
 )
 
 

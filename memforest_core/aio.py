@@ -48,6 +48,7 @@ class AsyncLifecycle:
         self.import_ = in_thread(lifecycle.import_)
         self.rematerialize_plan = in_thread(lifecycle.rematerialize_plan)
         self.rematerialize = in_thread(lifecycle.rematerialize)
+        self.rematerialize_abandon = in_thread(lifecycle.rematerialize_abandon)
         self.set_policy = in_thread(lifecycle.set_policy)
         self.clear_policy = in_thread(lifecycle.clear_policy)
         self.policies = in_thread(lifecycle.policies)

@@ -227,6 +227,10 @@ class Lifecycle:
         task = self._parts.rematerializing.ask(self._tenant, owner, options, actor=actor, dry_run=dry_run)
         return self._asked(task, MaintenanceKind.REMATERIALIZE)
 
+    def rematerialize_abandon(self, owner: str) -> int:
+        """Delete what rebuilds of an owner's forest that were given up have left; how many hidden forests that was."""
+        return self._parts.rematerializing.abandon(self._tenant, owner)
+
     def set_policy(
         self,
         owner: str | None = None,

@@ -37,7 +37,7 @@ def details(evidence: Evidence) -> list[tuple[str, str]]:
     turns = ", ".join(printable(turn) for turn in evidence.turn_ids)
     said_by = f" · said by {printable(evidence.speaker)}" if evidence.speaker else ""
     lines = [
-        ("source", f"session {printable(evidence.session_id)} · turn {turns}{said_by}"),
+        ("source", f"session {printable(evidence.session_id)} · turn {turns}{said_by}{_marks(evidence)}"),
         ("found by", f"{signals(evidence)} · score {evidence.score:.2f} · {evidence.freshness.value}"),
     ]
     lines += [("tree", path) for path in tree_paths(evidence.path)[:TREES]]
@@ -46,6 +46,13 @@ def details(evidence: Evidence) -> list[tuple[str, str]]:
             (label, f"{printable(near.time_label)}  {shortened(near.text, SUMMARY_CHARS)}") for near in neighbours
         ]
     return lines
+
+
+def _marks(evidence: Evidence) -> str:
+    """What was done to a piece since it was said."""
+    marks = [f" · merged from {printable(evidence.origin)}"] if evidence.origin is not None else []
+    marks += [f" · {name}" for name, yes in (("corrected", evidence.corrected), ("pinned", evidence.pinned)) if yes]
+    return "".join(marks)
 
 
 def signals(evidence: Evidence) -> str:

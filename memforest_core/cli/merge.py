@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,9 +17,13 @@ from memforest_core.cli.operating import (
     actor_named,
     confirm,
     follow,
+    print_numbers,
 )
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain, print_json, printable
+
+if TYPE_CHECKING:
+    from memforest_core.contexts.merging.report import ConflictReport
 
 
 def merge(
@@ -49,23 +53,29 @@ def merge(
             if as_json:
                 print_json({"report": report})
             else:
-                _print_report(plain(report))
+                _print_report(report)
             return
         operation = memory.lifecycle.merge(sources, into, keep_sources=keep_sources, actor=actor_named(actor))
         follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="merging")
 
 
-def _print_report(report: dict[str, object]) -> None:
+def _print_report(report: ConflictReport) -> None:
     out = console()
-    for name, value in report.items():
-        title = printable(name.replace("_", " "))
-        if not isinstance(value, list):
-            out.print(f"{title}: {printable(str(value))}")
-            continue
-        out.print(f"{title}: {len(value)}")
-        for item in value:
-            shown = ", ".join(f"{k} {v}" for k, v in item.items()) if isinstance(item, dict) else str(item)
-            out.print(f"  {printable(shown)}")
+    print_numbers(report.counts)
+    for title, lines in (
+        ("sessions of one id", [f"{one.session_id} of {one.owner} stays as {one.kept_as}" for one in report.sessions]),
+        ("values that contradict", [_told(one) for one in plain(report.values)]),
+        ("the same on both sides", list(report.exact)),
+        ("nearly the same", [f"{one.source} = {one.target}" for one in report.near]),
+    ):
+        if lines:
+            out.print(f"{title}:", style="dim")
+        for line in lines:
+            out.print(f"  {printable(line)}")
+
+
+def _told(conflict: dict[str, object]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in conflict.items())
 
 
 def register(program: typer.Typer) -> None:

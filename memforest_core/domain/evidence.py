@@ -103,6 +103,8 @@ class Evidence:
     """Somebody corrected what was said: a fact says how it is, a turn what was said and how it is."""
     pinned: bool = False
     """No policy forgets what it tells."""
+    origin: str | None = None
+    """Whose forest its session was in, when it came here by a merge."""
 
     @property
     def tokens(self) -> int:

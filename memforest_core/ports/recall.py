@@ -120,6 +120,8 @@ class TurnHead:
     occurred_at: datetime
     dated: bool
     role: str
+    origin: str | None = None
+    """Whose forest its session was accepted in, when it came here by a merge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,4 +62,3 @@ def test_an_imported_forest_answers_as_the_exported_one(tmp_path: Path) -> None:
             assert not found.degraded
             assert before and [told(piece) for piece in found.evidence] == before, pair
         assert {pair[0] for pair in asked} == {one.id for one in conversations}
-

@@ -350,8 +350,7 @@ DAMAGE = [
     (
         Check.CHANGES,
         "no_successor",
-        "UPDATE memforest.fact SET superseded_at = now(), superseded_by = gen_random_uuid() WHERE fact_id ="
-        f" {FACT}",
+        f"UPDATE memforest.fact SET superseded_at = now(), superseded_by = gen_random_uuid() WHERE fact_id = {FACT}",
     ),
     (Check.LEASES, "leaked", f"UPDATE memforest.cell SET worker_id = gen_random_uuid() WHERE cell_id = {CELL}"),
     (Check.LEASES, "no_lease", f"UPDATE memforest.index_row SET state = 'running' WHERE point_id = {CELL}"),

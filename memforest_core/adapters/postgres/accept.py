@@ -315,11 +315,14 @@ _PROGRESS = sa.text(
     """
 )
 
+# What an operation builds beside a live forest was accepted before.
 _WAITING = sa.text(
     """
     SELECT (SELECT count(*) FROM (
-                SELECT 1 FROM memforest.cell
-                 WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal LIMIT :most) w) AS windows,
+                SELECT 1 FROM memforest.cell x
+                 WHERE x.tenant_id = :t AND x.state = 'ready' AND x.ordinal = x.window_ordinal
+                   AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = x.forest_id
+                                  AND f.state IN ('live', 'frozen')) LIMIT :most) w) AS windows,
            (SELECT coalesce(sum((SELECT count(*) FROM memforest.cell c
                                   WHERE c.tenant_id = :t AND c.session_id = h.session_id
                                     AND c.ordinal >= h.ordinal AND c.ordinal < h.ordinal + :window
@@ -343,6 +346,8 @@ _STORED_TURNS = sa.text(
             WHERE c.tenant_id = :t AND c.session_id = s.session_id AND c.created_at < span.start
             ORDER BY c.ordinal DESC LIMIT 1) b ON s.created_at < span.start
      WHERE s.tenant_id = :t AND s.updated_at >= span.start
+       AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = s.forest_id
+                      AND f.state IN ('live', 'frozen'))
     """
 )
 

@@ -130,8 +130,8 @@ RETRY_CELLS = sa.text(
     """  # noqa: S608 - constants of this module
 )
 
-# Facts that are in the trees stay: those word by word come back that a later extraction had moved aside. A correction that
-# was not placed goes, so what it was to take the place of holds again.
+# Facts that are in the trees stay: those word by word come back that a later extraction had moved aside. A correction
+# that was not placed goes, so what it was to take the place of holds again.
 DISCARD_CELLS = (
     sa.text(
         """

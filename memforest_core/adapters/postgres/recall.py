@@ -195,13 +195,14 @@ SUMMARIES = sa.text(
 TURNS = sa.text(
     """
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
-           t.occurred_at, t.dated, t.role
+           t.occurred_at, t.dated, t.role, s.origin_owner
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.turn
          WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
      CROSS JOIN LATERAL (
-        SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
+        SELECT external_id, origin_owner FROM memforest.session
+         WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """
 )
 
@@ -231,7 +232,7 @@ TURN_TEXTS = sa.text(
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
+         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal AND NOT erased LIMIT 1) t
     """
 )
 
@@ -329,7 +330,7 @@ LAST_TURNS = sa.text(
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
         SELECT name, content, occurred_at, ordinal FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.id ORDER BY ordinal DESC LIMIT :n) t
+         WHERE tenant_id = :t AND session_id = w.id AND NOT erased ORDER BY ordinal DESC LIMIT :n) t
      ORDER BY t.ordinal
     """
 )
@@ -443,6 +444,7 @@ class PostgresRecallRows:
                 occurred_at=row.occurred_at.astimezone(UTC),
                 dated=row.dated,
                 role=row.role,
+                origin=row.origin_owner,
             )
             for row in self._by_turns(TURNS, keys)
         ]

@@ -155,9 +155,7 @@ _HEADS = sa.text(
 )
 
 
-_NODES_OF = sa.text(
-    "SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))"
-)
+_NODES_OF = sa.text("SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))")
 
 _ABSORBED = sa.text(
     """

@@ -72,7 +72,8 @@ _SESSIONS = sa.text(
     UPDATE memforest.session s SET turn_count = x.turns, cell_count = x.cells
       FROM (SELECT u.id,
                    (SELECT count(*) FROM memforest.turn k WHERE k.tenant_id = :t AND k.session_id = u.id) AS turns,
-                   (SELECT count(*) FROM memforest.cell k WHERE k.tenant_id = :t AND k.session_id = u.id) AS cells
+                   (SELECT coalesce(max(k.ordinal) + 1, 0) FROM memforest.cell k
+                     WHERE k.tenant_id = :t AND k.session_id = u.id) AS cells
               FROM unnest(CAST(:ids AS uuid[])) AS u(id)) x
      WHERE s.tenant_id = :t AND s.session_id = x.id AND s.session_id = {_IDS}
        AND (s.turn_count, s.cell_count) IS DISTINCT FROM (x.turns, x.cells)

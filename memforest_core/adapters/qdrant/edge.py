@@ -23,6 +23,7 @@ from memforest_core.adapters.qdrant.points import (
     only_kind,
     scanned_point,
 )
+from memforest_core.adapters.qdrant.ranking import asked_limit, ranked
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.ports.index import Hit, IndexFilter, IndexQuery, Point, PointKind, ScanPage, SparseVector
@@ -101,7 +102,7 @@ class EdgeIndex:
             answers = shard.query_batch(batch)
         for (at, _), answer in zip(asked, answers, strict=True):
             kind = only_kind(queries[at])
-            found[at] = [_hit(scored, kind) for scored in answer]
+            found[at] = ranked((_hit(scored, kind) for scored in answer), queries[at])
         return found
 
     def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
@@ -193,7 +194,7 @@ class EdgeIndex:
             values = dense_values(query.vector, self._model, self._dimension)
             nearest = engine.Query.Nearest(values, using=naming.DENSE)
         return engine.QueryRequest(
-            limit=query.limit,
+            limit=asked_limit(query),
             query=nearest,
             filter=_search_filter(query.filter),
             score_threshold=query.min_score,

@@ -26,6 +26,7 @@ from memforest_core.adapters.qdrant.points import (
     only_kind,
     scanned_point,
 )
+from memforest_core.adapters.qdrant.ranking import asked_limit, ranked
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.ports.index import Hit, IndexQuery, Point, PointKind, ScanPage, SparseVector
@@ -119,7 +120,7 @@ class QdrantServerIndex:
             answers = client.query_batch_points(self._name, [request for _, request in asked])
         for (at, _), answer in zip(asked, answers, strict=True):
             kind = only_kind(queries[at])
-            found[at] = [_hit(scored, kind) for scored in answer.points]
+            found[at] = ranked((_hit(scored, kind) for scored in answer.points), queries[at])
         return found
 
     def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
@@ -236,7 +237,7 @@ class QdrantServerIndex:
             filter=_filter(c.conditions(query.filter)),
             params=params,
             score_threshold=query.min_score,
-            limit=query.limit,
+            limit=asked_limit(query),
             with_payload=[naming.KIND] if only_kind(query) is None else False,
         )
 

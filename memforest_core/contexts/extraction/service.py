@@ -64,11 +64,13 @@ def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
     for position, cell in enumerate(claim.cells, start=1):
         for ordinal in range(cell.first_turn, cell.last_turn + 1):
             turn = by_ordinal[ordinal]
+            if turn.erased:
+                continue
             text = turn.content[cell.char_start : cell.char_end]
             turns.append(_shown(turn, len(turns) + 1, position, text, zone))
+    before = [turn for turn in claim.context if not turn.erased]
     context = tuple(
-        _shown(turn, offset - len(claim.context) + 1, 0, turn.content[-1_000:], zone)
-        for offset, turn in enumerate(claim.context)
+        _shown(turn, offset - len(before) + 1, 0, turn.content[-1_000:], zone) for offset, turn in enumerate(before)
     )
     window = Window(claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
     return window, {position: cell.id for position, cell in enumerate(claim.cells, start=1)}

@@ -135,6 +135,7 @@ class Resolver:
             event=dated[0].time if dated else UNKNOWN_TIME,
             corrected=corrected,
             pinned=any(fact.pinned for fact in told),
+            origin=head.origin,
         )
 
     def _right(self, one: Voted, facts: Mapping[UUID, FactText]) -> list[FactText]:
@@ -264,6 +265,7 @@ class Resolver:
                 event=fact.time,
                 corrected=known.corrected if known else False,
                 pinned=fact.pinned,
+                origin=turns[0].origin,
             )
         return told
 
@@ -293,6 +295,7 @@ class Resolver:
                 turn_ids=(head.external_id,),
                 ordinal=head.ordinal,
                 speaker=head.name,
+                origin=head.origin,
             )
         return found
 

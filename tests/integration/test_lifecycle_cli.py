@@ -1,0 +1,228 @@
+"""The commands that change memory, through the program, with a worker beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from memforest_core.aio import AsyncMemForest
+from memforest_core.api import MemForest
+from memforest_core.cli import app, audit, bundle, correct, forget, merge, policy, rematerialize
+from memforest_core.ports.models import Embedder
+from tests.support.builders import said
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, stack
+
+BETWEEN_S = 0.05
+COMMANDS = (audit, bundle, correct, forget, merge, policy, rematerialize)
+TALK = {
+    "s-1": ("I moved to Quito in May 2021.", "I bought a red kayak."),
+    "s-2": ("I adopted a tortoise called Zorba.", "I play the cello."),
+    "s-3": ("I moved to Kyoto in June 2023.", "My sister Greta lives in Turin."),
+}
+
+
+def work(running: Stack, stopped: threading.Event) -> None:
+    """What workers do, until told to stop."""
+    while not stopped.wait(BETWEEN_S):
+        running.execute("UPDATE memforest.tree SET due_at = now() WHERE due_at IS NOT NULL")
+        for part in (
+            running.runtime.extract,
+            running.runtime.reduce,
+            running.runtime.refresh,
+            running.runtime.maintain,
+        ):
+            part()
+
+
+@pytest.fixture(scope="module")
+def worked(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Stack]:
+    with stack(servers, tmp_path_factory.mktemp("worked"), embedder=embedder) as running:
+        stopped = threading.Event()
+        thread = threading.Thread(target=work, args=(running, stopped))
+        thread.start()
+        try:
+            yield running
+        finally:
+            stopped.set()
+            thread.join()
+
+
+class Program:
+    """The program over the stack's memory; each call is one command."""
+
+    def __init__(self, running: Stack) -> None:
+        self.memory = running.memory
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, list(arguments))
+        assert done.exit_code == code, (done.stdout, done.stderr, done.exception)
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """The one JSON object that a command prints."""
+        return json.loads(self(*arguments, "--json"))
+
+    def refused(self, *arguments: str) -> str:
+        """The code of the error that a command ends with."""
+        done = CliRunner().invoke(app, [*arguments, "--json"])
+        assert done.exit_code == 2, (done.stdout, done.stderr)
+        return str(json.loads(done.stderr.splitlines()[-1])["error"]["code"])
+
+    def told(self, owner: str) -> None:
+        """An owner with three sessions, at rest."""
+        for session, lines in TALK.items():
+            self.memory.enqueue(owner, session, said(*lines))
+        self.memory.flush(owner, 60)
+
+    def found(self, owner: str, question: str) -> str:
+        """All the evidence for a question."""
+        return "\n".join(piece.text for piece in self.memory.recall(owner, question).evidence)
+
+    def fact(self, owner: str, word: str) -> str:
+        """The id of a fact that has a word."""
+        pieces = self.memory.recall(owner, f"What about {word}?").evidence
+        return next(str(piece.fact_ids[0]) for piece in pieces if word in piece.text and piece.fact_ids)
+
+
+@pytest.fixture
+def program(worked: Stack, monkeypatch: pytest.MonkeyPatch) -> Program:
+    @contextmanager
+    def opened(_data: Path | None, **_options: object) -> Iterator[MemForest]:
+        yield worked.memory
+
+    for module in COMMANDS:
+        monkeypatch.setattr(module, "opened_memory", opened)
+    return Program(worked)
+
+
+def test_forget_prints_a_receipt(program: Program) -> None:
+    """Given a dry run, then nothing goes; given a session, then its receipt says what went and that nothing is left."""
+    program.told("ada")
+    asked = ("forget", "--owner", "ada", "--session", "s-2")
+    assert program.json(*asked, "--dry-run")["numbers"]["turns"] == 2
+    assert "Zorba" in program.found("ada", "What is the tortoise called?")
+    assert program.refused(*asked) == "not_confirmed"
+
+    shown = program.json(*asked, "--yes", "--receipt")["receipt"]
+
+    assert shown["removed"]["turns"] == 2 and shown["target"] == "session"
+    assert set(shown["left"].values()) == {0} and shown["actor"].startswith("cli:")
+    assert "Zorba" not in program.found("ada", "What is the tortoise called?")
+    assert "Nothing of it is left." in program(
+        "forget", "-o", "ada", "--session", "s-1", "--turn", _turn(program, "ada", "kayak"), "-y", "--receipt"
+    )
+    assert "kayak" not in program.found("ada", "What did Bob buy?")
+    assert program.refused("forget", "-o", "ada", "--session", "nowhere", "-y") == "not_found"
+
+
+def _turn(program: Program, owner: str, word: str) -> str:
+    pieces = program.memory.recall(owner, f"What about {word}?").evidence
+    return next(piece.turn_ids[0] for piece in pieces if word in piece.text)
+
+
+def test_a_fact_is_corrected_and_pinned(program: Program) -> None:
+    program.told("bea")
+    fact = program.fact("bea", "cello")
+    assert "facts" in program("pin", fact, "--owner", "bea")
+    program("unpin", fact, "--owner", "bea")
+
+    program("correct", fact, "--owner", "bea", "--text", "Bob plays the viola.", "--actor", "bea")
+
+    assert "viola" in program.found("bea", "What does Bob play?")
+    assert program.refused("correct", fact, "--owner", "bea", "--text", "Bob plays the oboe.")
+    entries = program.json("audit", "--owner", "bea", "--action", "correct")["audit"]
+    assert [entry["outcome"] for entry in entries].count("done") == 3
+    assert entries[0]["actor"] == "bea"
+
+
+def test_forests_are_merged(program: Program) -> None:
+    program.told("cid")
+    program.memory.enqueue("dee", "s-9", said("I bought a blue tent.", "I play the cello."))
+    program.memory.flush("dee", 60)
+    report = program.json("merge", "cid", "dee", "--into", "all", "--dry-run")["report"]
+    assert (report["sessions"], report["counts"]["sessions"], report["counts"]["facts_exact"]) == ([], 4, 1)
+    assert "Bob plays the cello." in program("merge", "cid", "dee", "--into", "all", "--dry-run")
+    assert program.json("audit", "--action", "merge")["audit"] == []
+
+    numbers = program.json("merge", "cid", "dee", "--into", "all", "--yes")["numbers"]
+
+    assert numbers["sessions"] == 4
+    found = program.memory.recall("all", "What tent did Bob buy?").evidence
+    assert ("blue tent" in found[0].text, found[0].origin) == (True, "dee")
+    program("merge", "all", "--into", "copy", "--keep-sources")
+    assert "Kyoto" in program.found("copy", "Where did Bob move?")
+    assert "Kyoto" in program.found("all", "Where did Bob move?")
+
+
+def test_a_forest_goes_out_and_in(program: Program, tmp_path: Path) -> None:
+    program.told("eve")
+    file = tmp_path / "eve.memforest"
+    assert program.json("export", str(file), "--owner", "eve")["numbers"]["turn"] == 6
+    assert program.refused("export", str(file), "--owner", "eve")
+    program("export", str(file), "--owner", "eve", "--overwrite", "--no-vectors")
+    assert program.refused("import", str(file))
+
+    program("import", str(file), "--owner", "eve-too")
+
+    program.memory.flush("eve-too", 60)
+    assert "Turin" in program.found("eve-too", "Where does Greta live?")
+    assert program.json("import", str(file), "--owner", "eve-too")["numbers"]["already"] == 1
+
+
+def test_a_forest_is_built_anew_after_its_plan(program: Program) -> None:
+    program.told("fay")
+    plan = program.json("rematerialize", "--owner", "fay", "--set", "session_k=4", "--dry-run")["plan"]
+    assert (plan["sessions"], plan["extraction_calls"], plan["cost_usd"]) == (3, 0, 0)
+    assert program.refused("rematerialize", "--owner", "fay", "--set", "session_k=1", "--yes")
+    assert program.refused("rematerialize") == "nothing_named"
+
+    program("rematerialize", "--owner", "fay", "--set", "session_k=4", "--yes")
+
+    assert "Kyoto" in program.found("fay", "Where did Bob move?")
+    assert program.json("rematerialize", "--owner", "fay", "--abandon") == {"abandoned": 0}
+
+
+def test_policies_say_what_they_would_do(program: Program) -> None:
+    program.told("gus")
+    assert "There is no policy" in program("policy", "show")
+    shown = program.json("policy", "set", "--owner", "gus", "--max-facts", "2", "--fraction", "0.5")["policies"]
+    assert [(one["owner"], one["max_facts"], one["fraction"]) for one in shown] == [("gus", 2, 0.5)]
+    planned = program.json("policy", "apply", "--owner", "gus", "--dry-run")["numbers"]
+    assert planned["over_facts"] > 0
+
+    numbers = program.json("policy", "apply", "--owner", "gus")["numbers"]
+
+    assert 0 < numbers["forgotten"] <= planned["over_facts"]
+    program("policy", "clear", "--owner", "gus")
+    assert program.json("policy", "show") == {"policies": []}
+
+
+def test_what_was_asked_for_is_listed(program: Program) -> None:
+    program.told("hal")
+    program("forget", "--owner", "hal", "--everything", "--yes")
+    newest = program.json("operations", "--limit", "1")["operations"]
+    assert [(one["kind"], one["state"]) for one in newest] == [("erase", "done")]
+    assert "erase" in program("operations")
+    assert "erase" in program("audit", "--owner", "hal")
+
+
+def test_the_async_side_is_the_same(program: Program) -> None:
+    """Given an asyncio program, then it awaits the same operations."""
+    program.told("ida")
+
+    async def forgetting() -> bool:
+        lifecycle = AsyncMemForest(program.memory).lifecycle
+        operation = await lifecycle.forget("ida", session="s-1", actor="test")
+        await lifecycle.wait(operation.id, 60)
+        return (await lifecycle.receipt(operation.id)).clean
+
+    assert asyncio.run(forgetting())
