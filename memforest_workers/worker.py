@@ -70,11 +70,15 @@ def controller(
     )
 
 
+NAME = "embedded"
+"""Of the worker inside an embedded node."""
+
+
 class BackgroundWorker:
     """A Celery worker in a thread of this process; signals and logging stay the caller's."""
 
     def __init__(self, services: Services, broker_url: str, concurrency: int) -> None:
-        self._runtime = Runtime(services, [queue.value for queue in Queue], name="embedded", reduce_at_once=True)
+        self._runtime = Runtime(services, [queue.value for queue in Queue], name=NAME, reduce_at_once=True)
         self._app = create_app(lambda: self._runtime, broker_url=broker_url)
         self._controller: WorkController | None = None
         self._concurrency = concurrency
@@ -91,15 +95,19 @@ class BackgroundWorker:
         return self._runtime.upkept
 
     def start(self) -> None:
-        """Start, and wait until the worker consumes. Raises BrokerUnavailable when it does not."""
+        """Start, and wait until the worker consumes. Raises BrokerUnavailable when it does not.
+
+        Whoever starts it owns the data directory alone: a former worker of it is dead, and its leases end now.
+        """
         with ExitStack() as undo:
             undo.callback(self.stop, 0.0)
+            self._runtime.services.jobs.strike_off_name(NAME)
             self._runtime.start()
             worker = controller(
                 self._app,
                 [queue.value for queue in Queue],
                 self._concurrency,
-                "embedded@localhost",
+                f"{NAME}@localhost",
                 lambda _consumer: self._ready.set(),
             )
             self._controller = worker

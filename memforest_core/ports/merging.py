@@ -12,7 +12,7 @@ from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.memtree import Key, Node, TreeHead
-from memforest_core.ports.maintenance import Numbers, TaskId
+from memforest_core.ports.maintenance import MaintenanceRows, Numbers, TaskId
 from memforest_core.ports.models import Vectors
 from memforest_core.ports.reduce import ReduceRows, Rules
 
@@ -234,6 +234,11 @@ class ValueConflict:
 
 class MergeRows(ReduceRows, Protocol):
     """Rows of one transaction of a merge."""
+
+    @property
+    def tasks(self) -> MaintenanceRows:
+        """Task rows of the same transaction."""
+        ...
 
     def unhurried(self) -> None:
         """Let the statements of this transaction take as long as their rows need."""

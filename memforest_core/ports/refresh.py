@@ -39,6 +39,8 @@ class ChildText:
     pooled: Vectors | None
     counts: TermCounts
     leaves: int
+    embedded: str = ""
+    """What is embedded of a leaf; refresh does it when nobody has yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres import recall as statements
+from memforest_core.adapters.postgres import recall_sql as statements
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.recall import PostgresRecallStore
 from memforest_core.contexts.query.service import RecallService

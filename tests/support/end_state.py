@@ -13,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.models import Base
@@ -40,8 +41,8 @@ _DROPPED = _WORK | _MOMENTS | {"tenant_id", "seq", "audit_id", "task_id"}
 _OF_TREE = {"marks", "first_mark_at", "last_mark_at", "root_id"}
 _WHETHER = {"due_at", "superseded_at", "again_at", "redo_at"}
 """Moments of which only matters whether there is one."""
-_LENGTHS = {"centroid", "pooled"}
-"""Vectors that are sums: only their length is kept, for a sum taken twice has another."""
+_VECTORS = {"centroid", "pooled"}
+"""Sums of vectors, of which a length and a weighted sum are kept: both forgive the order of adding, nothing else."""
 _LEFT_OUT = {
     *("tenant", "worker", "migration", "llm_call", "collection"),
     # Put together below, or numbers of how it went.
@@ -109,11 +110,16 @@ def _columns(names: _Names, row: Mapping[str, Any], dropped: Iterable[str] = ())
             continue
         if column in _WHETHER:
             kept[column] = value is not None
-        elif column in _LENGTHS:
-            kept[column] = None if value is None else round(float(np.linalg.norm(np.frombuffer(value, "<f4"))), 2)
+        elif column in _VECTORS:
+            kept[column] = None if value is None else _marks(np.frombuffer(value, "<f4"))
         else:
             kept[column] = names.plain(value)
     return kept
+
+
+def _marks(vector: NDArray[np.float32]) -> list[float]:
+    weights = np.arange(1, len(vector) + 1) / len(vector)
+    return [round(float(np.linalg.norm(vector)), 2), round(float(vector @ weights), 2) + 0.0]
 
 
 def _line(row: object) -> str:

@@ -41,8 +41,8 @@ _OF_FACTS = {
 # Refresh saves nodes without the forest's lock: they are locked in the order of ids, as everywhere.
 _NODES = sa.text(
     f"""
-    SELECT node_id, level FROM memforest.node WHERE tenant_id = :t AND node_id IN (
-           SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id IN ({_TREES}) LIMIT :n)
+    SELECT node_id, level FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(ARRAY(
+           SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id IN ({_TREES}) LIMIT :n))
      ORDER BY node_id FOR UPDATE
     """
 )

@@ -15,6 +15,7 @@ from memforest_core.adapters.postgres import merging_sql as q
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import text_hash, want_indexed
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows
 from memforest_core.adapters.postgres.merging_trees import PostgresMergeTrees, literal
 from memforest_core.adapters.postgres.owners import forest_id, lock_forests, set_forest_state
 from memforest_core.adapters.postgres.statements import from_document
@@ -23,7 +24,7 @@ from memforest_core.domain.cells import speech
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
 from memforest_core.memtree import Key
-from memforest_core.ports.maintenance import Numbers, TaskId
+from memforest_core.ports.maintenance import MaintenanceRows, Numbers, TaskId
 from memforest_core.ports.merging import (
     CellCopy,
     CutText,
@@ -72,6 +73,10 @@ class PostgresMergeRows(PostgresMergeTrees):
         new = ForestId(uuid4())
         self._db.execute(q.FOUND, values | {"id": new})
         return new
+
+    @property
+    def tasks(self) -> MaintenanceRows:
+        return PostgresMaintenanceRows(self._db, self._tenant)
 
     def visible(self, owner: str) -> ForestId | None:
         return forest_id(self._db, self._tenant, owner)

@@ -12,10 +12,10 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from memforest_core.adapters.postgres import recall_sql as sql
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import find_forest
 from memforest_core.adapters.postgres.statements import from_document
-from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import (
     CellId,
     FactId,
@@ -42,300 +42,6 @@ from memforest_core.ports.recall import (
     TurnKey,
 )
 
-# Without a moment to look back from, everything is known.
-_UNTIL = "CAST(:until AS timestamptz)"
-_KNOWN_WRONG = "({0}.superseded_at IS NOT NULL AND (" + _UNTIL + " IS NULL OR {0}.superseded_at <= " + _UNTIL + "))"
-
-# A correction lies in the cells of what it corrects, and is known since that was superseded. Without that (it was
-# deleted), there is nothing else to tell.
-KNOWN_BY_THEN = f"""(o.item < {CORRECTED_ITEM} OR {_UNTIL} IS NULL OR {_UNTIL} >= coalesce((
-           SELECT min(w.superseded_at) FROM memforest.occurrence p
-            CROSS JOIN LATERAL (SELECT superseded_at, superseded_by FROM memforest.fact
-                                 WHERE tenant_id = :t AND fact_id = p.fact_id LIMIT 1) w
-            WHERE p.tenant_id = :t AND p.cell_id = o.cell_id AND w.superseded_by = o.fact_id), '-infinity'))"""  # noqa: S608 - constants of this package
-
-ENTITY_ROOTS = sa.text(
-    """
-    SELECT root_id FROM memforest.tree
-     WHERE tenant_id = :t AND forest_id = :f AND kind = 'entity' AND scope_key = ANY(CAST(:keys AS text[]))
-       AND root_id IS NOT NULL ORDER BY scope_key
-    """
-)
-
-CELLS = sa.text(
-    """
-    SELECT cell_id, session_id, first_turn, last_turn, char_start, char_end, time_start, time_end, placed
-      FROM memforest.cell
-     WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
-    """
-)
-
-# A fact that was said a thousand times is met where it was said last.
-LINKS_OF_FACTS = sa.text(
-    f"""
-    SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.corrected, NULL AS superseded_by
-      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-     CROSS JOIN LATERAL (
-        SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
-          FROM memforest.occurrence o
-          JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
-         WHERE o.tenant_id = :t AND o.fact_id = w.id
-           AND ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
-         ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
-    """  # noqa: S608 - constants of this package
-)
-
-LINKS_OF_CELLS = sa.text(
-    f"""
-    SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected,
-           CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
-      FROM memforest.occurrence o CROSS JOIN LATERAL (
-        SELECT superseded_at, superseded_by FROM memforest.fact
-         WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
-     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
-     ORDER BY o.cell_id, o.item
-    """  # noqa: S608 - constants of this package
-)
-
-# The states next to a fact's own in its chain of (subject, attribute): repetitions of the same value are passed over, a
-# few dozen of them at most.
-CHAINS = sa.text(
-    f"""
-    SELECT w.id AS fact_id, n.fact_id AS linked
-      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-     CROSS JOIN LATERAL (
-        SELECT subject_key, attribute, key_time, statement ->> 'value' AS value FROM memforest.fact
-         WHERE tenant_id = :t AND fact_id = w.id AND forest_id = :f AND attribute <> '' AND subject_key <> '' LIMIT 1) f
-     CROSS JOIN LATERAL (
-        (SELECT b.fact_id FROM (
-            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
-             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time <= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
-             ORDER BY key_time DESC LIMIT 32) b
-          WHERE b.value <> f.value ORDER BY b.key_time DESC LIMIT :n)
-        UNION
-        (SELECT a.fact_id FROM (
-            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
-             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time >= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
-             ORDER BY key_time LIMIT 32) a
-          WHERE a.value <> f.value ORDER BY a.key_time LIMIT :n)) n
-    """  # noqa: S608 - constants of this package
-)
-
-FACT_HEADS = sa.text(
-    """
-    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
-     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
-ROOTS_ABOVE = sa.text(
-    """
-    SELECT p.payload_id, r.root_id FROM memforest.placement p CROSS JOIN LATERAL (
-        SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = p.tree_id LIMIT 1) r
-     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
-       AND r.root_id IS NOT NULL AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY p.payload_id, r.kind, p.tree_id
-    """
-)
-
-FACTS = sa.text(
-    f"""
-    SELECT fact_id, statement, pinned, CASE WHEN {_KNOWN_WRONG.format("fact")} THEN superseded_by END AS superseded_by
-      FROM memforest.fact
-     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
-    """  # noqa: S608 - constants of this package
-)
-
-LOWEST_ABOVE = sa.text(
-    """
-    SELECT n.payload_id, n.parent_id FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
-       AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, r.kind, n.tree_id
-    """
-)
-
-# LIMIT 1 keeps each step an index probe: the planner takes a recursion for a hundred times larger than a path is, and
-# would read whole tables to join it.
-PATHS = sa.text(
-    """
-    WITH RECURSIVE path AS (
-        SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version AS stale
-          FROM memforest.node
-         WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
-        UNION
-        SELECT n.* FROM path CROSS JOIN LATERAL (
-            SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version
-              FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT path.*, r.kind, r.label FROM path CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = path.tree_id LIMIT 1) r
-     ORDER BY r.kind, path.tree_id, path.level, path.node_id
-    """
-)
-
-CHILDREN = sa.text(
-    """
-    SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
-           n.version > n.clean_version AS stale, r.kind, r.label
-      FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """
-)
-
-SUMMARIES = sa.text(
-    """
-    SELECT node_id, left(text, :chars) AS text FROM memforest.node_summary
-     WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
-TURNS = sa.text(
-    """
-    SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
-           t.occurred_at, t.dated, t.role, s.origin_owner
-      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-     CROSS JOIN LATERAL (
-        SELECT * FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
-     CROSS JOIN LATERAL (
-        SELECT external_id, origin_owner FROM memforest.session
-         WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
-    """
-)
-
-MARKED_TURNS = sa.text(
-    """
-    SELECT t.session_id, t.ordinal
-      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-     CROSS JOIN LATERAL (
-        SELECT session_id, ordinal, metadata FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
-     WHERE t.metadata @> CAST(:metadata AS jsonb)
-    """
-)
-
-LAST_SAID = sa.text("SELECT max(time_end) FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f")
-
-SESSIONS = sa.text(
-    """
-    SELECT session_id FROM memforest.session
-     WHERE tenant_id = :t AND forest_id = :f AND external_id = ANY(CAST(:names AS text[]))
-    """
-)
-
-TURN_TEXTS = sa.text(
-    """
-    SELECT t.session_id, t.ordinal, t.content
-      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-     CROSS JOIN LATERAL (
-        SELECT * FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal AND NOT erased LIMIT 1) t
-    """
-)
-
-AROUND = sa.text(
-    """
-    SELECT w.id AS leaf, n.payload_id, n.side
-      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-     CROSS JOIN LATERAL (SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = w.id LIMIT 1) l
-     CROSS JOIN LATERAL (
-        (SELECT payload_id, -1 AS side, key_time, key_ordinal, key_item, key_id FROM memforest.node
-          WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
-            AND (key_time, key_ordinal, key_item, key_id) < (l.key_time, l.key_ordinal, l.key_item, l.key_id)
-          ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, key_id DESC LIMIT :n)
-        UNION ALL
-        (SELECT payload_id, 1, key_time, key_ordinal, key_item, key_id FROM memforest.node
-          WHERE tenant_id = :t AND tree_id = l.tree_id AND level = 0
-            AND (key_time, key_ordinal, key_item, key_id) > (l.key_time, l.key_ordinal, l.key_item, l.key_id)
-          ORDER BY key_time, key_ordinal, key_item, key_id LIMIT :n)) n
-     ORDER BY w.id, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """
-)
-
-# The parser of full text doesn't cut Chinese, Japanese or Thai: pieces of the question are looked for in the texts.
-TEXT_OF_CELLS = sa.text(
-    """
-    SELECT x.cell_id AS id, x.text FROM memforest.cell x CROSS JOIN LATERAL (
-        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
-     WHERE x.tenant_id = :t AND x.forest_id = :f
-       AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
-     ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
-     LIMIT :n
-    """
-)
-
-TEXT_OF_FACTS = sa.text(
-    f"""
-    SELECT x.fact_id AS id, x.text FROM memforest.fact x CROSS JOIN LATERAL (
-        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
-     WHERE x.tenant_id = :t AND x.forest_id = :f AND NOT {_KNOWN_WRONG.format("x")}
-       AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
-     ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
-     LIMIT :n
-    """  # noqa: S608 - constants of this package
-)
-
-# After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only
-# when it was itself lost or restored.
-_INDEX_UNSURE = sa.text(
-    """
-    SELECT EXISTS (SELECT 1 FROM memforest.maintenance
-                    WHERE tenant_id = :t AND kind = 'index_parity' AND state IN ('held', 'ready', 'running')
-                      AND arguments ->> 'found' = 'index_changed')
-    """
-)
-
-# What is behind is ready or running; both states have partial indexes, which are empty when nothing is behind.
-
-NOT_INDEXED = sa.text(
-    """
-    SELECT c.cell_id AS id, c.text
-      FROM (SELECT point_id FROM memforest.index_row
-             WHERE tenant_id = :t AND kind = 'cell' AND state = 'ready' AND forest_id = :f AND indexed_version = 0
-             UNION ALL
-            SELECT point_id FROM memforest.index_row
-             WHERE tenant_id = :t AND kind = 'cell' AND state = 'running' AND lease_until IS NOT NULL
-               AND forest_id = :f AND indexed_version = 0) i
-      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = i.point_id AND c.forest_id = :f
-     ORDER BY c.time_start DESC, c.cell_id LIMIT :n
-    """
-)
-
-NODES = sa.text(
-    """
-    SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
-           n.version > n.clean_version AS stale, r.kind, r.label
-      FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id
-    """
-)
-
-TEXTS = sa.text(
-    """
-    SELECT cell_id AS id, left(text, :chars) AS text FROM memforest.cell
-     WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[]))
-     UNION ALL
-    SELECT fact_id, left(text, :chars) FROM memforest.fact
-     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
-LAST_TURNS = sa.text(
-    """
-    SELECT t.name, t.content, t.occurred_at
-      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-     CROSS JOIN LATERAL (
-        SELECT name, content, occurred_at, ordinal FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.id AND NOT erased ORDER BY ordinal DESC LIMIT :n) t
-     ORDER BY t.ordinal
-    """
-)
-
-
 MAX_SIGNS = 64
 """Pieces of a question in a script without spaces that are looked for."""
 
@@ -356,7 +62,7 @@ class PostgresRecallRows:
         if not keys:
             return []
         values = {"t": self._tenant, "f": forest, "keys": list(keys)}
-        return [NodeId(root) for root in self._db.scalars(ENTITY_ROOTS, values)]
+        return [NodeId(root) for root in self._db.scalars(sql.ENTITY_ROOTS, values)]
 
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
         return [
@@ -371,19 +77,19 @@ class PostgresRecallRows:
                 time_end=row.time_end.astimezone(UTC),
                 placed=row.placed,
             )
-            for row in self._by_ids(CELLS, ids, f=forest)
+            for row in self._by_ids(sql.CELLS, ids, f=forest)
         ]
 
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
-        return [_link(row) for row in self._by_ids(LINKS_OF_FACTS, facts, n=limit, until=until)]
+        return [_link(row) for row in self._by_ids(sql.LINKS_OF_FACTS, facts, n=limit, until=until)]
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
-        return [_link(row) for row in self._by_ids(LINKS_OF_CELLS, cells, until=until)]
+        return [_link(row) for row in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)]
 
     def chains(
         self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
     ) -> list[tuple[FactId, FactId]]:
-        rows = self._by_ids(CHAINS, facts, f=forest, n=n, until=until)
+        rows = self._by_ids(sql.CHAINS, facts, f=forest, n=n, until=until)
         return [(FactId(row.fact_id), FactId(row.linked)) for row in rows]
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
@@ -394,16 +100,16 @@ class PostgresRecallRows:
                 time_start=row.time_start.astimezone(UTC) if row.time_start else None,
                 time_end=row.time_end.astimezone(UTC) if row.time_end else None,
             )
-            for row in self._by_ids(FACT_HEADS, ids)
+            for row in self._by_ids(sql.FACT_HEADS, ids)
         ]
 
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
-        rows = self._by_ids(ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
+        rows = self._by_ids(sql.ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [(PayloadId(row.payload_id), NodeId(row.root_id)) for row in rows]
 
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         found = []
-        for row in self._by_ids(FACTS, ids, f=forest, until=until):
+        for row in self._by_ids(sql.FACTS, ids, f=forest, until=until):
             statement = from_document(row.statement)
             found.append(
                 FactText(
@@ -419,17 +125,17 @@ class PostgresRecallRows:
         return found
 
     def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
-        rows = self._by_ids(LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
+        rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [(PayloadId(row.payload_id), NodeId(row.parent_id)) for row in rows]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
-        return [_placed(row) for row in self._by_ids(PATHS, payloads)]
+        return [_placed(row) for row in self._by_ids(sql.PATHS, payloads)]
 
     def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
-        return [_placed(row) for row in self._by_ids(CHILDREN, nodes)]
+        return [_placed(row) for row in self._by_ids(sql.CHILDREN, nodes)]
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
-        rows = self._by_ids(SUMMARIES, nodes, chars=chars)
+        rows = self._by_ids(sql.SUMMARIES, nodes, chars=chars)
         return {NodeId(row.node_id): row.text for row in rows}
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
@@ -446,29 +152,29 @@ class PostgresRecallRows:
                 role=row.role,
                 origin=row.origin_owner,
             )
-            for row in self._by_turns(TURNS, keys)
+            for row in self._by_turns(sql.TURNS, keys)
         ]
 
     def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
-        rows = self._by_turns(MARKED_TURNS, keys, metadata=json.dumps(metadata))
+        rows = self._by_turns(sql.MARKED_TURNS, keys, metadata=json.dumps(metadata))
         return {(SessionId(row.session_id), row.ordinal) for row in rows}
 
     def last_said(self, forest: ForestId) -> datetime | None:
-        last: datetime | None = self._db.scalar(LAST_SAID, {"t": self._tenant, "f": forest})
+        last: datetime | None = self._db.scalar(sql.LAST_SAID, {"t": self._tenant, "f": forest})
         return last.astimezone(UTC) if last is not None else None
 
     def sessions(self, forest: ForestId, names: Sequence[str]) -> list[SessionId]:
         values = {"t": self._tenant, "f": forest, "names": list(names)}
-        return [SessionId(id_) for id_ in self._db.scalars(SESSIONS, values)]
+        return [SessionId(id_) for id_ in self._db.scalars(sql.SESSIONS, values)]
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
-        rows = self._by_turns(TURN_TEXTS, keys)
+        rows = self._by_turns(sql.TURN_TEXTS, keys)
         return {(SessionId(row.session_id), row.ordinal): row.content for row in rows}
 
     def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
         before: dict[NodeId, list[PayloadId]] = defaultdict(list)
         after: dict[NodeId, list[PayloadId]] = defaultdict(list)
-        for row in self._by_ids(AROUND, leaves, n=n):
+        for row in self._by_ids(sql.AROUND, leaves, n=n):
             side = before if row.side < 0 else after
             side[NodeId(row.leaf)].append(PayloadId(row.payload_id))
         return {
@@ -488,25 +194,25 @@ class PostgresRecallRows:
         values |= {"n": limit, "until": until}
         cells, facts = (
             [FoundText(row.id, row.text) for row in self._db.execute(statement, values)]
-            for statement in (TEXT_OF_CELLS, TEXT_OF_FACTS)
+            for statement in (sql.TEXT_OF_CELLS, sql.TEXT_OF_FACTS)
         )
         return cells, facts
 
     def index_unsure(self) -> bool:
-        return bool(self._db.scalar(_INDEX_UNSURE, {"t": self._tenant}))
+        return bool(self._db.scalar(sql.INDEX_UNSURE, {"t": self._tenant}))
 
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
-        rows = self._db.execute(NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit})
+        rows = self._db.execute(sql.NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit})
         return [FoundText(row.id, row.text) for row in rows]
 
     def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
-        return [_placed(row) for row in self._by_ids(NODES, ids)]
+        return [_placed(row) for row in self._by_ids(sql.NODES, ids)]
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
-        return {row.id: row.text for row in self._by_ids(TEXTS, payloads, chars=chars)}
+        return {row.id: row.text for row in self._by_ids(sql.TEXTS, payloads, chars=chars)}
 
     def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
-        rows = self._by_ids(LAST_TURNS, self.sessions(forest, [session_external_id]), n=n)
+        rows = self._by_ids(sql.LAST_TURNS, self.sessions(forest, [session_external_id]), n=n)
         return [SaidTurn(row.name, row.content, row.occurred_at.astimezone(UTC)) for row in rows]
 
     def _by_ids(

@@ -260,7 +260,7 @@ class PostgresRefreshRows(PostgresVectors):
             drafts[fact.fact_id] = (fact.text[:MAX_CHILD_CHARS], fact.text, searched)
         vectors = self.vectors_by_hash(model, [text_hash(text) for _, text, _ in drafts.values()])
         return {
-            id_: ChildText(shown, vectors.get(text_hash(embedded)), count_terms(searched), 1)
+            id_: ChildText(shown, vectors.get(text_hash(embedded)), count_terms(searched), 1, embedded)
             for id_, (shown, embedded, searched) in drafts.items()
         }
 

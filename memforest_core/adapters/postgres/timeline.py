@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import find_forest
-from memforest_core.adapters.postgres.recall import KNOWN_BY_THEN
+from memforest_core.adapters.postgres.recall_sql import KNOWN_BY_THEN
 from memforest_core.adapters.postgres.statements import from_document
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.ports.accept import ForestRef

@@ -11,15 +11,15 @@ from zoneinfo import ZoneInfo
 from memforest_core.contexts.canonical.identity import identify
 from memforest_core.contexts.correction.wording import Wanted, corrected
 from memforest_core.contexts.extraction.service import routing_text
-from memforest_core.contexts.operations.service import subject_of
+from memforest_core.contexts.operations.service import request
 from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
-from memforest_core.ports.accept import ForestRef, Lane, WakeUps
+from memforest_core.ports.accept import ForestRef, WakeUps
 from memforest_core.ports.correction import CorrectionRows, CorrectionStore, StoredFact, Successor
-from memforest_core.ports.maintenance import DRY_RUN, AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.models import Embedder
 
 FACT = "fact"
@@ -155,10 +155,7 @@ class Correction:
     @staticmethod
     def _ask(tenant: TenantId, rows: CorrectionRows, forest: ForestRef, asked: Numbers, actor: str) -> TaskId:
         """The task and who asked for it, in the transaction of what it follows."""
-        kind, subject = MaintenanceKind.CORRECT, subject_of(forest.id, asked)
-        task = rows.tasks.enqueue(kind, subject, asked, int(Lane.LIVE), forest=forest.id, actor=actor)
-        rows.tasks.note(AuditEntry(actor, kind, "asked", forest.id, forest.owner, task, asked))
-        return task
+        return request(rows.tasks, MaintenanceKind.CORRECT, forest.id, asked, actor=actor, owner=forest.owner)
 
     def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """The next step of a task: what was asked for is written already.

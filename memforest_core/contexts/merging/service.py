@@ -10,7 +10,7 @@ from memforest_core.contexts.merging.comparing import Comparison, Near
 from memforest_core.contexts.merging.report import NAMED, ConflictReport, Findings, NearDuplicate, RenamedSession
 from memforest_core.contexts.merging.switching import Switched, Switching
 from memforest_core.contexts.merging.tally import Counted, Tally
-from memforest_core.contexts.operations.service import Operations
+from memforest_core.contexts.operations.service import Operations, request
 from memforest_core.contexts.reduction.rules import ruled
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
@@ -86,9 +86,10 @@ class Merging:
             self._check_live(rows, asked)
             if target is None and not dry_run:
                 target = rows.found(into, asked.sources[0])
-        return self._operations.ask(
-            tenant, MaintenanceKind.MERGE, target, arguments, actor=actor, owner=into, dry_run=dry_run
-        )
+            kind = MaintenanceKind.MERGE
+            task = request(rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run)
+        self._operations.wake(tenant, task)
+        return task
 
     def conflicts(self, tenant: TenantId, sources: Sequence[str], into: str) -> ConflictReport:
         """What merging these owners' forests would do and what contradicts; nothing is kept of it.

@@ -83,22 +83,19 @@ class Operations:
         owner: str | None = None,
         dry_run: bool = False,
         lane: Lane = Lane.LIVE,
-        also: Callable[[MaintenanceRows], None] | None = None,
     ) -> TaskId:
-        """Ask for an operation, and write down who did; the same one again while it waits or runs is the same task.
+        """Ask for an operation in a transaction of its own, and wake workers; see ``request``.
 
-        ``arguments`` are ids, counts and moments in microseconds, never text. ``also`` does more in the same
-        transaction. Raises InvalidInput for an actor without a name, StoreUnavailable.
+        Raises InvalidInput for an actor without a name, StoreUnavailable.
         """
-        actor = checked_name(actor, "actor")
-        asked = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
         with self._store.maintaining(tenant) as rows:
-            task = rows.enqueue(kind, subject_of(forest, asked), asked, int(lane), forest=forest, actor=actor)
-            rows.note(AuditEntry(actor, kind, "asked", forest, owner, task, asked))
-            if also is not None:
-                also(rows)
-        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+            task = request(rows, kind, forest, arguments, actor=actor, owner=owner, dry_run=dry_run, lane=lane)
+        self.wake(tenant, task)
         return task
+
+    def wake(self, tenant: TenantId, task: TaskId) -> None:
+        """Wake workers for an operation that was asked for."""
+        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
 
     def get(self, tenant: TenantId, task: TaskId) -> MaintenanceTask:
         """An operation as it is. Raises NotFound, StoreUnavailable."""
@@ -139,7 +136,7 @@ class Operations:
             if self._clock() >= deadline:
                 raise WaitTimeout(f"Operation {task} ({found.kind}) is still {found.state}: it goes on; look later.")
             if self._clock() - nudged >= NUDGE_S:
-                self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+                self.wake(tenant, task)
                 nudged = self._clock()
             self._sleep(POLL_S)
 
@@ -159,6 +156,30 @@ class Operations:
         """
         with self._store.maintaining(tenant) as rows:
             return rows.audited(AuditFilter(owner, action, task, since), limit)
+
+
+def request(
+    rows: MaintenanceRows,
+    kind: MaintenanceKind,
+    forest: ForestId | None,
+    arguments: Numbers,
+    *,
+    actor: str,
+    owner: str | None = None,
+    dry_run: bool = False,
+    lane: Lane = Lane.LIVE,
+) -> TaskId:
+    """Ask for an operation within a transaction, and write down who did; the same one again while it waits or runs is
+    the same task.
+
+    ``arguments`` are ids, counts and moments in microseconds, never text. Raises InvalidInput for an actor without a
+    name.
+    """
+    actor = checked_name(actor, "actor")
+    asked = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
+    task = rows.enqueue(kind, subject_of(forest, asked), asked, int(lane), forest=forest, actor=actor)
+    rows.note(AuditEntry(actor, kind, "asked", forest, owner, task, asked))
+    return task
 
 
 def subject_of(forest: ForestId | None, arguments: Numbers) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -252,9 +252,10 @@ class RefreshService:
             embedded = self._embedder.embed([written[position].text for position in from_model])
             calls.append(embedded.record)
             vectors = dict(zip(from_model, embedded.vectors, strict=True))
+        leaves = self._leaves(nodes, calls)
         artifacts = []
         for position, (node, text) in enumerate(zip(nodes, written, strict=True)):
-            pool = self._pool(node)
+            pool = self._pool(node, leaves)
             artifacts.append(
                 NodeArtifact(
                     node=node,
@@ -270,11 +271,22 @@ class RefreshService:
             )
         return artifacts
 
-    def _pool(self, node: ReadyNode) -> Vectors:
+    def _leaves(self, nodes: Sequence[ReadyNode], calls: list[CallRecord]) -> dict[str, Vectors]:
+        """The vectors of leaves whose words changed and were not indexed since."""
+        children = [child for node in nodes for child in node.children]
+        missing = list(dict.fromkeys(c.embedded for c in children if c.pooled is None and c.embedded))
+        if not missing:
+            return {}
+        embedded = self._embedder.embed(missing)
+        calls.append(embedded.record)
+        return dict(zip(missing, embedded.vectors, strict=True))
+
+    def _pool(self, node: ReadyNode, leaves: Mapping[str, Vectors]) -> Vectors:
         """The mean of the children's pooled vectors weighted by their leaves, unit length."""
         total = np.zeros(self._embedder.dimension, np.float32)
         for child in node.children:
-            if child.pooled is not None:
-                total += child.pooled * np.float32(child.leaves)
+            pooled = child.pooled if child.pooled is not None else leaves.get(child.embedded)
+            if pooled is not None:
+                total += pooled * np.float32(child.leaves)
         length = float(np.linalg.norm(total))
         return total / np.float32(length) if length else total
