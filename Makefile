@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos browser check format bench clean lock
+.PHONY: help setup demo test chaos kills browser check format bench clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,11 +22,15 @@ demo: setup  ## remember a conversation and ask about it, on the embedded stack,
 	$(BIN)/memforest demo
 
 test: setup browser  ## run all tests on real Postgres, Redis protocol, Qdrant engine and a browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m tests.halves
 
 SESSIONS ?= 200
 chaos: setup  ## break everything on purpose while sessions flow; nothing may be lost
 	$(BIN)/python -m benchmarks.chaos --json --sessions $(SESSIONS)
+
+POINTS ?= 50
+kills: setup  ## kill -9 every operation on stored memory at many points; each must end as if nobody had
+	$(BIN)/python -m benchmarks.chaos.operations --json --points $(POINTS)
 
 browser:  # a page is tested in Chromium: installed here where that can be done without asking
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
