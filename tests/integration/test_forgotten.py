@@ -51,15 +51,15 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
                 memory.client.enqueue(OWNER, name, conversation(number))
             memory.client.enqueue("other", "s-1", said(f"I moved to {KEPT.capitalize()} with two boxes."))
             pipeline.drive()
-            pipeline.execute(
-                "UPDATE memforest.cell SET state = 'dead', error_code = 'e', error_text = 'e'"
-                " WHERE cell_id = (SELECT cell_id FROM memforest.cell ORDER BY cell_id LIMIT 1)"
-            )
             found = memory.recall(OWNER, f"Where is {PETS[0].capitalize()}?").evidence
             fact = next(piece.fact_ids[0] for piece in found if piece.fact_ids)
             memory.lifecycle.pin(OWNER, fact, actor="test")
             memory.lifecycle.correct(OWNER, fact, text=f"Bob lives in {PLACES[3].capitalize()} now.", actor="test")
             pipeline.drive()
+            pipeline.execute(
+                "UPDATE memforest.cell SET state = 'dead', error_code = 'e', error_text = 'e'"
+                " WHERE cell_id = (SELECT cell_id FROM memforest.cell ORDER BY cell_id LIMIT 1)"
+            )
             memory.client.append(OWNER, "s-open", {"role": "user", "content": f"Wait for {PETS[3]}."})
             before = in_tables(pipeline, PHRASES)
             assert sorted(before) == sorted(PHRASES)

@@ -45,6 +45,7 @@ TABLE: list[tuple[type[MemForestError], dict[str, float], Decision, Decision]] =
     (errors.NotFound, {}, SPLIT, COUNTED),
     (errors.InvalidSettings, {}, SPLIT, COUNTED),
     (errors.QuotaExceeded, {"retry_after": 3.0}, SPLIT, COUNTED),
+    (errors.ForestFrozen, {"retry_after": 3.0}, SPLIT, COUNTED),
     (MemForestError, {}, SPLIT, COUNTED),
 ]
 
