@@ -107,3 +107,25 @@ def test_each_size_of_memory_has_its_recall_latency(recalled: list[dict[str, Any
         assert row["round_trips"] >= 2
         assert row["n"] == 4
         assert {"search", "load", "browse", "score", "resolve"} <= row["stages_ms"].keys()
+
+
+def test_deleting_a_session_touches_its_own_trees_however_large_the_forest() -> None:
+    rows = reported("benchmarks.delete", "--sizes", "3,9", "--deleted", "1", "--latency", "0", "--most", "99")["rows"]
+    assert [(row["sessions"], row["n"], row["facts"]) for row in rows] == [(3, 1, 20), (9, 1, 20)]
+    for row in rows:
+        assert row["median_ms"] > 0
+        assert 10 < row["nodes_touched"] < 200
+        assert 0 < row["llm_calls"] < row["nodes_touched"]
+
+
+def test_merged_forests_hold_what_was_written_into_one() -> None:
+    """Given two small forests, then merging them asks the model less than writing them, and finds as many facts."""
+    answer = reported(
+        "benchmarks.merge", "--forests", "2", "--sessions", "2", "--latency", "0.1", "--least", "0", "--trees", "1"
+    )
+    assert [row["n"] for row in answer["rows"]] == [1, 2]
+    for row in answer["rows"]:
+        assert row["facts"] == row["sequential_facts"] > 0
+        assert row["llm_calls"] < row["sequential_llm_calls"]
+    assert answer["rows"][0]["llm_calls"] == 0
+    assert answer["measured"]["reached"] == {"speedup": True, "facts": True, "trees": True}
