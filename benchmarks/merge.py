@@ -13,8 +13,6 @@ from benchmarks.lives import Told, period
 from memforest_core.api import MemForest
 
 FORESTS = 8
-SIZES = (1, 2, 4)
-"""Beside the largest."""
 SESSIONS = 70
 """In each forest: about 1,400 facts, as many as one of the paper's forests has (Table 10)."""
 LATENCY_S = 0.3
@@ -121,7 +119,7 @@ def main() -> None:
     chosen = options.parse_args()
     report = Report(chosen.seed, chosen.json)
     forests = written(chosen.forests, chosen.sessions, chosen.seed)
-    sizes = [size for size in SIZES if size < chosen.forests] + [chosen.forests]
+    sizes = range(1, chosen.forests + 1)
     with ground([], chosen.seed) as place:
         with place.scene("sequential", latency_s=chosen.latency) as scene:
             one_by_one = sequential(scene, forests)

@@ -62,7 +62,7 @@ class LifecycleParts:
     @cached_property
     def rematerializing(self) -> Rematerializing:
         """Building anew."""
-        return open_rematerializing(self._services)
+        return open_rematerializing(self._services, open_clearing(self._services).clear)
 
     @cached_property
     def retention(self) -> Retention:
@@ -72,13 +72,14 @@ class LifecycleParts:
 
 def open_handlers(services: Services) -> dict[str, Handler]:
     """The handlers of operations, by kind."""
-    handlers: dict[str, Handler] = {}
-    handlers[MaintenanceKind.ERASE] = open_erasing(services).step
-    handlers[MaintenanceKind.CORRECT] = open_correction(services).step
-    handlers[MaintenanceKind.REMATERIALIZE] = open_rematerializing(services).step
-    handlers[MaintenanceKind.MERGE] = open_merging(services).step
-    handlers[MaintenanceKind.RETAIN] = open_retention(services).step
-    return handlers
+    parts = services.lifecycle
+    return {
+        MaintenanceKind.ERASE: open_erasing(services).step,
+        MaintenanceKind.CORRECT: parts.correction.step,
+        MaintenanceKind.REMATERIALIZE: parts.rematerializing.step,
+        MaintenanceKind.MERGE: parts.merging.step,
+        MaintenanceKind.RETAIN: parts.retention.step,
+    }
 
 
 def open_erasing(services: Services) -> Erasing:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from memforest_core.adapters.llm.prices import ListPrices, Price
 from memforest_core.adapters.postgres.collections import PostgresMarkStore
-from memforest_core.adapters.postgres.erasure import PostgresErasureStore
 from memforest_core.adapters.postgres.indexing import PostgresIndexStore
 from memforest_core.adapters.postgres.reembedding import PostgresReembedStore
 from memforest_core.adapters.postgres.rematerializing import PostgresCopyStore
@@ -17,7 +16,6 @@ from memforest_core.adapters.postgres.schema import check_ready
 from memforest_core.bootstrap.limits import limit_embedder, open_limits
 from memforest_core.bootstrap.models import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
 from memforest_core.bootstrap.producer import open_producer
-from memforest_core.contexts.erasure.clearing import Clearing
 from memforest_core.contexts.indexing.service import Indexer
 from memforest_core.contexts.rematerializing.embedding import Reembedding
 from memforest_core.contexts.rematerializing.planning import Models, Planner
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from memforest_core.bootstrap.service import Services
 
 
-def open_rematerializing(services: Services, clear: Clear | None = None) -> Rematerializing:
+def open_rematerializing(services: Services, clear: Clear) -> Rematerializing:
     """Asking for forests to be built anew, and the steps of it; ``clear`` deletes a gone forest batch by batch."""
     settings, store = services.settings, PostgresCopyStore(services.engine)
     return Rematerializing(
@@ -39,7 +37,7 @@ def open_rematerializing(services: Services, clear: Clear | None = None) -> Rema
         settings,
         services.embedder.model,
         services.producer.wakeups,
-        clear or Clearing(PostgresErasureStore(services.engine), services.index, services.embedder.dimension).clear,
+        clear,
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.corrections import PostgresCorrectionStore
 from memforest_core.adapters.postgres.recall import PostgresRecallStore
@@ -26,11 +25,10 @@ from memforest_core.errors import ForestFrozen, IndexUnavailable, InvalidInput, 
 from memforest_core.ports.index import Hit, IndexQuery, VectorIndex
 from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.models import Embedded, Embedder
-from tests.integration.test_verify import Grown, cloned
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, stack
+from tests.support.stack import Grown, Stack, cloned, grown_by, stack
 
 ACTOR = "ann"
 SPRING = (
@@ -53,19 +51,16 @@ def turns(said: Sequence[tuple[str, str]], name: str = "Ines") -> list[dict[str,
     ]
 
 
+def tell(running: Stack) -> None:
+    """Two sessions of one owner, wholly processed, to be cloned."""
+    running.memory.ingest("ines", "spring", turns(SPRING))
+    running.memory.ingest("ines", "summer", turns(SUMMER))
+
+
 @pytest.fixture(scope="module")
 def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    """Two sessions of one owner, wholly processed, to be cloned."""
-    directory, name = tmp_path_factory.mktemp("ines"), f"grown_{uuid4().hex}"
-    with stack(servers, directory, embedder=embedder) as running:
-        running.memory.ingest("ines", "spring", turns(SPRING))
-        running.memory.ingest("ines", "summer", turns(SUMMER))
-        running.drive()
-        source = sa.make_url(running.settings.database.url.get_secret_value()).database
-        running.services.close()
-        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
-    yield Grown(name, directory / "index")
-    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with grown_by(tell, servers, tmp_path_factory.mktemp("ines"), embedder) as made:
+        yield made
 
 
 @pytest.fixture

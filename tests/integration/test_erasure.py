@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,9 +13,7 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.erasure import PostgresErasureStore
 from memforest_core.adapters.qdrant.edge import EdgeIndex
-from memforest_core.api import MemForest
 from memforest_core.bootstrap.lifecycle import open_clearing, open_eraser, open_erasing, open_erasure
-from memforest_core.bootstrap.service import open_services
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.contexts.erasure import steps
 from memforest_core.contexts.erasure.arguments import ordinals_in
@@ -28,12 +23,11 @@ from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, Retryabl
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.models import Embedder
-from memforest_workers.runtime import Runtime
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.support.builders import said
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, database_settings, settings_for, stack
+from tests.support.stack import Grown, Stack, cloned, grown_by, stack
 
 ACTOR = "tester"
 START = 1_700_000_000
@@ -56,47 +50,18 @@ PARTY = [
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)], start=START + 20 * DAY)
 
 
-@dataclass(frozen=True)
-class Grown:
-    """A database and an index as a pipeline at rest left them, to be cloned."""
-
-    database: str
-    index: Path
+def tell(running: Stack) -> None:
+    for session, turns in (("garage", GARAGE), ("party", PARTY), ("lamps", LAMPS)):
+        running.memory.client.enqueue("bob", session, turns)
+        running.runtime.extract()
+        running.runtime.reduce()
+    running.memory.client.enqueue("carol", "garage", said("I live in Davis.", "I love tea.", name="Carol"))
 
 
 @pytest.fixture(scope="module")
 def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    directory = tmp_path_factory.mktemp("grown")
-    name = f"grown_{uuid4().hex}"
-    with stack(servers, directory, embedder=embedder) as running:
-        for session, turns in (("garage", GARAGE), ("party", PARTY), ("lamps", LAMPS)):
-            running.memory.client.enqueue("bob", session, turns)
-            running.runtime.extract()
-            running.runtime.reduce()
-        running.memory.client.enqueue("carol", "garage", said("I live in Davis.", "I love tea.", name="Carol"))
-        running.drive()
-        source = sa.make_url(running.settings.database.url.get_secret_value()).database
-        running.services.close()
-        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
-    yield Grown(name, directory / "index")
-    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-
-
-@contextmanager
-def cloned(servers: SessionServers, grown: Grown, directory: Path, embedder: Embedder) -> Iterator[Stack]:
-    name = f"test_{uuid4().hex}"
-    admin(servers, f"CREATE DATABASE {name} TEMPLATE {grown.database}")
-    shutil.copytree(grown.index, directory / "index")
-    settings = settings_for(database_settings(servers, name), servers.broker_url, directory / "index")
-    services = open_services(settings, embedder=embedder)
-    try:
-        services.index.prepare()
-        runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
-        services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
-        yield Stack(settings, services, runtime, MemForest(services))
-    finally:
-        services.close()
-        admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
+        yield made
 
 
 @pytest.fixture

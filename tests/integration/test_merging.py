@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-import sqlalchemy as sa
 
-from memforest_core.api import MemForest
 from memforest_core.bootstrap.lifecycle import open_correction, open_merging
-from memforest_core.bootstrap.service import open_services
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.contexts.merging.report import NearDuplicate, RenamedSession
 from memforest_core.contexts.merging.service import MAX_SOURCES, Merging
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.models import Embedder
-from memforest_workers.runtime import Runtime
 from tests.support.builders import said
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, database_settings, settings_for, stack
+from tests.support.stack import Grown, Stack, cloned, grown_by
 
 DAY = 86_400
 MONDAY = 1_700_000_000
@@ -53,46 +47,23 @@ OWNERS: Mapping[str, Mapping[str, list[dict[str, object]]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Grown:
-    """A database and an index as a pipeline at rest left them, to be cloned."""
-
-    database: str
-    index: Path
+def tell(running: Stack) -> None:
+    for owner, sessions in OWNERS.items():
+        for session, turns in sessions.items():
+            running.memory.client.enqueue(owner, session, turns)
 
 
 @pytest.fixture(scope="module")
 def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    directory = tmp_path_factory.mktemp("merging")
-    name = f"grown_{uuid4().hex}"
-    with stack(servers, directory, embedder=embedder) as running:
-        for owner, sessions in OWNERS.items():
-            for session, turns in sessions.items():
-                running.memory.client.enqueue(owner, session, turns)
-        running.drive()
-        source = sa.make_url(running.settings.database.url.get_secret_value()).database
-        running.services.close()
-        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
-    yield Grown(name, directory / "index")
-    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with grown_by(tell, servers, tmp_path_factory.mktemp("merging"), embedder) as made:
+        yield made
 
 
 @pytest.fixture
 def forests(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
     """The forests of Bob, Alice and Robert at rest."""
-    name = f"test_{uuid4().hex}"
-    admin(servers, f"CREATE DATABASE {name} TEMPLATE {grown.database}")
-    shutil.copytree(grown.index, tmp_path / "index")
-    settings = settings_for(database_settings(servers, name), servers.broker_url, tmp_path / "index")
-    services = open_services(settings, embedder=embedder)
-    try:
-        services.index.prepare()
-        runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
-        services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
-        yield Stack(settings, services, runtime, MemForest(services))
-    finally:
-        services.close()
-        admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with cloned(servers, grown, tmp_path, embedder) as running:
+        yield running
 
 
 def merging(forests: Stack) -> Merging:

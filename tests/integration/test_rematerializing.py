@@ -6,13 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-import sqlalchemy as sa
 
 from memforest_core.bootstrap.lifecycle import open_correction
-from memforest_core.bootstrap.rematerializing import open_rematerializing
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.contexts.rematerializing.options import copy_of
 from memforest_core.contexts.rematerializing.service import CopyLost, Rematerializing, StillMaterializing
@@ -22,12 +19,11 @@ from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.models import Embedded, Embedder
 from memforest_core.ports.rematerializing import Options
 from tests.integration.test_pipeline import assert_trees_hold
-from tests.integration.test_verify import Grown, cloned
 from tests.support import model_answers
 from tests.support.builders import said
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, stack
+from tests.support.stack import Grown, Stack, cloned, grown_by, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)])
 PETS = said("I adopted a dog named Rex.", "I love hiking.", "I live in Davis.", start=1_700_900_000)
@@ -64,20 +60,16 @@ def counting(embedder: Embedder) -> Counting:
     return Counting(embedder)
 
 
+def tell(running: Stack) -> None:
+    """Bob's two sessions, at rest, to be cloned."""
+    running.memory.client.enqueue("bob", "lamps", LAMPS)
+    running.memory.client.enqueue("bob", "pets", PETS)
+
+
 @pytest.fixture(scope="module")
 def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    """Bob's two sessions, at rest, to be cloned."""
-    directory = tmp_path_factory.mktemp("grown")
-    name = f"grown_{uuid4().hex}"
-    with stack(servers, directory, embedder=embedder) as running:
-        running.memory.client.enqueue("bob", "lamps", LAMPS)
-        running.memory.client.enqueue("bob", "pets", PETS)
-        running.drive()
-        source = sa.make_url(running.settings.database.url.get_secret_value()).database
-        running.services.close()
-        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
-    yield Grown(name, directory / "index")
-    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
+        yield made
 
 
 @pytest.fixture
@@ -88,7 +80,7 @@ def bob(servers: SessionServers, grown: Grown, tmp_path: Path, counting: Countin
 
 
 def rematerializing(of: Stack) -> Rematerializing:
-    return open_rematerializing(of.services)
+    return of.services.lifecycle.rematerializing
 
 
 def ask(of: Stack, options: Options, *, dry_run: bool = False) -> TaskId:

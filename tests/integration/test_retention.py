@@ -28,10 +28,9 @@ from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.models import Embedder
 from memforest_core.ports.retention import Erased, LeafEraser, Visited, When
-from tests.integration.test_verify import Grown, cloned
 from tests.support.builders import said
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, stack
+from tests.support.stack import Grown, Stack, cloned, grown_by
 
 LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)]
 MARCH = 1_709_300_000
@@ -95,23 +94,19 @@ class Kept:
         assert [check for check in report.checks if check.violations] == []
 
 
+def tell(running: Stack) -> None:
+    """Bob's twenty facts and what Eve said, at rest, to be cloned."""
+    running.memory.client.enqueue("bob", "lamps", said(*LAMPS))
+    river = "I walked by the river on Sunday, and it was lovely."
+    running.memory.client.enqueue("bob", "walk", said(river, start=MARCH))
+    dog = said("I adopted a dog named Rex.", "I love hiking.", name="Eve", start=MARCH)
+    running.memory.client.enqueue("eve", "eve", dog)
+
+
 @pytest.fixture(scope="module")
 def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    """Bob's twenty facts and what Eve said, at rest, to be cloned."""
-    directory = tmp_path_factory.mktemp("grown")
-    name = f"grown_{uuid4().hex}"
-    with stack(servers, directory, embedder=embedder) as running:
-        running.memory.client.enqueue("bob", "lamps", said(*LAMPS))
-        river = "I walked by the river on Sunday, and it was lovely."
-        running.memory.client.enqueue("bob", "walk", said(river, start=MARCH))
-        dog = said("I adopted a dog named Rex.", "I love hiking.", name="Eve", start=MARCH)
-        running.memory.client.enqueue("eve", "eve", dog)
-        running.drive()
-        source = sa.make_url(running.settings.database.url.get_secret_value()).database
-        running.services.close()
-        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
-    yield Grown(name, directory / "index")
-    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
+        yield made
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -19,7 +18,6 @@ from typer.testing import CliRunner
 
 from memforest_core.adapters.postgres.trees import node_of
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.service import open_services
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.cli import verify as command
 from memforest_core.contexts.verification.report import CheckResult, Report, repairable
@@ -30,10 +28,14 @@ from memforest_core.memtree import TreeHead, violations
 from memforest_core.ports.index import Point, PointKind, SparseVector
 from memforest_core.ports.models import Embedder
 from memforest_core.ports.verify import Check, Found
-from memforest_workers.runtime import Runtime
 from tests.support.builders import said
 from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, copy_index, database_settings, settings_for, stack
+from tests.support.stack import (
+    Grown,
+    Stack,
+    cloned,
+    grown_by,
+)
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
 LETTER = said(
@@ -44,45 +46,16 @@ LETTER = said(
 )
 
 
-@dataclass(frozen=True)
-class Grown:
-    """A database and an index as a pipeline at rest left them, to be cloned."""
-
-    database: str
-    index: Path
+def tell(running: Stack) -> None:
+    running.memory.client.enqueue("bob", "s1", LAMPS)
+    running.memory.client.enqueue("bob", "s2", LETTER)
+    running.memory.client.enqueue("alice", "s1", said("I adopted a cat named Rex.", name="Alice"))
 
 
 @pytest.fixture(scope="module")
 def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    directory = tmp_path_factory.mktemp("grown")
-    name = f"grown_{uuid4().hex}"
-    with stack(servers, directory, embedder=embedder) as running:
-        running.memory.client.enqueue("bob", "s1", LAMPS)
-        running.memory.client.enqueue("bob", "s2", LETTER)
-        running.memory.client.enqueue("alice", "s1", said("I adopted a cat named Rex.", name="Alice"))
-        running.drive()
-        source = sa.make_url(running.settings.database.url.get_secret_value()).database
-        running.services.close()
-        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source}")
-    yield Grown(name, directory / "index")
-    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-
-
-@contextmanager
-def cloned(servers: SessionServers, grown: Grown, directory: Path, embedder: Embedder) -> Iterator[Stack]:
-    name = f"test_{uuid4().hex}"
-    admin(servers, f"CREATE DATABASE {name} TEMPLATE {grown.database} STRATEGY FILE_COPY")
-    copy_index(grown.index, directory / "index")
-    settings = settings_for(database_settings(servers, name), servers.broker_url, directory / "index")
-    services = open_services(settings, embedder=embedder)
-    try:
-        services.index.prepare()
-        runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
-        services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
-        yield Stack(settings, services, runtime, MemForest(services))
-    finally:
-        services.close()
-        admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
+        yield made
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import atexit
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -67,11 +67,11 @@ def make_template(servers: SessionServers) -> None:
 
 
 @contextmanager
-def database(servers: SessionServers) -> Iterator[DatabaseSettings]:
-    """A fresh clone of the template, dropped at the end."""
+def database(servers: SessionServers, template: str = TEMPLATE) -> Iterator[DatabaseSettings]:
+    """A fresh clone of a template, dropped at the end."""
     name = f"test_{uuid4().hex}"
     # Files are copied faster than the same pages through the write-ahead log.
-    admin(servers, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
+    admin(servers, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     try:
         yield database_settings(servers, name)
     finally:
@@ -170,11 +170,50 @@ def stack(
         settings = settings_for(address, servers.broker_url, place, **groups)
         if embedder is not None and settings.index.path == place and not place.exists():
             copy_index(empty_index(embedder.model, embedder.dimension), place)
-        services = open_services(settings, embedder=embedder)
-        try:
-            services.index.prepare()
-            runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
-            services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
-            yield Stack(settings, services, runtime, MemForest(services))
-        finally:
-            services.close()
+        with _opened(settings, embedder) as running:
+            yield running
+
+
+@contextmanager
+def _opened(settings: Settings, embedder: Embedder | None) -> Iterator[Stack]:
+    services = open_services(settings, embedder=embedder)
+    try:
+        services.index.prepare()
+        runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
+        services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+        yield Stack(settings, services, runtime, MemForest(services))
+    finally:
+        services.close()
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A database and an index as a pipeline at rest left them, to be cloned."""
+
+    database: str
+    index: Path
+
+
+@contextmanager
+def grown_by(
+    tell: Callable[[Stack], None], servers: SessionServers, directory: Path, embedder: Embedder
+) -> Iterator[Grown]:
+    """What a stack is told, worked to rest once for many clones; dropped at the end."""
+    name = f"grown_{uuid4().hex}"
+    with stack(servers, directory, embedder=embedder) as running:
+        tell(running)
+        running.drive()
+        source = sa.make_url(running.settings.database.url.get_secret_value()).database
+        running.services.close()
+        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
+    yield Grown(name, directory / "index")
+    admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@contextmanager
+def cloned(servers: SessionServers, grown: Grown, directory: Path, embedder: Embedder) -> Iterator[Stack]:
+    """A stack that begins as a grown one ended."""
+    with database(servers, grown.database) as address:
+        copy_index(grown.index, directory / "index")
+        with _opened(settings_for(address, servers.broker_url, directory / "index"), embedder) as running:
+            yield running

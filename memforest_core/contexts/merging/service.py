@@ -20,6 +20,8 @@ from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, N
 from memforest_core.ports.merging import MergeForest, MergeRows, MergeStore
 from memforest_core.settings import Settings
 
+LOOKED_AT = 1_000
+"""Newest merges among which the same one is looked for."""
 MAX_SOURCES = 64
 FROZEN_S = 5.0
 """When to ask again for a forest that is being merged."""
@@ -80,7 +82,7 @@ class Merging:
             arguments["keep_sources"] = int(keep_sources)
             target = asked.target
             if not dry_run:
-                begun = self._begun(rows, tenant, arguments, into)
+                begun = self._begun(rows, arguments, into)
                 if begun is not None:
                     return begun
             self._check_live(rows, asked)
@@ -130,10 +132,11 @@ class Merging:
             ids.append(found)
         return _Asked(tuple(sorted(ids)), rows.visible(into), keep)
 
-    def _begun(self, rows: MergeRows, tenant: TenantId, arguments: Numbers, into: str) -> TaskId | None:
+    @staticmethod
+    def _begun(rows: MergeRows, arguments: Numbers, into: str) -> TaskId | None:
         """The same merge, when it was asked for before and is not done: its sources may be frozen by itself."""
-        for task in self._operations.list(tenant):
-            if task.kind == MaintenanceKind.MERGE and not task.finished and task.arguments == arguments:
+        for task in rows.tasks.list((MaintenanceKind.MERGE,), LOOKED_AT):
+            if not task.finished and task.arguments == arguments:
                 targets = rows.forests([task.forest_id] if task.forest_id is not None else [])
                 if any(forest.owner == into for forest in targets):
                     return task.id

@@ -17,7 +17,7 @@ from memforest_core.contexts.query.question import Question, parse_question
 from memforest_core.contexts.query.reranking import reranked
 from memforest_core.contexts.query.resolving import Resolver
 from memforest_core.contexts.query.rewriting import LAST_TURNS
-from memforest_core.contexts.query.thinking import Thought
+from memforest_core.contexts.query.thinking import Thought, no_chat_model
 from memforest_core.contexts.retention.visits import VisitCounter, returned
 from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.asked_times import asked_period
@@ -27,7 +27,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scoring import Voted, Weights, vote
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import InvalidInput, ModelRejected, ModelUnavailable, NotFound, StoreUnavailable
+from memforest_core.errors import ModelRejected, ModelUnavailable, NotFound, StoreUnavailable
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.answering import AnswerCalls
 from memforest_core.ports.index import DenseVector, VectorIndex
@@ -108,10 +108,7 @@ class RecallService:
         forest, turns, place = self._place(tenant, owner, asked)
         thought = Thought(self._settings, asked.moment(ZoneInfo(forest.time_zone)), self._chat)
         if asked.mode in (Mode.LLM, Mode.PLANNER) and not thought.possible:
-            raise InvalidInput(
-                "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm and planner, or choose mode embedding.",
-                code="no_chat_model",
-            )
+            raise no_chat_model()
         degraded: list[str] = []
         if turns:
             with clock.stage("rewrite"):

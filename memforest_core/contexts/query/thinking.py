@@ -78,10 +78,15 @@ class Thought:
 
     def _chat(self) -> CountedChat:
         if self.open_chat is None:
-            raise InvalidInput(
-                "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm and planner, or choose mode embedding.",
-                code="no_chat_model",
-            )
+            raise no_chat_model()
         if self._counted is None:
             self._counted = CountedChat(self.open_chat())
         return self._counted
+
+
+def no_chat_model() -> InvalidInput:
+    """The error of a mode that needs a chat model when none is configured."""
+    return InvalidInput(
+        "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm and planner, or choose mode embedding.",
+        code="no_chat_model",
+    )
