@@ -28,6 +28,15 @@ limits, never conversation text: tracebacks reach logs and Flower.
 
 from __future__ import annotations
 
+import traceback
+
+
+def place_of(error: BaseException) -> dict[str, str]:
+    """An exception's type and the innermost line that raised it, for a log: its message may quote what was said."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno} {frames[-1].name}" if frames else ""
+    return {"exception": type(error).__name__, "at": place}
+
 
 class MemForestError(Exception):
     """Base of every error that MemForest raises on purpose."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import structlog
 from celery import Celery
 
-from memforest_core.errors import MemForestError
+from memforest_core.errors import MemForestError, place_of
 from memforest_core.messages import TASK_NAMES, Queue
 from memforest_workers.runtime import Runtime
 
@@ -32,10 +32,11 @@ def _named_failures(queue: Queue) -> Iterator[None]:
         log.error("task_failed", queue=queue.value, code=error.code, reason=error.message)
         raise TaskFailed(error.code) from None
     finally:
-        kind = sys.exc_info()[0]
-        if not ended and kind is not None and issubclass(kind, Exception):
-            log.error("task_crashed", queue=queue.value, exc_info=True)
-            raise TaskFailed(kind.__name__) from None
+        crash = sys.exc_info()[1]
+        if not ended and isinstance(crash, Exception):
+            # Never the traceback: whoever embeds a node may have logs that print what variables hold.
+            log.error("task_crashed", queue=queue.value, **place_of(crash))
+            raise TaskFailed(type(crash).__name__) from None
 
 
 def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None) -> Celery:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import traceback
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
 import structlog
+
+from memforest_core.errors import place_of
 
 QUIET_LIBRARIES = ("alembic", "amqp", "celery", "httpcore", "httpx", "kombu", "LiteLLM", "qdrant_client")
 """Their routine lines say nothing that ours do not."""
@@ -38,20 +39,13 @@ def configure_logs(level: int) -> None:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
-def where(error: BaseException) -> dict[str, str]:
-    """An exception's type and the innermost line that raised it: its message may quote what was said."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{frames[-1].filename}:{frames[-1].lineno} {frames[-1].name}" if frames else ""
-    return {"exception": type(error).__name__, "at": place}
-
-
 def _place_of_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     info = event.pop("exc_info", None)
     error = sys.exc_info()[1] if info is True else info
     if isinstance(error, tuple):
         error = error[1]
     if isinstance(error, BaseException):
-        event.update(where(error))
+        event.update(place_of(error))
     return event
 
 
@@ -74,7 +68,7 @@ class LibraryLines(logging.Formatter):
         }
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            line |= where(error)
+            line |= place_of(error)
         elif not record.name.startswith("celery.app.trace"):
             line["message"] = record.getMessage()
         return json.dumps(line, ensure_ascii=False)

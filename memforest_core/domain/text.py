@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
@@ -85,14 +86,16 @@ def normalize_name(text: str) -> str:
     return " ".join(words)
 
 
-@lru_cache(maxsize=16)
-def _stemmer(language: str) -> snowballstemmer.stemmer:
-    return snowballstemmer.stemmer(language)
+_OWN = threading.local()
+"""A stemmer keeps the word it is at in itself: each thread has its own, by language."""
 
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str, language: str) -> str:
-    return str(_stemmer(language).stemWord(word))
+    own: dict[str, snowballstemmer.stemmer] = _OWN.__dict__
+    if language not in own:
+        own[language] = snowballstemmer.stemmer(language)
+    return str(own[language].stemWord(word))
 
 
 def terms(text: str, language: str | None = None) -> list[str]:

@@ -152,7 +152,7 @@ class RefreshService:
         artifacts: Sequence[NodeArtifact],
         calls: Sequence[CallRecord],
     ) -> None:
-        """Store what was paid for; a forest's writer that merges scenes locks in another order and may win first."""
+        """Store what was paid for; a store that broke the save off is asked again at once."""
         for left in range(SAVE_TRIES - 1, -1, -1):
             try:
                 with self._store.refreshing(tenant) as rows:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import snowballstemmer
 
 from memforest_core.domain.text import (
     STOP_WORDS,
+    _stem,
     beginnings,
     clean,
     clipped,
@@ -21,6 +24,8 @@ from memforest_core.domain.text import (
     terms,
     variants,
 )
+
+SPOKEN = ("walk", "relat", "hope", "organiz", "condit", "care", "generat", "carr", "happ", "oper", "sens", "digit")
 
 
 def test_clean_drops_what_a_database_refuses_and_composes_the_rest() -> None:
@@ -299,3 +304,19 @@ def test_numbers_compare_by_value(text: str, found: set[str]) -> None:
 )
 def test_clipped_cuts_at_a_word_where_one_is_near(text: str, limit: int, kept: str) -> None:
     assert clipped(text, limit) == kept
+
+
+def test_threads_stem_the_same_words_alike() -> None:
+    """Given many threads that stem at once, as a worker's do, then each gets what one alone gets."""
+    words = [f"{stem}{ending}" for stem in SPOKEN for ending in ("ing", "ed", "ations", "fulness", "ies", "ally")]
+    alone = [snowballstemmer.stemmer("english").stemWord(word) for word in words]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(5):
+                _stem.cache_clear()
+                found = list(pool.map(lambda _: [_stem(word, "english") for word in words], range(8)))
+                assert found == [alone] * 8
+    finally:
+        sys.setswitchinterval(before)

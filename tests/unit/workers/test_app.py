@@ -44,6 +44,19 @@ def test_a_failed_task_tells_its_kind_and_nothing_else(queue: Queue, error: Exce
     assert SECRET not in shown
 
 
+def test_logs_that_nobody_configured_tell_where_it_crashed_and_nothing_that_was_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Given a program that embeds a node and leaves logs as they come, which print what variables hold, then a crash
+    is logged by its kind and place alone."""
+    app = create_app(lambda: cast(Runtime, Failing(ValueError(SECRET))), broker_url="memory://")
+    with pytest.raises(TaskFailed):
+        app.tasks[TASK_NAMES[Queue.EXTRACT]]("tenant", "ref")
+    told = "".join(capsys.readouterr())
+    assert "task_crashed" in told and "ValueError" in told and "test_app.py" in told
+    assert SECRET not in told
+
+
 def test_a_process_that_is_told_to_end_ends() -> None:
     app = create_app(lambda: cast(Runtime, Failing(cast(Exception, SystemExit(3)))), broker_url="memory://")
 
