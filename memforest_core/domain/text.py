@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
@@ -86,16 +85,10 @@ def normalize_name(text: str) -> str:
     return " ".join(words)
 
 
-_OWN = threading.local()
-"""A stemmer keeps the word it is at in itself: each thread has its own, by language."""
-
-
 @lru_cache(maxsize=65_536)
 def _stem(word: str, language: str) -> str:
-    own: dict[str, snowballstemmer.stemmer] = _OWN.__dict__
-    if language not in own:
-        own[language] = snowballstemmer.stemmer(language)
-    return str(own[language].stemWord(word))
+    # A stemmer keeps the word it is at in itself, so that threads can't share one; making one is cheap.
+    return str(snowballstemmer.stemmer(language).stemWord(word))
 
 
 def terms(text: str, language: str | None = None) -> list[str]:
