@@ -26,6 +26,8 @@ result_backend = None
 # acknowledgement would add a visibility timeout, duplicates, and a worker that dies with the broker.
 task_acks_late = False
 worker_prefetch_multiplier = 1
+# Messages wait in the broker until a thread is free: what waits there tells whether another would be of use.
+worker_disable_prefetch = True
 
 # A typo in a queue name fails loudly.
 task_create_missing_queues = False

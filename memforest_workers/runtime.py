@@ -14,9 +14,9 @@ import structlog
 
 from memforest_core.bootstrap.connections import connection_plan
 from memforest_core.bootstrap.service import Services
-from memforest_core.contexts.extraction.service import Extracted
+from memforest_core.contexts.extraction.service import Extracted, Extraction
 from memforest_core.contexts.jobs.reconciler import Round
-from memforest_core.contexts.reduction.service import Reduced
+from memforest_core.contexts.reduction.service import Reduced, Reduction
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreUnavailable
 from memforest_core.messages import Queue
@@ -60,6 +60,8 @@ class Runtime:
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.deaf = threading.Event()
+        """Set while this process consumes no messages: its consumer failed, and the next has not started."""
         self._winding_down = threading.Event()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -170,7 +172,7 @@ class Runtime:
             if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
                 tended = time.monotonic()
                 self.services.lifecycle.retention.tend(settings.retain_every_s)
-            if broker_away:
+            if broker_away or self.deaf.is_set():
                 self._work_without_broker()
 
         self._every(settings.poll_s, step)
@@ -252,6 +254,10 @@ class Runtime:
         """Send one wake-up."""
         self.services.producer.wakeups.send(queue, tenant, str(ref))
 
+    def dropped(self, queue: str) -> None:
+        """Count a message that could not be read."""
+        self.services.telemetry.dropped(queue)
+
     def index(self, tenant: TenantId, kinds: Sequence[PointKind]) -> int:
         """Bring index rows of these kinds up to date; how many."""
         total = 0
@@ -271,11 +277,8 @@ class Runtime:
                 # Claimed, the windows would only fail: they wait until the model is back.
                 return indexed > 0
             end = self.services.extraction.run_one(tenant, self.worker)
-            if end.ended is Extracted.DONE:
-                # Somebody may be waiting: where this process reduces as well, that does not queue behind an import.
-                here = end.live and self._reduce_at_once and self._reduce_one(tenant)
-                if not here:
-                    self.wake(Queue.REDUCE, tenant, end.forest_id)
+            if end.ended is Extracted.DONE and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
+                self.wake(Queue.REDUCE, tenant, end.forest_id)
             return end.ended is not Extracted.NOTHING
 
         return self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
@@ -284,11 +287,23 @@ class Runtime:
         """Drain forests; after each commit its facts are indexed."""
         return self.work(WorkKind.REDUCE, Queue.REDUCE, self._reduce_one)
 
+    def _reduced(self, tenant: TenantId, extracted: Extraction) -> bool:
+        """Reduce a live window here, so that it does not queue behind an import; whether its forest needs no wake-up.
+
+        It needs none when nothing waits any more, and when another worker writes the forest: that one looks again
+        after its commit.
+        """
+        end = self._reduce(tenant)
+        return end.ended is Reduced.NOTHING or end.forest_id == extracted.forest_id
+
     def _reduce_one(self, tenant: TenantId) -> bool:
+        return self._reduce(tenant).ended is Reduced.DONE
+
+    def _reduce(self, tenant: TenantId) -> Reduction:
         end = self.services.reduction.run_one(tenant)
         if end.ended is Reduced.DONE:
             self.index(tenant, (PointKind.FACT,))
-        return end.ended is Reduced.DONE
+        return end
 
     def refresh(self) -> int:
         """Refresh due trees, and index what was saved."""
