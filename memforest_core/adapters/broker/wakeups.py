@@ -8,8 +8,8 @@ from uuid import UUID
 
 import structlog
 from celery import Celery
-from kombu.messaging import Producer
 from kombu.exceptions import ChannelError, OperationalError
+from kombu.messaging import Producer
 from redis.exceptions import RedisError
 
 from memforest_core.domain.ids import TenantId
