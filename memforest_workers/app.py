@@ -1,4 +1,4 @@
-"""The Celery app: four tasks with names of their own, settings from ``celeryconfig``."""
+"""The Celery app: four tasks with names of their own, settings from ``memforest_workers.celeryconfig``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
     ``broker_url`` overrides the configured broker, for a node that brings its own.
     """
     app = Celery("memforest", set_as_current=False, amqp=messaging(lambda queue: runtime().dropped(queue)))
-    app.config_from_object("celeryconfig")
+    app.config_from_object("memforest_workers.celeryconfig")
     if broker_url is not None:
         app.conf.broker_url = broker_url
 
