@@ -47,29 +47,38 @@ from memforest_core.ports.refresh import (
 MAX_CHILD_CHARS = 1_200
 """A leaf's text as its parent's summary sees it."""
 
+# Whether a node is ready depends on its children. A statement sees them as they were when it began, but locks the node
+# as it is now: a writer that commits in between raises the version of both. So candidates are locked first, and
+# ``_LEASE``, whose snapshot is newer than the locks, decides again and reads the version. No writer makes a child dirty
+# without raising the version of its parent, for which it waits now.
+_STALE = """EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
+                       AND c.version > c.clean_version AND NOT c.dead)"""
+
+_OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
+
 _CLAIM = sa.text(
-    """
-    WITH ready AS (
-        SELECT n.node_id,
-               EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                          AND c.version > c.clean_version AND NOT c.dead) AS stale
-          FROM memforest.tree r
-          JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
-         WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp() AND n.version > n.clean_version
-           AND n.lease_token IS NULL AND NOT n.dead AND n.available_at <= clock_timestamp()
-           AND n.attempts BETWEEN :tried AND :most
-           AND (r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)
-                OR NOT EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                                  AND c.version > c.clean_version AND NOT c.dead))
-         ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED)
+    f"""
+    SELECT n.node_id
+      FROM memforest.tree r
+      JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+     WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp() AND n.version > n.clean_version
+       AND n.lease_token IS NULL AND NOT n.dead AND n.available_at <= clock_timestamp()
+       AND n.attempts BETWEEN :tried AND :most AND ({_OVERDUE} OR NOT {_STALE})
+     ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED
+    """  # noqa: S608 - constants of this module
+)
+
+_LEASE = sa.text(
+    f"""
     UPDATE memforest.node n
        SET lease_token = :token, worker_id = :worker, attempts = least(n.attempts + 1, 1000),
            lease_until = clock_timestamp() + make_interval(secs => :lease)
-      FROM ready, memforest.tree r
-     WHERE n.tenant_id = :t AND n.node_id = ready.node_id AND r.tenant_id = :t AND r.tree_id = n.tree_id
-    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, ready.stale,
+      FROM memforest.tree r
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) AND r.tenant_id = :t AND r.tree_id = n.tree_id
+       AND r.due_at <= clock_timestamp() AND ({_OVERDUE} OR NOT {_STALE})
+    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, {_STALE} AS stale,
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
-    """
+    """  # noqa: S608 - constants of this module
 )
 
 # Nothing but the version decides: a summary read before a deletion or a newer save is dropped. A summary made from
@@ -155,11 +164,11 @@ class PostgresRefreshRows(PostgresVectors):
         self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
     ) -> tuple[LeaseToken, list[ReadyNode]]:
         token = LeaseToken(uuid4())
-        values = {"t": self._tenant, "token": token, "worker": worker, "lease": lease_s, "stale": stale_s}
-        rows = self._db.execute(_CLAIM, values | {"n": limit, "tried": 0, "most": 0}).all()
+        leased = {"token": token, "worker": worker, "lease": lease_s}
+        rows = self._lease(leased | {"stale": stale_s, "n": limit, "tried": 0, "most": 0})
         if not rows:
             # What has failed before goes alone, so that it takes nobody with it.
-            rows = self._db.execute(_CLAIM, values | {"n": 1, "tried": 1, "most": 1_000}).all()
+            rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
         if not rows:
             return token, []
         ids = [row.node_id for row in rows]
@@ -194,6 +203,12 @@ class PostgresRefreshRows(PostgresVectors):
             )
             for row in rows
         ]
+
+    def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[Any]]:
+        """Lock candidates, then lease those that are ready still."""
+        values = {"t": self._tenant, **values}
+        ids = self._db.scalars(_CLAIM, values).all()
+        return self._db.execute(_LEASE, values | {"ids": ids}).all() if ids else []
 
     def _children(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
