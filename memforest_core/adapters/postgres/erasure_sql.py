@@ -98,6 +98,17 @@ HOLD_SESSIONS = sa.text(
     """
 )
 
+# All that this transaction changes, in one ordered statement: who ends an extraction locks the cells of its window.
+LOCK_CELLS = sa.text(
+    f"""
+    SELECT c.cell_id FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+       AND (c.state = 'running' OR EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
+                                              AND u.ordinal BETWEEN c.first_turn AND c.last_turn))
+     ORDER BY c.cell_id FOR UPDATE
+    """
+)
+
 HOLD_CELLS = sa.text(
     f"""
     SELECT c.cell_id, c.session_id, c.ordinal FROM memforest.cell c
