@@ -35,7 +35,12 @@ def repeated(unit: Callable[P, R]) -> Callable[P, R]:
             try:
                 return unit(*args, **kwargs)
             except StoreContended as error:
-                log.info("transaction_repeated", unit=unit.__qualname__, state=error.state, tries=tries)
+                log.info(
+                    "transaction_repeated",
+                    unit=getattr(unit, "__qualname__", type(unit).__name__),
+                    state=error.state,
+                    tries=tries,
+                )
                 time.sleep(random.random() * FIRST_PAUSE_S * 2 ** (tries - 1))  # noqa: S311 - jitter, no secret
         return unit(*args, **kwargs)
 

@@ -401,7 +401,13 @@ DUE = sa.text(
     """
 )
 
-FORGET_VISITS = sa.text(f"DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id = {IDS}")
+FORGET_VISITS = sa.text(
+    f"""
+    WITH held AS MATERIALIZED (
+        SELECT item_id FROM memforest.visit WHERE tenant_id = :t AND item_id = {IDS} ORDER BY item_id FOR UPDATE)
+    DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id IN (SELECT item_id FROM held)
+    """
+)
 
 DROP_ANSWERS = sa.text(
     "DELETE FROM memforest.extraction_cache WHERE tenant_id = :t AND session_id = ANY(CAST(:sessions AS uuid[]))"

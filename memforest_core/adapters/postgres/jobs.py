@@ -14,6 +14,7 @@ from memforest_core.adapters.postgres.engine import store_errors, tenant_transac
 from memforest_core.adapters.postgres.maintenance import free_tasks
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.ports.jobs import JobRows, LeaseLimits, WorkKind
+from memforest_core.repeating import repeated
 
 _RECONCILE_LOCK = 0x6D667263
 VERSION = version("memforest")
@@ -184,6 +185,7 @@ class PostgresJobStore:
             )
             return [TenantId(row) for row in rows]
 
+    @repeated
     def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
         with store_errors(), self._engine.begin() as connection:
             statement = insert(m.Worker).values(
@@ -196,10 +198,12 @@ class PostgresJobStore:
                 )
             )
 
+    @repeated
     def strike_off_name(self, name: str) -> int:
         with store_errors(), self._engine.begin() as connection:
             return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
 
+    @repeated
     def beat(self, worker: WorkerId) -> bool:
         with store_errors(), self._engine.begin() as connection:
             beaten = connection.execute(
@@ -207,10 +211,12 @@ class PostgresJobStore:
             )
             return beaten.rowcount == 1
 
+    @repeated
     def leave(self, worker: WorkerId) -> None:
         with store_errors(), self._engine.begin() as connection:
             connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
 
+    @repeated
     def strike_off_dead(self, dead_after_s: float) -> int:
         with store_errors(), self._engine.begin() as connection:
             struck = connection.execute(
