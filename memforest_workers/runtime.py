@@ -18,11 +18,12 @@ from memforest_core.contexts.extraction.service import Extracted, Extraction
 from memforest_core.contexts.jobs.reconciler import Round
 from memforest_core.contexts.reduction.service import Reduced, Reduction
 from memforest_core.domain.ids import TenantId, WorkerId
-from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreUnavailable
+from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
 from memforest_core.messages import Queue
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.jobs import WorkKind
 from memforest_core.ports.models import Step
+from memforest_core.repeating import repeated
 
 log = structlog.get_logger(__name__)
 
@@ -240,9 +241,11 @@ class Runtime:
         self._units[thread] = (queue.value, started, self.worker)
         outcome = "failed"
         try:
-            done = unit(tenant)
+            done = repeated(unit)(tenant)
             outcome = "done" if done else "nothing"
             return done
+        except StoreContended:
+            raise  # nobody lost a connection, and what was claimed is given back
         except StoreUnavailable:
             self._store_failed.set()
             raise

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidSettings, InvariantViolated, StoreUnavailable
+from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.settings import DatabaseSettings
 
 SERIALIZATION_FAILURE = "40001"
@@ -18,7 +18,8 @@ LOCK_TIMEOUT = "55P03"
 STATEMENT_TIMEOUT = "57014"
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
-TRANSIENT = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT, STATEMENT_TIMEOUT}
+CONTENDED = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT}
+TRANSIENT = {*CONTENDED, STATEMENT_TIMEOUT}
 
 
 def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:
@@ -64,12 +65,17 @@ def _where(error: exc.DBAPIError) -> str:
 
 
 @contextmanager
-def store_errors() -> Iterator[None]:
-    """Turn driver errors into the taxonomy; statements and parameters stay out of the message."""
+def store_errors(*, joined: bool = False) -> Iterator[None]:
+    """Turn driver errors into the taxonomy; statements and parameters stay out of the message.
+
+    In a caller's own transaction (``joined``) contention is StoreUnavailable: only the caller can run that again.
+    """
     try:
         yield
     except (exc.OperationalError, exc.InterfaceError, exc.InternalError) as error:
         state = getattr(error.orig, "sqlstate", None)
+        if state in CONTENDED and not joined:
+            raise StoreContended(state) from None
         if state in TRANSIENT:
             raise StoreUnavailable(f"Postgres asked to try again ({state}).") from None
         raise StoreUnavailable(

@@ -32,6 +32,7 @@ from memforest_core.ports.accept import (
     TenantLimits,
     WakeUps,
 )
+from memforest_core.repeating import repeated
 from memforest_core.settings import AcceptSettings
 
 FROZEN_S = 5.0
@@ -97,6 +98,7 @@ class Acceptance:
             settings.window_turns,
         )
 
+    @repeated
     def enqueue(
         self,
         tenant: TenantId,
@@ -141,6 +143,7 @@ class Acceptance:
         self._wake(tenant, joined, head.id, made.windows)
         return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), made.windows)
 
+    @repeated
     def append(
         self,
         tenant: TenantId,
@@ -174,6 +177,7 @@ class Acceptance:
         self._wake(tenant, joined, head.id, made.windows)
         return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), made.windows)
 
+    @repeated
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come. Raises InvalidInput, NotFound."""
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
@@ -184,11 +188,13 @@ class Acceptance:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
         return found
 
+    @repeated
     def quota(self, tenant: TenantId) -> Quota:
         """A tenant's limits, and how much of them is used now. Raises StoreUnavailable."""
         with self._store.accepting(tenant) as rows:
             return self._quotas.quota(rows)
 
+    @repeated
     def set_limits(self, tenant: TenantId, limits: TenantLimits) -> None:
         """Change a tenant's own limits; other processes follow within seconds.
 
