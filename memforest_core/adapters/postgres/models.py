@@ -87,7 +87,7 @@ class TenantRole(Base):
     __tablename__ = "tenant_role"
 
     role: Mapped[str] = mapped_column(primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str] = mapped_column(primary_key=True)
     granted_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 

@@ -33,7 +33,7 @@ _LOCK = 0x6D656D66
 _UNBOUND = sa.text(
     """
     SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-     WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r' AND c.relname <> 'tenant_role'
+     WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r'
        AND a.attname = 'tenant_id' AND NOT a.attisdropped AND NOT row_security_active(c.oid) ORDER BY 1
     """
 )

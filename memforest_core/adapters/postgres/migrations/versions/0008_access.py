@@ -21,7 +21,19 @@ SERVICE, LIMITED = "memforest_service", "memforest_limited"
 
 CODES = frozenset(
     {
-        *("tenant_id", "state", "kind", "step", "outcome", "error_code", "action", "source", "role", "time_zone"),
+        *(
+            "tenant_id",
+            "tenant",
+            "state",
+            "kind",
+            "step",
+            "outcome",
+            "error_code",
+            "action",
+            "source",
+            "role",
+            "time_zone",
+        ),
         *("model", "vector_model", "version_num", "revision", "follows", "key_id"),
         *("text_hash", "routing_hash", "input_hash", "owner_hash"),
     }
@@ -39,7 +51,7 @@ READ_BY_LIMITED = ("collection", "worker", "migration", "schema_version")
 GRANTED = """
 CREATE FUNCTION memforest.granted_tenants() RETURNS text[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
-    SELECT coalesce(array_agg(tenant_id), '{}') FROM tenant_role WHERE role = session_user::text
+    SELECT coalesce(array_agg(tenant), '{}') FROM tenant_role WHERE role = session_user::text
 $$
 """
 
@@ -62,7 +74,7 @@ END """
 
 TENANT_TABLES = """
 SELECT c.relname, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
- WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r' AND c.relname <> 'tenant_role'
+ WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r'
    AND EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT attisdropped)
  ORDER BY 1
 """
@@ -137,14 +149,14 @@ def _limited_roles() -> None:
     op.create_table(
         "tenant_role",
         sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("tenant_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
         sa.Column(
             "granted_at",
             sa.TIMESTAMP(timezone=True),
             server_default=sa.text("clock_timestamp()"),
             nullable=False,
         ),
-        sa.PrimaryKeyConstraint("role", "tenant_id", name="pk_tenant_role"),
+        sa.PrimaryKeyConstraint("role", "tenant", name="pk_tenant_role"),
         schema=SCHEMA,
     )
     op.execute(GRANTED)
