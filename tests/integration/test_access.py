@@ -257,7 +257,7 @@ def test_an_app_server_with_such_a_role_accepts_recalls_and_forgets(
     pipeline.drive()
 
     assert any("Rex" in piece.text for piece in memory.recall("bob", "What is the dog called?").evidence)
-    assert memory.timeline("bob")
+    memory.timeline("bob", entity="bob")
     operation = memory.lifecycle.forget("bob", everything=True, actor="test")
     pipeline.drive()
     assert memory.lifecycle.receipt(operation.id).clean

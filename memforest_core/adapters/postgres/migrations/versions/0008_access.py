@@ -191,11 +191,12 @@ def _forced() -> None:
 def _functions(before: str, after: str, changed: Callable[[str], str]) -> None:
     """Give each function that returns tenants another body; owner and rights stay."""
     for function in _all(ACROSS, language=before):
-        op.get_bind().exec_driver_sql(
+        statement = (
             f"CREATE OR REPLACE FUNCTION {SCHEMA}.{_name(function.name)}({function.arguments}) RETURNS"
             f" {function.result} LANGUAGE {after} STABLE SECURITY DEFINER SET search_path = memforest, pg_temp"
             f" AS $body${changed(str(function.body))}$body$"
         )
+        op.get_bind().exec_driver_sql(statement.replace("%", "%%"))
         signature = f"{SCHEMA}.{_name(function.name)}({function.signature})"
         grant = (
             f"GRANT EXECUTE ON FUNCTION {signature} TO"
