@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import transaction
+from memforest_core.adapters.postgres.engine import is_pooled, transaction
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import Settings
 
@@ -41,10 +41,10 @@ def check_connections(engine: sa.Engine, settings: Settings) -> None:
 
     Behind a pooler it is the pooler's limit that counts, which can't be asked for here.
     """
-    if settings.database.pooler != "none":
-        return
     plan = connection_plan(settings)
     with transaction(engine) as connection:
+        if is_pooled(connection):
+            return
         allowed = int(
             connection.scalar(
                 sa.text(

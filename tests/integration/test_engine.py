@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import sqlalchemy as sa
@@ -13,9 +14,9 @@ from memforest_core.adapters.postgres.engine import open_engine, tenant_transact
 from memforest_core.bootstrap.connections import check_connections
 from memforest_core.client import MemForestClient
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidSettings, MemForestError, StoreUnavailable
+from memforest_core.errors import InvalidSettings, StoreUnavailable
 from memforest_core.ports.models import Embedder
-from memforest_core.settings import DatabaseSettings, DeploymentSettings
+from memforest_core.settings import DatabaseSettings, DeploymentSettings, Settings
 from tests.support.builders import said
 from tests.support.pgbouncer import pooled
 from tests.support.servers import SessionServers
@@ -115,30 +116,21 @@ def test_everything_works_through_a_transaction_pooler(
     then nothing fails, and no setting of one transaction reaches another."""
     with database(servers) as direct, pooled(servers, direct, connections=3) as address:
         settings = settings_for(address, servers.broker_url, tmp_path / "index")
-        failures: list[Exception] = []
 
         def accept(number: int) -> None:
             client = MemForestClient(settings)
-            try:
-                for session in range(8):
-                    client.enqueue(f"owner-{number}", f"s-{session}", said(f"I live in Oslo {session}.", "Nice."))
-            except (MemForestError, sa.exc.SQLAlchemyError) as error:
-                failures.append(error)
-            finally:
-                client.close()
+            for session in range(8):
+                client.enqueue(f"owner-{number}", f"s-{session}", said(f"I live in Oslo {session}.", "Nice."))
+            client.close()
 
-        threads = [threading.Thread(target=accept, args=(number,)) for number in range(12)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failures == []
+        with ThreadPoolExecutor(12) as threads:
+            for accepted in [threads.submit(accept, number) for number in range(12)]:
+                accepted.result()
 
         with opened(settings, embedder) as pipeline:
             assert pipeline.counts()["session"] == 96
             pipeline.drive(300)
             assert "Oslo" in pipeline.memory.recall("owner-3", "Where do I live?").evidence[0].text
-            assert pipeline.services.producer.engine is pipeline.services.engine
             operation = pipeline.memory.lifecycle.forget("owner-3", everything=True, actor="test")
             pipeline.drive(300)
             assert pipeline.memory.lifecycle.receipt(operation.id).clean
@@ -152,39 +144,40 @@ def test_everything_works_through_a_transaction_pooler(
                 assert not connection.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
 
 
-def test_a_pooler_that_was_not_named_costs_tries_and_no_work(servers: SessionServers) -> None:
-    """Given statements that are prepared all the same, then what a pooler breaks is asked to be tried again, and is
-    never called a damaged store."""
+@pytest.mark.parametrize("pooler", ["auto", "transaction"])
+def test_a_pooler_is_noticed_and_nothing_is_prepared(
+    servers: SessionServers, tmp_path: Path, pooler: Literal["auto", "transaction"]
+) -> None:
+    """Given many runs of a statement over two sessions of the server, then none of them fails, and the server's
+    connections are not counted: the pooler limits them."""
     with database(servers) as direct, pooled(servers, direct, connections=2) as address:
-        engine = open_engine(address.model_copy(update={"pooler": "none"}))
-        faults: list[BaseException] = []
+        address = address.model_copy(update={"pooler": pooler})
+        engine = open_engine(address)
 
-        def ask() -> None:
+        def ask() -> int:
             for _ in range(40):
-                try:
-                    with tenant_transaction(engine, TENANT) as connection:
-                        connection.execute(sa.text("SELECT count(*) FROM memforest.tenant"))
-                except StoreUnavailable:
-                    continue
-                except (MemForestError, sa.exc.SQLAlchemyError) as error:
-                    faults.append(error)
+                with tenant_transaction(engine, TENANT) as connection:
+                    connection.execute(sa.text("SELECT count(*) FROM memforest.tenant"))
+            return 40
 
-        threads = [threading.Thread(target=ask) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(6) as threads:
+            assert sum(asked.result() for asked in [threads.submit(ask) for _ in range(6)]) == 240
+        check_connections(engine, crowded(settings_for(address, servers.broker_url, tmp_path)))
         engine.dispose()
-        assert faults == []
 
 
-def test_behind_a_pooler_the_servers_connections_are_not_counted(
+def crowded(settings: Settings) -> Settings:
+    """More processes than any server has connections for."""
+    return settings.model_copy(update={"deployment": DeploymentSettings(worker_processes=10_000)})
+
+
+def test_without_a_pooler_statements_are_prepared_and_connections_counted(
     servers: SessionServers, engine: sa.Engine, tmp_path: Path, address: DatabaseSettings
 ) -> None:
-    settings = settings_for(address, servers.broker_url, tmp_path)
-    many = settings.model_copy(update={"deployment": DeploymentSettings(worker_processes=10_000)})
+    for _ in range(8):
+        with transaction(engine):
+            pass
+    with transaction(engine) as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM pg_prepared_statements")) >= 1
     with pytest.raises(InvalidSettings, match="max_connections"):
-        check_connections(engine, many)
-
-    behind = many.database.model_copy(update={"pooler": "transaction"})
-    check_connections(engine, many.model_copy(update={"database": behind}))
+        check_connections(engine, crowded(settings_for(address, servers.broker_url, tmp_path)))

@@ -75,9 +75,7 @@ def pooled(servers: SessionServers, database: DatabaseSettings, connections: int
         group=account.gid if account is not None else None,
     )
     through = address.set(host=None, port=None, query={"host": str(directory), "port": str(PORT)})
-    settings = database.model_copy(
-        update={"url": SecretStr(through.render_as_string(hide_password=False)), "pooler": "transaction"}
-    )
+    settings = database.model_copy(update={"url": SecretStr(through.render_as_string(hide_password=False))})
     try:
         _wait(pooler, through, directory / "log")
         yield settings

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
@@ -73,7 +74,7 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
             "connect_timeout": 5,
             "keepalives_idle": 30,
             "application_name": "memforest",
-            "prepare_threshold": PREPARE_THRESHOLD if settings.pooler == "none" else None,
+            "prepare_threshold": PREPARE_THRESHOLD if settings.pooler == "auto" else None,
         },
         execution_options={
             _LIMITS: {
@@ -82,8 +83,26 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
             }
         },
     )
+    event.listen(engine, "connect", _notice_pooler)
     event.listen(engine, "handle_error", _discard_shifted)
     return engine
+
+
+def _notice_pooler(connection: psycopg.Connection[Any], _record: object) -> None:
+    """Prepare nothing on a connection whose other end is not the server: a pooler names a process of its own."""
+    if connection.prepare_threshold is None:
+        return
+    connection.autocommit = True
+    found = connection.execute("SELECT pg_backend_pid()").fetchone()
+    connection.autocommit = False
+    if found is None or found[0] != connection.info.backend_pid:
+        connection.prepare_threshold = None
+
+
+def is_pooled(connection: sa.Connection) -> bool:
+    """Whether a pooler stands between this connection and the server, as far as can be known."""
+    raw = connection.connection.dbapi_connection
+    return getattr(raw, "prepare_threshold", PREPARE_THRESHOLD) is None
 
 
 def _discard_shifted(context: sa.engine.ExceptionContext) -> None:
