@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
+from memforest_core.adapters.postgres.engine import tenant_transaction, transaction
 from memforest_core.adapters.postgres.maintenance import free_tasks
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.ports.jobs import JobRows, LeaseLimits, WorkKind
@@ -173,12 +173,12 @@ class PostgresJobStore:
             yield PostgresJobRows(connection, tenant)
 
     def waiting(self, kind: WorkKind) -> list[TenantId]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             rows = connection.scalars(sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value})
             return [TenantId(row) for row in rows]
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             rows = connection.scalars(
                 sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))"),
                 {"s": limits.dead_after_s},
@@ -187,7 +187,7 @@ class PostgresJobStore:
 
     @repeated
     def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             statement = insert(m.Worker).values(
                 worker_id=worker, name=name, queues=list(queues), connections=connections, version=VERSION
             )
@@ -200,12 +200,12 @@ class PostgresJobStore:
 
     @repeated
     def strike_off_name(self, name: str) -> int:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
 
     @repeated
     def beat(self, worker: WorkerId) -> bool:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             beaten = connection.execute(
                 sa.update(m.Worker).where(m.Worker.worker_id == worker).values(heartbeat_at=sa.func.clock_timestamp())
             )
@@ -213,12 +213,12 @@ class PostgresJobStore:
 
     @repeated
     def leave(self, worker: WorkerId) -> None:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
 
     @repeated
     def strike_off_dead(self, dead_after_s: float) -> int:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             struck = connection.execute(
                 sa.text(
                     "DELETE FROM memforest.worker WHERE heartbeat_at < clock_timestamp() - make_interval(secs => :s)"
@@ -229,5 +229,5 @@ class PostgresJobStore:
 
     @contextmanager
     def reconciling(self) -> Iterator[bool]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             yield bool(connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _RECONCILE_LOCK}))
