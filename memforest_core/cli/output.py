@@ -82,7 +82,7 @@ def report(error: MemForestError, *, as_json: bool) -> Exit:
 def report_message(code: str, message: str, *, as_json: bool) -> None:
     """Print an error to stderr."""
     if as_json:
-        print(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False), file=sys.stderr)
+        print(json_line({"error": {"code": code, "message": message}}), file=sys.stderr)
     else:
         print(f"memforest: {printable(message)}", file=sys.stderr)
 
@@ -104,7 +104,15 @@ def plain(value: object) -> Any:
 
 def print_json(value: object) -> None:
     """One JSON object on one line of stdout."""
-    print(json.dumps(plain(value), ensure_ascii=False))
+    print(json_line(plain(value)))
+
+
+def json_line(value: object) -> str:
+    """JSON on one line whose text cannot steer a terminal: what does not print is escaped (``\\u009b``)."""
+    written = json.dumps(value, ensure_ascii=False)
+    if written.isprintable():
+        return written
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in written)
 
 
 def console(*, stderr: bool = False) -> Console:

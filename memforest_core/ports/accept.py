@@ -40,6 +40,8 @@ class ForestRef:
     time_zone: str
     frozen: bool = False
     """It takes no new sessions for the moment: it is being merged into another."""
+    display_name: str | None = None
+    """What the owner is called, where somebody said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,10 @@ class AcceptRows(Protocol):
 
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
         """The owner's forest, created with this id and zone when missing."""
+        ...
+
+    def set_display_name(self, forest: ForestRef, name: str) -> None:
+        """Change what the owner is called; the name is one of the owner's from now on."""
         ...
 
     def lock_session(

@@ -45,6 +45,8 @@ class ClaimedWindow:
     cells: tuple[ClaimedCell, ...]
     turns: tuple[Turn, ...]
     context: tuple[Turn, ...]
+    display_name: str | None = None
+    """What the owner is called."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,13 @@ LOCK_TIMEOUT = "55P03"
 STATEMENT_TIMEOUT = "57014"
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
+TROUBLED = {
+    "53100": "Postgres has no disk space left: free some on its volume",
+    "53200": "Postgres has no memory left: give its machine more, or lower its settings",
+    "53300": "Postgres takes no more connections: raise max_connections or lower MEMFOREST_DATABASE__POOL_SIZE",
+    "58030": "Postgres can't read or write its files: look at its log and its volume",
+}
+"""What a server that answers says of its own machine; such work succeeds later, once somebody has looked."""
 TRANSIENT = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT, STATEMENT_TIMEOUT}
 
 
@@ -72,6 +79,8 @@ def store_errors() -> Iterator[None]:
         state = getattr(error.orig, "sqlstate", None)
         if state in TRANSIENT:
             raise StoreUnavailable(f"Postgres asked to try again ({state}).") from None
+        if state in TROUBLED:
+            raise StoreUnavailable(f"{TROUBLED[state]} ({state}).") from None
         raise StoreUnavailable(
             "Postgres can't be reached: check MEMFOREST_DATABASE__URL and that the server runs."
         ) from None

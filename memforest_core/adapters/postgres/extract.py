@@ -95,7 +95,7 @@ class PostgresExtractRows(PostgresVectors):
         session = SessionId(cells[0].session_id)
         turns = self._turns(session, first - CONTEXT_TURNS, last)
         place = self._db.execute(
-            sa.select(m.Forest.owner, m.Forest.time_zone, m.Session.trace)
+            sa.select(m.Forest.owner, m.Forest.time_zone, m.Forest.display_name, m.Session.trace)
             .join(m.Session, sa.and_(m.Session.tenant_id == self._tenant, m.Session.forest_id == m.Forest.forest_id))
             .where(m.Forest.tenant_id == self._tenant, m.Session.session_id == session)
         ).one()
@@ -122,6 +122,7 @@ class PostgresExtractRows(PostgresVectors):
             ),
             turns=tuple(turn for turn in turns if turn.ordinal >= first),
             context=tuple(turn for turn in turns if turn.ordinal < first),
+            display_name=place.display_name,
         )
 
     def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:

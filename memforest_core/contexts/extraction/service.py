@@ -58,7 +58,6 @@ class Extraction:
 
 def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
     """The window as the model sees it, and its cell numbers' ids."""
-    zone = ZoneInfo(claim.time_zone)
     by_ordinal = {turn.ordinal: turn for turn in claim.turns}
     turns: list[WindowTurn] = []
     for position, cell in enumerate(claim.cells, start=1):
@@ -67,17 +66,21 @@ def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
             if turn.erased:
                 continue
             text = turn.content[cell.char_start : cell.char_end]
-            turns.append(_shown(turn, len(turns) + 1, position, text, zone))
+            turns.append(_shown(claim, turn, len(turns) + 1, position, text))
     before = [turn for turn in claim.context if not turn.erased]
     context = tuple(
-        _shown(turn, offset - len(before) + 1, 0, turn.content[-1_000:], zone) for offset, turn in enumerate(before)
+        _shown(claim, turn, offset - len(before) + 1, 0, turn.content[-1_000:]) for offset, turn in enumerate(before)
     )
-    window = Window(claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
+    window = Window(claim.display_name or claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
     return window, {position: cell.id for position, cell in enumerate(claim.cells, start=1)}
 
 
-def _shown(turn: Turn, number: int, cell: int, text: str, zone: ZoneInfo) -> WindowTurn:
-    return WindowTurn(number, cell, turn.ordinal, turn.role, turn.name, text, turn.occurred_at.astimezone(zone))
+def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) -> WindowTurn:
+    """A turn as the model sees it; the owner's turns from before the owner had a name are under that name too."""
+    nameless = turn.speaker_id == turn.name == claim.owner
+    name = claim.display_name if nameless and claim.display_name else turn.name
+    at = turn.occurred_at.astimezone(ZoneInfo(claim.time_zone))
+    return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
 
 
 def routing_text(candidate: Candidate) -> str:

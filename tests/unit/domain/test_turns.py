@@ -54,7 +54,7 @@ def test_a_turn_keeps_what_was_sent() -> None:
 def test_a_turn_without_an_id_is_named_by_its_place_in_the_session() -> None:
     frame = SessionFrame("alice", ZoneInfo("UTC"), NOON, first_ordinal=7)
 
-    assert [(each.ordinal, each.id) for each in parsed(user(), user(), frame=frame)] == [(7, "turn-7"), (8, "turn-8")]
+    assert [(each.ordinal, each.id) for each in parsed(user(), user(), frame=frame)] == [(7, "turn@7"), (8, "turn@8")]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,9 @@ def test_an_impossible_time_is_refused(value: object) -> None:
         ({"role": "user"}, "missing_content"),
         ({"role": "user", "content": None}, "missing_content"),
         ({"role": "user", "content": " \n"}, "missing_content"),
-        ({"role": "user", "content": ["parts"]}, "missing_content"),
+        ({"role": "user", "content": []}, "missing_content"),
+            ({"role": "user", "content": [7]}, "invalid_content"),
+            ({"role": "user", "content": [{"type": "text"}]}, "invalid_content"),
         ({"content": "x"}, "unknown_role"),
         ({"role": "robot", "content": "x"}, "unknown_role"),
         ({"role": ["user"], "content": "x"}, "unknown_role"),
