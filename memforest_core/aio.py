@@ -86,17 +86,13 @@ class AsyncMemForest:
         display_name: str | None = None,
     ) -> SessionHandle:
         """As ``MemForest.ingest``."""
-        return await asyncio.to_thread(
-            self.sync.ingest, owner, session_id, turns, wait=wait, display_name=display_name
-        )
+        return await asyncio.to_thread(self.sync.ingest, owner, session_id, turns, wait=wait, display_name=display_name)
 
     async def append(
         self, owner: str, session_id: str, turn: object, *, wait: str = "none", display_name: str | None = None
     ) -> SessionHandle:
         """As ``MemForest.append``."""
-        return await asyncio.to_thread(
-            self.sync.append, owner, session_id, turn, wait=wait, display_name=display_name
-        )
+        return await asyncio.to_thread(self.sync.append, owner, session_id, turn, wait=wait, display_name=display_name)
 
     async def ingest_many(
         self, sessions: Iterable[tuple[str, str, Sequence[object]]], *, wait: str = "none"

@@ -170,8 +170,9 @@ class MemForest:
         ``mode`` is "auto", "flat", "root", "embedding", "llm" or "planner". Options: ``since``, ``until``, ``between``
         and ``as_of`` bound the time, ``asked_at`` says when it is asked, ``max_tokens`` and ``budget_ms`` what
         may be spent, ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running
-        session, ``sessions``, ``exclude_sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to look,
-        and ``min_score`` leaves out what scores less (RecallOptions tells more). Raises InvalidInput, NotFound, StoreUnavailable.
+        session, ``sessions``, ``exclude_sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to
+        look, and ``min_score`` leaves out what scores less (RecallOptions tells more). Raises InvalidInput, NotFound,
+        StoreUnavailable.
         """
         self._check()
         return self._services.recall.recall(self._client.tenant, owner, question, k, mode, **options)

@@ -92,10 +92,11 @@ class MemForestClient:
 
         ``turns`` are objects with role and content, and optionally id, timestamp (ISO 8601 or unix), speaker_id, name
         and metadata; messages of the openai and LangChain packages are taken as they are. ``display_name`` is what an
-        owner is called whose id is no name; it stays until another is given. ``backfill`` puts it behind live sessions. ``transaction`` is an open SQLAlchemy connection or
-        session whose commit then stores the session together with the app's own data. ``trace`` is the W3C
-        traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s`` the call first waits
-        that many seconds for room (not for one inside a transaction: it would be held open meanwhile).
+        owner is called whose id is no name; it stays until another is given. ``backfill`` puts the session behind live
+        ones. ``transaction`` is an open SQLAlchemy connection or session whose commit then stores the session together
+        with the app's own data. ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses;
+        with ``room_timeout_s`` the call first waits that many seconds for room (not for one inside a transaction: it
+        would be held open meanwhile).
 
         Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded, whose ``retry_after`` says in how
         many seconds to come back; nothing is stored then.

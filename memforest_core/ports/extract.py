@@ -111,6 +111,10 @@ class ExtractRows(VectorRows, Protocol):
         """An answer already paid for."""
         ...
 
+    def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
+        """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
+        ...
+
     def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
 

@@ -38,6 +38,19 @@ from memforest_core.ports.models import CallRecord
 CONTEXT_TURNS = 2
 """Turns before a window that are shown, not extracted."""
 
+LATEST_FACTS = 500
+"""Facts whose attributes are counted: as many in a large forest as in a small one."""
+
+# Names only. What is long or has other signs in it is a model's slip, and no name to suggest.
+_KNOWN_ATTRIBUTES = sa.text(
+    """
+    SELECT attribute FROM (
+        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) f
+     WHERE attribute ~ '^[[:alnum:]][[:alnum:] _/-]{0,39}$'
+     GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
+    """
+)
+
 _CLAIM = sa.text(
     """
     WITH head AS (
@@ -145,6 +158,10 @@ class PostgresExtractRows(PostgresVectors):
             )
         )
         return found
+
+    def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
+        values = {"t": self._tenant, "f": forest, "facts": LATEST_FACTS, "n": limit}
+        return [str(row.attribute) for row in self._db.execute(_KNOWN_ATTRIBUTES, values)]
 
     def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
         """Change the leased cells if the lease still holds on all of them; False when it was lost."""

@@ -113,8 +113,9 @@ class Acceptance:
         """Store a session, or what is new of it, and wake extraction.
 
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
-        ``display_name`` is what the owner is called from now on. ``trace`` is the W3C traceparent under which a new session is followed. Raises InvalidInput, SessionConflict,
-        StoreUnavailable, and QuotaExceeded while too much waits or too much came within a day. A broker that is away
+        ``display_name`` is what the owner is called from now on. ``trace`` is the W3C traceparent under which a new
+        session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much
+        waits or too much came within a day. A broker that is away
         delays work, it does not refuse it.
         """
         owner, session_id, called = self._names(owner, session_id, display_name)

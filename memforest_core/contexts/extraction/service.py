@@ -33,6 +33,8 @@ from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.settings import ExtractSettings
 
 STEP = "extract"
+MAX_ATTRIBUTES = 32
+"""Names of attributes that a call is shown."""
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
 
@@ -122,6 +124,8 @@ class ExtractionService:
         with self._store.extracting(tenant) as rows:
             claim = rows.claim_window(worker, self._settings.lease_s)
             cached = self._paid(rows, claim) if claim is not None else None
+            asking = claim is not None and cached is None and self._cached
+            attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES) if claim and asking else ()
         if claim is None:
             return Extraction(Extracted.NOTHING)
         settled = False
@@ -129,7 +133,7 @@ class ExtractionService:
             self._telemetry.saved_call(STEP, tenant)
         try:
             with self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)):
-                end = self._extract(tenant, claim, cached)
+                end = self._extract(tenant, claim, cached, attributes)
             settled = True
         except StoreUnavailable:
             settled = True  # the lease ends by itself
@@ -143,12 +147,18 @@ class ExtractionService:
         """The answer to this window, if it was paid for before."""
         if not self._cached:
             return None
-        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model))
+        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
 
-    def _extract(self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None) -> Extraction:
+    def _extract(
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        attributes: Sequence[str],
+    ) -> Extraction:
         calls: list[CallRecord] = []
         try:
-            result = self._read(tenant, claim, cached, calls)
+            result = self._read(tenant, claim, cached, attributes, calls)
         except StoreUnavailable:
             raise
         except MemForestError as error:
@@ -189,13 +199,14 @@ class ExtractionService:
         tenant: TenantId,
         claim: ClaimedWindow,
         cached: Mapping[str, object] | None,
+        attributes: Sequence[str],
         calls: list[CallRecord],
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
             answer, outcome = ExtractionAnswer.model_validate(cached), Outcome.OK
         else:
-            proposal = self._proposer.propose(window, calls)
+            proposal = self._proposer.propose(window, calls, attributes)
             answer = proposal.answer
             outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
         candidates = to_candidates(answer, window, cells)
@@ -204,7 +215,7 @@ class ExtractionService:
         result = self._result(cells, candidates, summaries, outcome, calls, known)
         if cached is not None or not self._cached:
             return result
-        key = input_hash(window, self._proposer.model)
+        key = input_hash(window, self._proposer.model, self._proposer.system)
         return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
 
     def _known(self, tenant: TenantId, candidates: Sequence[Candidate]) -> frozenset[str]:
