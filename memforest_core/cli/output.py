@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime
 from enum import IntEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
+from memforest_core.domain.documents import plain as plain
 from memforest_core.errors import (
     BrokerUnavailable,
     CallerError,
@@ -85,21 +81,6 @@ def report_message(code: str, message: str, *, as_json: bool) -> None:
         print(json_line({"error": {"code": code, "message": message}}), file=sys.stderr)
     else:
         print(f"memforest: {printable(message)}", file=sys.stderr)
-
-
-def plain(value: object) -> Any:
-    """A value as JSON has it: dataclasses by field, times as ISO 8601, ids as text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, UUID | Path):
-        return str(value)
-    return value
 
 
 def print_json(value: object) -> None:

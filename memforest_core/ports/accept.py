@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from memforest_core.domain.cells import CellCut
+from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import Turn
 
@@ -94,6 +95,10 @@ class SessionProgress:
     def ready(self) -> bool:
         """Whether nothing is left to do: each cell is in the trees or dead, and all summaries are up to date."""
         return self.stage is Stage.SUMMARIES
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as JSON values, by the names of the fields, with ``coverage`` and ``ready``."""
+        return {**plain(self), "coverage": self.coverage, "ready": self.ready}
 
 
 @dataclass(frozen=True, slots=True)
