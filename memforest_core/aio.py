@@ -77,14 +77,22 @@ class AsyncMemForest:
         return cls(await asyncio.to_thread(MemForest.embedded, path, settings))
 
     async def ingest(
-        self, owner: str, session_id: str, turns: Sequence[object], *, wait: str = "none"
+        self,
+        owner: str,
+        session_id: str,
+        turns: Sequence[object],
+        *,
+        wait: str = "none",
+        display_name: str | None = None,
     ) -> SessionHandle:
         """As ``MemForest.ingest``."""
-        return await asyncio.to_thread(self.sync.ingest, owner, session_id, turns, wait=wait)
+        return await asyncio.to_thread(self.sync.ingest, owner, session_id, turns, wait=wait, display_name=display_name)
 
-    async def append(self, owner: str, session_id: str, turn: object, *, wait: str = "none") -> SessionHandle:
+    async def append(
+        self, owner: str, session_id: str, turn: object, *, wait: str = "none", display_name: str | None = None
+    ) -> SessionHandle:
         """As ``MemForest.append``."""
-        return await asyncio.to_thread(self.sync.append, owner, session_id, turn, wait=wait)
+        return await asyncio.to_thread(self.sync.append, owner, session_id, turn, wait=wait, display_name=display_name)
 
     async def ingest_many(
         self, sessions: Iterable[tuple[str, str, Sequence[object]]], *, wait: str = "none"

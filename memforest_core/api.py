@@ -93,27 +93,32 @@ class MemForest:
         *,
         wait: str = "none",
         started_at: object | None = None,
+        display_name: str | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> SessionHandle:
         """Store a session; ``wait`` is "none", "raw", "facts" or "summaries".
+
+        ``display_name`` is what an owner is called whose id is no name; it stays until another is given.
 
         Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded with ``retry_after`` in seconds;
         nothing is stored then. Raises WaitTimeout when the stage is not reached in time; the session is stored.
         """
         self._check()
         stage = stage_named(wait)
-        handle = self._client.enqueue(owner, session_id, turns, started_at=started_at)
+        handle = self._client.enqueue(owner, session_id, turns, started_at=started_at, display_name=display_name)
         if stage is not None:
             handle.wait(wait, timeout_s)
         return handle
 
     enqueue = ingest
 
-    def append(self, owner: str, session_id: str, turn: object, *, wait: str = "none") -> SessionHandle:
-        """Add one turn to a running session."""
+    def append(
+        self, owner: str, session_id: str, turn: object, *, display_name: str | None = None, wait: str = "none"
+    ) -> SessionHandle:
+        """Add one turn to a running session; ``display_name`` as in ``ingest``."""
         self._check()
         stage = stage_named(wait)
-        handle = self._client.append(owner, session_id, turn)
+        handle = self._client.append(owner, session_id, turn, display_name=display_name)
         if stage is not None:
             handle.wait(wait)
         return handle
@@ -165,8 +170,9 @@ class MemForest:
         ``mode`` is "auto", "flat", "root", "embedding", "llm" or "planner". Options: ``since``, ``until``, ``between``
         and ``as_of`` bound the time, ``asked_at`` says when it is asked, ``max_tokens`` and ``budget_ms`` what
         may be spent, ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running
-        session, and ``sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to look (RecallOptions
-        tells more). Raises InvalidInput, NotFound, StoreUnavailable.
+        session, ``sessions``, ``exclude_sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to
+        look, and ``min_score`` leaves out what scores less (RecallOptions tells more). Raises InvalidInput, NotFound,
+        StoreUnavailable.
         """
         self._check()
         return self._services.recall.recall(self._client.tenant, owner, question, k, mode, **options)

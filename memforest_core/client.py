@@ -82,6 +82,7 @@ class MemForestClient:
         turns: Sequence[object],
         *,
         started_at: object | None = None,
+        display_name: str | None = None,
         backfill: bool = False,
         transaction: object | None = None,
         trace: str | None = None,
@@ -90,10 +91,12 @@ class MemForestClient:
         """Store a session and wake the workers; returns as soon as it is durable.
 
         ``turns`` are objects with role and content, and optionally id, timestamp (ISO 8601 or unix), speaker_id, name
-        and metadata. ``backfill`` puts it behind live sessions. ``transaction`` is an open SQLAlchemy connection or
-        session whose commit then stores the session together with the app's own data. ``trace`` is the W3C
-        traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s`` the call first waits
-        that many seconds for room (not for one inside a transaction: it would be held open meanwhile).
+        and metadata; messages of the openai and LangChain packages are taken as they are. ``display_name`` is what an
+        owner is called whose id is no name; it stays until another is given. ``backfill`` puts the session behind live
+        ones. ``transaction`` is an open SQLAlchemy connection or session whose commit then stores the session together
+        with the app's own data. ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses;
+        with ``room_timeout_s`` the call first waits that many seconds for room (not for one inside a transaction: it
+        would be held open meanwhile).
 
         Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded, whose ``retry_after`` says in how
         many seconds to come back; nothing is stored then.
@@ -108,6 +111,7 @@ class MemForestClient:
                     session_id,
                     turns,
                     started_at=started_at,
+                    display_name=display_name,
                     lane=lane,
                     joined=transaction,
                     trace=own,
@@ -122,13 +126,14 @@ class MemForestClient:
         session_id: str,
         turn: object,
         *,
+        display_name: str | None = None,
         transaction: object | None = None,
         trace: str | None = None,
     ) -> SessionHandle:
         """Add one turn to a running session. Raises as ``enqueue``."""
         with self._producer.tracer.span("append", trace, session=str(session_id)) as own:
             accepted = self._producer.acceptance.append(
-                self._tenant, owner, session_id, turn, joined=transaction, trace=own
+                self._tenant, owner, session_id, turn, display_name=display_name, joined=transaction, trace=own
             )
         return SessionHandle(owner, session_id, accepted, self)
 

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memforest_core.errors import InvalidSettings
@@ -88,6 +98,23 @@ class LimitSettings(Group):
     circuit_longest_s: float = Field(default=300.0, gt=0)
 
 
+_OWN_PARAMETERS = {
+    *("api_base", "api_key", "base_url", "model", "messages", "max_tokens", "temperature", "response_format"),
+    *("timeout", "max_retries", "num_retries", "stream", "drop_params"),
+}
+"""What a call is made with anyway; most have settings of their own."""
+
+
+def _others_only(parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    ours = sorted(parameters.keys() & _OWN_PARAMETERS)
+    if ours:
+        raise ValueError(f"leave {ours[0]} out: MemForest sets it itself")
+    return parameters
+
+
+Parameters = Annotated[dict[str, JsonValue], AfterValidator(_others_only)]
+
+
 class StepOverride(Group):
     """What one step sets differently from ``llm``; unset fields inherit."""
 
@@ -98,6 +125,8 @@ class StepOverride(Group):
     concurrency: int | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    parameters: Parameters | None = Field(default=None, repr=False)
+    """Added to ``llm.parameters``."""
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
 
@@ -115,6 +144,8 @@ class LlmSettings(Group):
     max_tokens: int = Field(default=4096, ge=64)
     temperature: float = Field(default=0.0, ge=0, le=2)
     schema_mode: Literal["auto", "json_schema", "json_object", "prompt"] = "auto"
+    parameters: Parameters = Field(default={}, repr=False)
+    """Further parameters of a call as litellm knows them, as a JSON object: {"reasoning_effort": "low"}."""
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
     extract: StepOverride = StepOverride()
@@ -158,9 +189,17 @@ class AcceptSettings(Group):
     """Turns that a tenant may store in 24 hours; without a limit when unset."""
 
 
+Category = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f,]+$")]
+
+
 class ExtractSettings(Group):
     """Extraction."""
 
+    instructions: str = Field(default="", max_length=4_000)
+    """What the model is told beyond the built-in prompt, such as what matters to this application. Changing it changes
+    the key of answers already paid for."""
+    categories: tuple[Category, ...] = Field(default=(), max_length=64)
+    """Domains that scenes are given, as a JSON list; the model's own choice when empty. Part of the same key."""
     repairs: int = Field(default=2, ge=0, le=5)
     """How often an invalid answer is shown to the model with its error before the fallback."""
     lease_s: float = Field(default=300.0, gt=0)

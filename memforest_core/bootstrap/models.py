@@ -46,7 +46,7 @@ def step_settings(settings: LlmSettings, step: Step) -> StepSettings:
     """The settings of a step: its own where set, else the common ones."""
     own = getattr(settings, step.value).model_dump(exclude_none=True)
     common = settings.model_dump(include=set(StepSettings.__dataclass_fields__))
-    merged = common | own
+    merged = common | own | {"parameters": settings.parameters | own.get("parameters", {})}
     key = merged.pop("api_key", None)
     return StepSettings(api_key=key.get_secret_value() if key else None, **merged)
 

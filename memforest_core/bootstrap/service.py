@@ -32,6 +32,7 @@ from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.bootstrap.reranking import open_reranker
 from memforest_core.bootstrap.timeline import open_timeline
 from memforest_core.contexts.answering.service import AnswerService
+from memforest_core.contexts.extraction.prompt import fixed_part
 from memforest_core.contexts.extraction.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.contexts.extraction.service import ExtractionService
 from memforest_core.contexts.indexing.service import Indexer
@@ -100,7 +101,7 @@ class Services:
         """Who reads windows."""
         if self._offline(Step.EXTRACT):
             return OfflineProposer()
-        return ModelProposer(self.chat, self.settings.extract.repairs)
+        return ModelProposer(self.chat, self.settings.extract.repairs, fixed_part(self.settings.extract))
 
     @cached_property
     def summarizer(self) -> Summarizer:

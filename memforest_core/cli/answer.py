@@ -8,7 +8,7 @@ import typer
 
 from memforest_core.cli.evidence_view import evidence_text
 from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
 from memforest_core.cli.output import Exit, console, print_json, printable
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def answer(
     ] = None,
     as_of: Annotated[str | None, typer.Option(help="Answer from what had been said by this time.")] = None,
     asked_at: Annotated[str | None, typer.Option(help="When the question is asked; now unless given.")] = None,
+    min_score: MinScoreOption = None,
+    exclude_session: ExcludeSessionOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,7 +43,16 @@ def answer(
     later.
     """
     with opened_memory(data) as memory:
-        answered = memory.answer(owner, question, k, mode, as_of=as_of, asked_at=asked_at)
+        answered = memory.answer(
+            owner,
+            question,
+            k,
+            mode,
+            as_of=as_of,
+            asked_at=asked_at,
+            min_score=min_score,
+            exclude_sessions=exclude_session,
+        )
     if as_json:
         print_json(answered)
     else:

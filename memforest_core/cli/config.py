@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MASK = "***"
+_WEB = ("http", "https")
 _QUERY_VALUE = re.compile(r"(?<==)[^&]*")
 _HARMLESS_QUERY = re.compile(r"^(?:(?:host|port|sslmode)=[^&]*&?)*$")
 
@@ -43,7 +44,11 @@ def masked(secret: str) -> str:
     parts = urlsplit(secret)
     account, at, host = parts.netloc.rpartition("@")
     user, colon, _password = account.partition(":")
-    netloc = f"{user}{colon}{MASK}{at}{host}" if colon else parts.netloc
+    if colon:
+        account = f"{user}:{MASK}"
+    elif account and parts.scheme in _WEB:
+        account = MASK  # services on the web take a token in the user's place
+    netloc = f"{account}{at}{host}"
     query = parts.query if _HARMLESS_QUERY.match(parts.query) else _QUERY_VALUE.sub(MASK, parts.query)
     return f"{parts.scheme}://{netloc}{parts.path}" + (f"?{query}" if query else "")
 
@@ -59,6 +64,10 @@ def shown(value: object) -> object:
 
     if isinstance(value, SecretStr):
         return masked(value.get_secret_value())
+    if isinstance(value, str) and "://" in value:
+        return masked(value)
+    if isinstance(value, Mapping):
+        return dict.fromkeys(value, MASK)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -82,18 +82,20 @@ def ingest(
         str,
         typer.Argument(
             metavar="FILE",
-            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?}; or what --format names;'
-            " - reads stdin.",
+            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?}; or an'
+            " export as --format lists them; - reads stdin.",
         ),
     ],
     format_: Annotated[
-        FileFormat,
+        FileFormat | None,
         typer.Option(
             "--format",
             help="jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
-            " mem0: exported memories. locomo, longmemeval: the data sets' files. auto: told by the file's beginning.",
+            " mem0: exported memories. locomo, longmemeval: the data sets' files. Default: told by the file's"
+            " beginning, jsonl when nothing tells it; with auto that is an error.",
+            show_default=False,
         ),
-    ] = "jsonl",
+    ] = None,
     owner: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +105,10 @@ def ingest(
             " that name none; for locomo and longmemeval, in place of the sample's or question's id.",
             show_default=False,
         ),
+    ] = None,
+    display_name: Annotated[
+        str | None,
+        typer.Option("--display-name", help="What the owner of --owner is called.", show_default=False),
     ] = None,
     wait: Annotated[
         Wait | None,
@@ -124,10 +130,12 @@ def ingest(
     A bad line or item is reported with its number and the others go on; the exit code is 2 then. When the queue is
     full it waits for room; when there is none in time, the exit code is 75.
     """
+    if display_name is not None and owner is None:
+        raise InvalidInput("Give --owner with --display-name: it says who is called so.", code="missing_owner")
     with _opened(file) as source:
         progress = _progress(as_json)
         told, chunks = _told(format_, _chunks(source, progress), as_json)
-        items = _items(told, chunks, owner)
+        items = (_called(item, owner, display_name) for item in _items(told, chunks, owner))
         report = Report(told or "jsonl", waited=wait or ("none" if data is None else "summaries"))
         with opened_store(data, create=True) as store, progress:
             sessions: list[tuple[str, str]] = []
@@ -180,21 +188,29 @@ def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
         yield chunk
 
 
-def _told(format_: FileFormat, chunks: Iterator[bytes], as_json: bool) -> tuple[Format | None, Iterator[bytes]]:
+def _called(item: Item, owner: str | None, display_name: str | None) -> Item:
+    """The item, with the name that its owner is called by if it is the given one."""
+    if display_name is None or not isinstance(item, Converted) or item.owner != owner:
+        return item
+    return replace(item, display_name=display_name)
+
+
+def _told(format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool) -> tuple[Format | None, Iterator[bytes]]:
     """The format, None for our own lines, and the whole file again. Raises InvalidInput when nothing tells it."""
-    from memforest_core.contexts.converting.formats import HEAD_BYTES, OWN_LINES, Format, told
+    from memforest_core.contexts.converting.formats import HEAD_BYTES, OWN_LINES, Format, tells, told
 
     if format_ == OWN_LINES:
         return None, chunks
-    if format_ != "auto":
+    if format_ not in (None, "auto"):
         return Format(format_), chunks
     head = b""
     for chunk in chunks:
         head += chunk
-        if len(head) >= HEAD_BYTES:
+        # Lines that come slowly through a pipe are taken as they come.
+        if len(head) >= HEAD_BYTES or (b"\n" in head and tells(head)):
             break
-    found = told(head)
-    if not as_json:
+    found = None if format_ is None and not tells(head) else told(head)
+    if not as_json and (found is not None or format_ == "auto"):
         print(f"Format: {found or OWN_LINES}.", file=sys.stderr)
     return found, chain([head], chunks)
 
@@ -225,6 +241,7 @@ def _handed_over(
                         item.session_id,
                         item.turns,
                         started_at=item.started_at,
+                        display_name=item.display_name,
                         backfill=backfill,
                         room_timeout_s=room_timeout_s,
                     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import MutableMapping
@@ -12,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from memforest_core.cli.output import json_line
 from memforest_core.errors import place_of
 
 QUIET_LIBRARIES = ("alembic", "amqp", "celery", "httpcore", "httpx", "kombu", "LiteLLM", "qdrant_client")
@@ -71,4 +71,4 @@ class LibraryLines(logging.Formatter):
             line |= place_of(error)
         elif not record.name.startswith("celery.app.trace"):
             line["message"] = record.getMessage()
-        return json.dumps(line, ensure_ascii=False)
+        return json_line(line)

@@ -17,4 +17,11 @@ DataOption = Annotated[
         show_default=False,
     ),
 ]
+MinScoreOption = Annotated[
+    float | None, typer.Option("--min-score", help="Leave out pieces that score less.", show_default=False)
+]
+ExcludeSessionOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude-session", help="Leave this session out; may be given several times.", show_default=False),
+]
 OwnerOption = Annotated[str, typer.Option("--owner", "-o", help="Whose memory.")]

@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime
 from enum import IntEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
+from memforest_core.domain.documents import plain as plain
 from memforest_core.errors import (
     BrokerUnavailable,
     CallerError,
@@ -82,29 +78,22 @@ def report(error: MemForestError, *, as_json: bool) -> Exit:
 def report_message(code: str, message: str, *, as_json: bool) -> None:
     """Print an error to stderr."""
     if as_json:
-        print(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False), file=sys.stderr)
+        print(json_line({"error": {"code": code, "message": message}}), file=sys.stderr)
     else:
         print(f"memforest: {printable(message)}", file=sys.stderr)
 
 
-def plain(value: object) -> Any:
-    """A value as JSON has it: dataclasses by field, times as ISO 8601, ids as text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, UUID | Path):
-        return str(value)
-    return value
-
-
 def print_json(value: object) -> None:
     """One JSON object on one line of stdout."""
-    print(json.dumps(plain(value), ensure_ascii=False))
+    print(json_line(plain(value)))
+
+
+def json_line(value: object) -> str:
+    """JSON on one line whose text cannot steer a terminal: what does not print is escaped (``\\u009b``)."""
+    written = json.dumps(value, ensure_ascii=False)
+    if written.isprintable():
+        return written
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in written)
 
 
 def console(*, stderr: bool = False) -> Console:

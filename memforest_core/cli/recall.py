@@ -8,7 +8,7 @@ import typer
 
 from memforest_core.cli.evidence_view import evidence_text
 from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
 from memforest_core.cli.output import console, print_json, printable
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def recall(
     budget_ms: Annotated[
         float | None, typer.Option(help="How long you can wait; mode auto keeps to it.", show_default=False)
     ] = None,
+    min_score: MinScoreOption = None,
+    exclude_session: ExcludeSessionOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -55,6 +57,8 @@ def recall(
             asked_at=asked_at,
             max_tokens=max_tokens,
             budget_ms=budget_ms,
+            min_score=min_score,
+            exclude_sessions=exclude_session,
         )
     if as_json:
         print_json(result)

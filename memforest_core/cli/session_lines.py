@@ -19,6 +19,7 @@ class SessionLine:
     session_id: str
     turns: Sequence[object]
     started_at: object | None
+    display_name: str | None = None
 
 
 def read_line(raw: bytes, owner: str | None) -> SessionLine:
@@ -43,7 +44,7 @@ def read_line(raw: bytes, owner: str | None) -> SessionLine:
     for name in ("session_id", "turns"):
         if name not in line:
             raise InvalidInput(f"Add {name} to the line.", code="invalid_line")
-    return SessionLine(whose, line["session_id"], line["turns"], line.get("started_at"))
+    return SessionLine(whose, line["session_id"], line["turns"], line.get("started_at"), line.get("display_name"))
 
 
 def read_lines(chunks: Iterable[bytes], owner: str | None) -> Iterator[Converted | Refused]:
@@ -56,4 +57,4 @@ def read_lines(chunks: Iterable[bytes], owner: str | None) -> Iterator[Converted
         except InvalidInput as error:
             yield Refused(number, error)
         else:
-            yield Converted(number, line.owner, line.session_id, line.turns, line.started_at)
+            yield Converted(number, line.owner, line.session_id, line.turns, line.started_at, line.display_name)

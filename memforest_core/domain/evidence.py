@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import StrEnum
+from typing import Any
 
 from memforest_core.domain.delivery import deliver, estimated_tokens
+from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import FactId, NodeId
 from memforest_core.domain.indexed import day_words
 from memforest_core.domain.scopes import TreeKind
@@ -111,6 +113,11 @@ class Evidence:
         """Estimated tokens of ``text``."""
         return estimated_tokens(self.text)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The piece as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made
+
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
@@ -143,6 +150,11 @@ class RecallResult:
         Pieces of one session and day share one date header, which counts towards ``max_tokens``.
         """
         return deliver(self.evidence, max_tokens)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made
 
 
 def with_corrections(said: str, corrections: Sequence[str]) -> str:

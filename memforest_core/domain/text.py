@@ -80,9 +80,8 @@ def normalize_name(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     folded = re.sub(r"'s\b|s'(?=\s|$)", lambda found: "s" if found.group() == "s'" else "", folded)
     words = re.findall(_PLAIN, folded)
-    while len(words) > 1 and words[0] in _TITLES:
-        words = words[1:]
-    return " ".join(words)
+    first = next((at for at, word in enumerate(words[:-1]) if word not in _TITLES), len(words) - 1)
+    return " ".join(words[max(0, first) :])
 
 
 @lru_cache(maxsize=65_536)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
+from memforest_core.domain.chat_messages import turn_fields
 from memforest_core.domain.times import EARLIEST, LATEST
 from memforest_core.errors import InvalidInput
 
@@ -26,8 +28,9 @@ class Role(StrEnum):
 class Turn:
     """One timestamped utterance, normalized.
 
-    ``ordinal`` counts from 0 inside its session. ``id`` is the caller's, or ours, unique in the session.
-    ``occurred_at`` is aware; ``dated`` says whether the caller gave the time (else it is the session's).
+    ``ordinal`` counts from 0 inside its session. ``id`` is the caller's, or ``generated_id``, unique in the session.
+    ``occurred_at`` is aware; ``dated`` says whether the caller gave the time (else it is the session's). ``named`` says
+    whether the caller gave the name (else it is the owner's, which can change).
     """
 
     ordinal: int
@@ -41,22 +44,33 @@ class Turn:
     metadata: Mapping[str, object] = field(default_factory=dict)
     erased: bool = False
     """Its words are deleted; what is left holds its place."""
+    named: bool = True
+
+    @property
+    def generated(self) -> bool:
+        """Whether the caller gave it no id."""
+        return self.id == generated_id(self.ordinal)
 
     def same_as(self, other: Turn) -> bool:
         """Whether a turn that was sent again says the same; an undated time is not compared.
 
         What an erased turn said is not known any more: whatever comes again in its place is taken for it.
         """
+        if not self._named_as(other):
+            return False
         if self.erased or other.erased:
-            return self.id == other.id
+            return True
         if self.dated and other.dated and self.occurred_at != other.occurred_at:
             return False
-        return (self.id, self.role, self.content, self.speaker_id, self.name) == (
-            other.id,
-            other.role,
-            other.content,
-            other.speaker_id,
-            other.name,
+        if self.named and other.named and self.name != other.name:
+            return False
+        return (self.role, self.content, self.speaker_id) == (other.role, other.content, other.speaker_id)
+
+    def _named_as(self, other: Turn) -> bool:
+        """Whether the ids are equal; turns stored by older versions carry an older generated id."""
+        ids = {self.id, other.id}
+        return len(ids) == 1 or (
+            self.ordinal == other.ordinal and ids == {generated_id(self.ordinal), f"{_OLD_PREFIX}{self.ordinal}"}
         )
 
 
@@ -69,11 +83,25 @@ class TurnLimits:
 
 
 _KEYS = {"id", "role", "content", "timestamp", "speaker_id", "name", "metadata"}
+_ROLES = {"developer": "system", "function": "tool", "human": "user", "ai": "assistant"}
+"""What others call our roles: OpenAI (developer, function) and LangChain (human, ai)."""
+_GENERATED = "turn@"
+"""Begins the ids of turns that came without one; no caller may give such an id, so that none is taken for another."""
+_OLD_PREFIX = "turn-"
+"""Began them in earlier versions, where a caller's id could be equal to one."""
+_GENERATED_ID = re.compile(rf"{_GENERATED}\d+", re.ASCII)
+MAX_METADATA_DEPTH = 64
+"""Deeper JSON would reach Python's recursion limit when it is read far down a caller's stack."""
 _MAX_ID = 512
 _MAX_ID_BYTES = 1_024
 """Two of them and a tenant fit an index entry of Postgres (2,704 bytes)."""
 _MILLISECONDS_FROM = 1e11
 """Unix times at or above this are milliseconds: as seconds they would lie past the year 5000."""
+
+
+def generated_id(ordinal: int) -> str:
+    """The id of a turn that came without one."""
+    return f"{_GENERATED}{ordinal}"
 
 
 def _checked(text: str, where: str) -> str:
@@ -135,6 +163,8 @@ class SessionFrame:
     zone: ZoneInfo
     started_at: datetime
     first_ordinal: int = 0
+    display_name: str | None = None
+    """What the owner is called."""
 
 
 def _content(raw: Mapping[str, object], where: str, limits: TurnLimits) -> str:
@@ -152,10 +182,11 @@ def _content(raw: Mapping[str, object], where: str, limits: TurnLimits) -> str:
 
 
 def _role(raw: Mapping[str, object], where: str) -> Role:
+    given = str(raw.get("role"))
     try:
-        return Role(str(raw.get("role")))
+        return Role(_ROLES.get(given, given))
     except ValueError:
-        known = ", ".join(role.value for role in Role)
+        known = ", ".join([*Role, *_ROLES])
         raise InvalidInput(f"{where}: set role to one of {known}.", code="unknown_role") from None
 
 
@@ -168,15 +199,21 @@ def _metadata(raw: Mapping[str, object], where: str, limits: TurnLimits) -> Mapp
         raise InvalidInput(f"{where}: metadata must be an object with string keys.", code="invalid_metadata")
     try:
         written = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
+        # Written out, a NUL is six characters, the same as somebody's text about one; so it is read back.
+        plain: dict[str, object] = json.loads(_checked(written, f"{where} metadata"))
     except (TypeError, ValueError, RecursionError):
         raise InvalidInput(
             f"{where}: metadata must hold JSON values only (text, finite numbers, booleans, null, lists, objects).",
             code="invalid_metadata",
         ) from None
-    # Written out, a NUL is six characters, the same as somebody's text about one; so it is read back.
-    plain: dict[str, object] = json.loads(_checked(written, f"{where} metadata"))
-    for text in _texts(plain):
-        _checked(text, f"{where} metadata")
+    for level, values in enumerate(levels_of(plain)):
+        if level >= MAX_METADATA_DEPTH:
+            raise InvalidInput(
+                f"{where}: nest the metadata at most {MAX_METADATA_DEPTH} levels deep.", code="invalid_metadata"
+            )
+        for text in values:
+            if isinstance(text, str):
+                _checked(text, f"{where} metadata")
     size = len(written.encode())
     if size > limits.max_turn_bytes:
         raise InvalidInput(
@@ -186,17 +223,18 @@ def _metadata(raw: Mapping[str, object], where: str, limits: TurnLimits) -> Mapp
     return plain
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Every string in a JSON value, keys too."""
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, dict):
-            waiting += [*part.keys(), *part.values()]
-        elif isinstance(part, list):
-            waiting += part
+def levels_of(value: object) -> Iterator[list[object]]:
+    """A JSON value level by level, keys among the values: first itself, then what it holds, and so on."""
+    level = [value]
+    while level:
+        yield level
+        inner: list[object] = []
+        for part in level:
+            if isinstance(part, dict):
+                inner += [*part.keys(), *part.values()]
+            elif isinstance(part, list):
+                inner += part
+        level = inner
 
 
 def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLimits) -> list[Turn]:
@@ -219,8 +257,7 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
     for offset, raw in enumerate(raw_turns):
         ordinal = frame.first_ordinal + offset
         where = f"Turn {ordinal + 1}"
-        if not isinstance(raw, Mapping):
-            raise InvalidInput(f"{where}: send an object with role and content.", code="invalid_turns")
+        raw = turn_fields(raw, where)
         unknown = sorted(str(key) for key in raw if key not in _KEYS)
         if unknown:
             raise InvalidInput(
@@ -231,12 +268,11 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
         stamp = raw.get("timestamp")
         if stamp is not None:
             moment = parse_timestamp(stamp, frame.zone, where)
-        turn_id = raw.get("id")
-        turn_id = f"turn-{ordinal}" if turn_id is None else checked_name(turn_id, f"{where} id")
+        turn_id = _id(raw.get("id"), ordinal, where)
         if turn_id in seen:
             raise InvalidInput(f"{where}: its id is used twice in this session.", code="duplicate_turn_id")
         seen.add(turn_id)
-        speaker, name = _speaker(raw, role, frame.owner, where)
+        speaker, name = _speaker(raw, role, frame, where)
         turns.append(
             Turn(
                 ordinal=ordinal,
@@ -248,17 +284,31 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
                 speaker_id=speaker,
                 name=name,
                 metadata=_metadata(raw, where, limits),
+                named=raw.get("name") is not None,
             )
         )
     return turns
 
 
-def _speaker(raw: Mapping[str, object], role: Role, owner: str, where: str) -> tuple[str, str]:
+def _id(given: object, ordinal: int, where: str) -> str:
+    if given is None:
+        return generated_id(ordinal)
+    name = checked_name(given, f"{where} id")
+    if _GENERATED_ID.fullmatch(name):
+        raise InvalidInput(
+            f"{where}: leave the id out or choose another; ids like {generated_id(0)} are for turns without one.",
+            code="reserved_turn_id",
+        )
+    return name
+
+
+def _speaker(raw: Mapping[str, object], role: Role, frame: SessionFrame, where: str) -> tuple[str, str]:
     """Speaker id and display name: given, or the owner for a user turn and the role otherwise."""
     given_id, given_name = raw.get("speaker_id"), raw.get("name")
-    fallback = owner if role is Role.USER else role.value
+    if given_name is None and role is Role.USER and given_id in (None, frame.owner):
+        return frame.owner, frame.display_name or frame.owner
     if given_id is None and given_name is None:
-        return fallback, fallback
+        return role.value, role.value
     if given_id is None:
         name = checked_name(given_name, f"{where} name")
         return name, name

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from memforest_core.domain.cells import CellCut
+from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import Turn
 
@@ -40,6 +41,8 @@ class ForestRef:
     time_zone: str
     frozen: bool = False
     """It takes no new sessions for the moment: it is being merged into another."""
+    display_name: str | None = None
+    """What the owner is called, where somebody said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,10 @@ class SessionProgress:
         """Whether nothing is left to do: each cell is in the trees or dead, and all summaries are up to date."""
         return self.stage is Stage.SUMMARIES
 
+    def to_dict(self) -> dict[str, Any]:
+        """The state as JSON values, by the names of the fields, with ``coverage`` and ``ready``."""
+        return {**plain(self), "coverage": self.coverage, "ready": self.ready}
+
 
 @dataclass(frozen=True, slots=True)
 class TenantLimits:
@@ -127,6 +134,10 @@ class AcceptRows(Protocol):
 
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
         """The owner's forest, created with this id and zone when missing."""
+        ...
+
+    def set_display_name(self, forest: ForestRef, name: str) -> None:
+        """Change what the owner is called; the name is one of the owner's from now on."""
         ...
 
     def lock_session(

@@ -310,6 +310,7 @@ class ForestHead:
     time_zone: str
     scene_seq: int
     rules: Mapping[str, object]
+    display_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

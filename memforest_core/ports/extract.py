@@ -45,6 +45,8 @@ class ClaimedWindow:
     cells: tuple[ClaimedCell, ...]
     turns: tuple[Turn, ...]
     context: tuple[Turn, ...]
+    display_name: str | None = None
+    """What the owner is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,10 @@ class ExtractRows(VectorRows, Protocol):
 
     def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
         """An answer already paid for."""
+        ...
+
+    def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
+        """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
         ...
 
     def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:

@@ -178,7 +178,7 @@ def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
     """Given a cell of two turns, when one of them is deleted, then its words are in no store from the commit on, the
     other turn is still recalled, and the session sent again is the same one."""
     assert texts_with(rested, "zorblax")
-    found = erase(rested, session="garage", turns=["turn-0"])
+    found = erase(rested, session="garage", turns=["turn@0"])
 
     assert_nowhere(rested, "zorblax", "telescope")
     assert (found.removed["turns"], found.removed["cells"], found.removed["facts"]) == (1, 0, 1)
@@ -201,7 +201,7 @@ def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
 
 def test_a_cell_without_words_leaves_its_session(rested: Stack) -> None:
     """Given both turns of a cell, when they are deleted, then the cell goes, and the session can still grow."""
-    found = erase(rested, session="garage", turns=["turn-2", "turn-3"])
+    found = erase(rested, session="garage", turns=["turn@2", "turn@3"])
 
     assert (found.removed["turns"], found.removed["cells"]) == (2, 1)
     assert_nowhere(rested, "quibbert")
@@ -223,7 +223,7 @@ def test_a_fact_that_others_have_said_too_stays(rested: Stack) -> None:
     when = "SELECT mentioned_at FROM memforest.fact WHERE fact_id = :f"
     first = one(rested, when, f=fact_saying(rested, "lives in Davis"))
 
-    found = erase(rested, session="garage", turns=["turn-3"])
+    found = erase(rested, session="garage", turns=["turn@3"])
 
     fact = fact_saying(rested, "lives in Davis")
     assert found.removed["reworded"] == 1 and found.removed["occurrences"] >= 1
@@ -242,7 +242,7 @@ def test_pins_and_supersessions_outlive_a_new_wording_and_end_with_their_fact(re
     rested.execute(
         "UPDATE memforest.fact SET superseded_by = :f, superseded_at = now() WHERE fact_id = :c", f=davis, c=clocks
     )
-    erase(rested, session="garage", turns=["turn-3"])
+    erase(rested, session="garage", turns=["turn@3"])
     anew = fact_saying(rested, "lives in Davis")
     state = "SELECT pinned, superseded_by FROM memforest.fact WHERE fact_id = :f"
     assert rested.rows(state, f=anew) == [(True, None)]
@@ -366,7 +366,7 @@ def held(pipeline: Stack, **target: Any) -> MaintenanceTask:
 
 
 TARGETS: dict[str, Callable[[Stack], dict[str, Any]]] = {
-    "turns": lambda _: {"session": "lamps", "turns": [f"turn-{n}" for n in range(1, 12)]},
+    "turns": lambda _: {"session": "lamps", "turns": [f"turn@{n}" for n in range(1, 12)]},
     "fact": lambda pipeline: {"fact": fact_saying(pipeline, "lives in Davis")},
     "speaker": lambda _: {"speaker": "ysolde"},
     "session": lambda _: {"session": "party"},
@@ -424,7 +424,7 @@ def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> 
     answer = service._read(rested.tenant, claim, None, calls)
     assert any("flumox" in new.candidate.statement.text for cell in answer.cells for new in cell.candidates)
 
-    found = erase(rested, session="secrets", turns=["turn-0"])
+    found = erase(rested, session="secrets", turns=["turn@0"])
     assert found.removed["fenced"] == 1
     assert service._stored(rested.tenant, claim, answer, calls) is False
     assert_nowhere(rested, "flumox")
@@ -444,7 +444,7 @@ def test_what_the_reducer_has_read_of_deleted_words_is_never_placed(rested: Stac
         waiting = rows.waiting(10)
         assert waiting is not None
         batch = rows.load(waiting, rested.services.embedder.model)
-    erase(rested, session="secrets", turns=["turn-0"])
+    erase(rested, session="secrets", turns=["turn@0"])
     with reduction._store.reducing(rested.tenant) as rows:
         assert rows.lock_forest(batch.forest_id)
         assert rows.still_waiting(batch) == frozenset()
@@ -486,7 +486,7 @@ def test_what_models_were_paid_for_goes_too(servers: SessionServers, tmp_path: P
             assert {"extraction_cache", "summary_cache"} <= set(texts_with(running, "kettles"))
             other = running.rows("SELECT count(*) FROM memforest.extraction_cache WHERE answer::text LIKE '%vorpal%'")
 
-            found = erase(running, session="garage", turns=["turn-1"])
+            found = erase(running, session="garage", turns=["turn@1"])
 
             assert found.removed["cached"] >= 2
             assert_nowhere(running, "kettles")
@@ -520,7 +520,7 @@ def test_a_summary_that_was_read_before_a_deletion_is_never_saved_after_it(reste
         token, nodes = rows.claim_ready(rested.runtime.worker, 500, 60.0, 60.0, rested.services.embedder.model)
     reading = {node.id for node in nodes if any("telescope" in child.text for child in node.children)}
     assert reading
-    erase(rested, session="garage", turns=["turn-0"])
+    erase(rested, session="garage", turns=["turn@0"])
     keys = {node.id: refresh._key(node) for node in nodes}
     refresh._refresh(rested.tenant, token, nodes, keys, {})
     assert_nowhere(rested, "telescope")
@@ -534,7 +534,7 @@ def test_the_open_end_of_a_running_session_is_closed_or_goes(rested: Stack) -> N
         return {"role": "user", "content": text}
 
     rested.memory.client.append("bob", "talk", turn("I lost my grimbold hat."))
-    erase(rested, session="talk", turns=["turn-0"])
+    erase(rested, session="talk", turns=["turn@0"])
     assert_nowhere(rested, "grimbold")
     assert_whole(rested)
     rested.memory.client.append("bob", "talk", turn("I bought a straw hat."))
@@ -550,7 +550,7 @@ def test_a_turn_longer_than_a_cell_goes_with_all_its_cells(rested: Stack) -> Non
     turns = said("I live in Davis.", letter, "She moved to Miami.", start=START + 70 * DAY)
     rested.memory.client.enqueue("bob", "letter", turns)
     rested.drive()
-    found = erase(rested, session="letter", turns=["turn-1"])
+    found = erase(rested, session="letter", turns=["turn@1"])
     assert found.removed["cells"] >= 3
     assert_nowhere(rested, "snorf")
     assert_whole(rested)
@@ -597,12 +597,12 @@ def test_other_operations_take_out_facts_cells_and_whole_forests(rested: Stack) 
     [
         ({}, InvalidInput),
         ({"everything": True, "session": "garage"}, InvalidInput),
-        ({"turns": ["turn-1"]}, InvalidInput),
+        ({"turns": ["turn@1"]}, InvalidInput),
         ({"fact": "no id"}, InvalidInput),
         ({"since": START, "until": START}, InvalidInput),
         ({"since": "yesterday"}, InvalidInput),
         ({"session": "nowhere"}, NotFound),
-        ({"session": "garage", "turns": ["turn-99"]}, NotFound),
+        ({"session": "garage", "turns": ["turn@99"]}, NotFound),
         ({"fact": str(uuid4())}, NotFound),
         ({"speaker": "nobody"}, NotFound),
         ({"owner": "nobody", "everything": True}, NotFound),
@@ -642,12 +642,12 @@ def test_a_batch_costs_as_many_statements_whatever_it_takes(rested: Stack) -> No
             sa.event.remove(engine_, "before_cursor_execute", count)
         return len(seen)
 
-    assert statements(["turn-0", "turn-1"]) + 12 >= statements([f"turn-{n}" for n in range(2, 24)])
+    assert statements(["turn@0", "turn@1"]) + 12 >= statements([f"turn@{n}" for n in range(2, 24)])
 
 
 def test_no_word_is_in_a_task_row(rested: Stack) -> None:
     ask(rested, speaker="ysolde")
-    ask(rested, session="garage", turns=["turn-1", "turn-2", "turn-4"])
+    ask(rested, session="garage", turns=["turn@1", "turn@2", "turn@4"])
     rows = rested.rows("SELECT arguments FROM memforest.maintenance ORDER BY created_at")
     assert len(rows[0][0]["speaker"]) == 64
     assert ordinals_in(rows[1][0]["turns"]) == [1, 2, 4]

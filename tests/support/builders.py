@@ -30,7 +30,7 @@ def turn(
     """A turn, a minute after the one before it."""
     return Turn(
         ordinal=ordinal,
-        id=f"turn-{ordinal}",
+        id=f"turn@{ordinal}",
         role=role,
         content=content,
         occurred_at=at or NOON + timedelta(minutes=ordinal),

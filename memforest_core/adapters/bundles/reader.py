@@ -122,6 +122,7 @@ def _parsed(meta: dict[str, Any]) -> BundleHead:
             _text(meta["time_zone"]),
             _whole(meta["scene_seq"]),
             rules,
+            None if (called := meta.get("display_name")) is None else _text(called),
         ),
         embedding_model=_text(meta["embedding_model"]),
         dimension=_whole(meta["dimension"]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -99,6 +101,7 @@ def meta_of(head: BundleHead) -> dict[str, str]:
         "forest_id": str(head.forest.forest_id),
         "owner": head.forest.owner,
         "time_zone": head.forest.time_zone,
+        "display_name": head.forest.display_name,
         "scene_seq": head.forest.scene_seq,
         "rules": dict(head.forest.rules),
         "embedding_model": head.embedding_model,
@@ -115,14 +118,18 @@ def meta_of(head: BundleHead) -> dict[str, str]:
 @contextmanager
 def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
     """A new bundle at ``path``; nothing is there, or what was there stays, unless all went well."""
-    if path.exists() and not overwrite:
+    if os.path.lexists(path) and not overwrite:
         raise InvalidInput(f"There is a file {path.name} already: choose another name.", code="file_exists")
     partial = path.with_name(path.name + PARTIAL)
     try:
-        lock = os.open(partial, os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _strange(partial) from None
         raise InvalidInput(f"{path.name} can't be written: {error.strerror}.", code="file_not_writable") from None
     try:
+        if not _plain(lock):
+            raise _strange(partial)
         if not _mine(lock, partial):
             raise InvalidInput(f"Another export is writing {path.name}.", code="file_in_use")
         os.ftruncate(lock, 0)
@@ -130,6 +137,18 @@ def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
         yield from _written(partial, lock, path)
     finally:
         os.close(lock)
+
+
+def _plain(file: int) -> bool:
+    """Whether it is a file of ours under one name: nobody else's file is truncated through a link."""
+    found = os.fstat(file)
+    return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and found.st_uid == os.geteuid()
+
+
+def _strange(partial: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{partial.name} is a link or somebody else's file: remove it, or choose another name.", code="file_exists"
+    )
 
 
 def _mine(lock: int, partial: Path) -> bool:

@@ -119,6 +119,7 @@ class LitellmChat:
 
 def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Coroutine[Any, Any, Any]:
     arguments: dict[str, Any] = {
+        **settings.parameters,
         "model": settings.model,
         "messages": messages(request, rung),
         "api_base": settings.api_base,
@@ -133,7 +134,7 @@ def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Cor
         # Some models take no temperature; the schema is never dropped, the ladder sees to it.
         "drop_params": True,
         "response_format": response_format(request, rung),
-        "extra_headers": dict(settings.extra_headers) or None,
+        "extra_headers": dict(settings.extra_headers) or settings.parameters.get("extra_headers"),
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     started: Coroutine[Any, Any, Any] = litellm_module().acompletion(**given)

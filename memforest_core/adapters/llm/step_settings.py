@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 SchemaMode = Literal["auto", "json_schema", "json_object", "prompt"]
 """How an answer's schema reaches the model. ``auto`` starts at json_schema and steps down when the
@@ -30,4 +30,6 @@ class StepSettings:
     schema_mode: SchemaMode = "auto"
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Further arguments of litellm's call."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)

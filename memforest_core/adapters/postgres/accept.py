@@ -65,6 +65,14 @@ class PostgresAcceptRows:
         )
         return self.forest(owner) or ForestRef(forest_id, owner, time_zone)
 
+    def set_display_name(self, forest: ForestRef, name: str) -> None:
+        self._db.execute(
+            sa.update(m.Forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
+            .values(display_name=name)
+        )
+        self._add_speakers(forest.id, {(forest.owner, name)})
+
     def lock_session(
         self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane, trace: str | None
     ) -> SessionHead:
@@ -155,18 +163,16 @@ class PostgresAcceptRows:
 
         people = {(turn.speaker_id, turn.name) for turn in turns if turn.role is Role.USER}
         if people:
-            self._db.execute(
-                insert(m.Speaker).on_conflict_do_nothing(),
-                [
-                    {
-                        "tenant_id": self._tenant,
-                        "forest_id": forest,
-                        "speaker_id": speaker,
-                        "name": name,
-                    }
-                    for speaker, name in sorted(people)
-                ],
-            )
+            self._add_speakers(forest, people)
+
+    def _add_speakers(self, forest: ForestId, people: set[tuple[str, str]]) -> None:
+        self._db.execute(
+            insert(m.Speaker).on_conflict_do_nothing(),
+            [
+                {"tenant_id": self._tenant, "forest_id": forest, "speaker_id": speaker, "name": name}
+                for speaker, name in sorted(people)
+            ],
+        )
 
     def put_cells(
         self,

@@ -68,7 +68,14 @@ class PostgresExportRows:
                 m.Forest.tenant_id == self._values["t"], m.Forest.forest_id == self._values["f"]
             )
         ).one()
-        return ForestHead(ForestId(found.forest_id), found.owner, found.time_zone, found.scene_seq, found.rules)
+        return ForestHead(
+            ForestId(found.forest_id),
+            found.owner,
+            found.time_zone,
+            found.scene_seq,
+            found.rules,
+            found.display_name,
+        )
 
     def counts(self) -> Mapping[str, int]:
         return {str(name): int(rows) for name, rows in self._db.execute(_COUNTS, self._values)}

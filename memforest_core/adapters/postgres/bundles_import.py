@@ -192,6 +192,7 @@ class PostgresImportRows(PostgresBundleTasks):
                     forest_id=forest,
                     owner=owner,
                     time_zone=head.time_zone,
+                    display_name=head.display_name,
                     scene_seq=head.scene_seq,
                     rules=dict(head.rules),
                     state="hidden",

@@ -50,6 +50,14 @@ _BEGIN = sa.text(
     """
 )
 
+TROUBLED = {
+    "53100": "Postgres has no disk space left: free some on its volume",
+    "53200": "Postgres has no memory left: give its machine more, or lower its settings",
+    "53300": "Postgres takes no more connections: raise max_connections or lower MEMFOREST_DATABASE__POOL_SIZE",
+    "58030": "Postgres can't read or write its files: look at its log and its volume",
+}
+"""What a server that answers says of its own machine; such work succeeds later, once somebody has looked."""
+
 
 def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:
     """A pooled engine; connects lazily, checks connections before use.
@@ -147,6 +155,8 @@ def store_errors(*, joined: bool = False) -> Iterator[None]:
             raise StoreContended(state) from None
         if state in TRANSIENT:
             raise StoreUnavailable(f"Postgres asked to try again ({state}).") from None
+        if state in TROUBLED:
+            raise StoreUnavailable(f"{TROUBLED[state]} ({state}).") from None
         raise StoreUnavailable(
             "Postgres can't be reached: check MEMFOREST_DATABASE__URL and that the server runs."
         ) from None

@@ -56,6 +56,19 @@ _HOLD_WINDOW = sa.text(
     """
 )
 
+LATEST_FACTS = 500
+"""Facts whose attributes are counted: as many in a large forest as in a small one."""
+
+# Names only. What is long or has other signs in it is a model's slip, and no name to suggest.
+_KNOWN_ATTRIBUTES = sa.text(
+    """
+    SELECT attribute FROM (
+        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) f
+     WHERE attribute ~ '^[[:alnum:]][[:alnum:] _/-]{0,39}$'
+     GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
+    """
+)
+
 _CLAIM = sa.text(
     """
     UPDATE memforest.cell c
@@ -115,7 +128,7 @@ class PostgresExtractRows(PostgresVectors):
         session = SessionId(cells[0].session_id)
         turns = self._turns(session, first - CONTEXT_TURNS, last)
         place = self._db.execute(
-            sa.select(m.Forest.owner, m.Forest.time_zone, m.Session.trace)
+            sa.select(m.Forest.owner, m.Forest.time_zone, m.Forest.display_name, m.Session.trace)
             .join(m.Session, sa.and_(m.Session.tenant_id == self._tenant, m.Session.forest_id == m.Forest.forest_id))
             .where(m.Forest.tenant_id == self._tenant, m.Session.session_id == session)
         ).one()
@@ -142,6 +155,7 @@ class PostgresExtractRows(PostgresVectors):
             ),
             turns=tuple(turn for turn in turns if turn.ordinal >= first),
             context=tuple(turn for turn in turns if turn.ordinal < first),
+            display_name=place.display_name,
         )
 
     def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:
@@ -164,6 +178,10 @@ class PostgresExtractRows(PostgresVectors):
             )
         )
         return found
+
+    def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
+        values = {"t": self._tenant, "f": forest, "facts": LATEST_FACTS, "n": limit}
+        return [str(row.attribute) for row in self._db.execute(_KNOWN_ATTRIBUTES, values)]
 
     def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
         """Change the leased cells if the lease still holds on all of them; False when it was lost."""

@@ -152,7 +152,8 @@ class PostgresMergeRows(PostgresMergeTrees):
                 self._db.execute(statement, {"t": self._tenant, "old": old, "new": new, "cells": cells})
 
     def add_speakers(self, source: ForestId, target: ForestId) -> None:
-        self._db.execute(q.ADD_SPEAKERS, {"t": self._tenant, "source": source, "target": target})
+        for statement in (q.ADD_SPEAKERS, q.TAKE_NAME):
+            self._db.execute(statement, {"t": self._tenant, "source": source, "target": target})
 
     def cells(self, forest: ForestId) -> Sequence[StoredCell]:
         return [_cell(row) for row in self._db.execute(q.CELLS, {"t": self._tenant, "f": forest}).all()]

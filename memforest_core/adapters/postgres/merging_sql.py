@@ -41,8 +41,8 @@ UNFINISHED = sa.text(
 
 FOUND = sa.text(
     """
-    INSERT INTO memforest.forest (tenant_id, forest_id, owner, time_zone, rules, state)
-    SELECT :t, :id, :owner, f.time_zone, f.rules - 'held', 'hidden' FROM memforest.forest f
+    INSERT INTO memforest.forest (tenant_id, forest_id, owner, time_zone, display_name, rules, state)
+    SELECT :t, :id, :owner, f.time_zone, f.display_name, f.rules - 'held', 'hidden' FROM memforest.forest f
      WHERE f.tenant_id = :t AND f.forest_id = :like
     """
 )
@@ -85,7 +85,8 @@ LOCK_SESSIONS = sa.text(
     """
 )
 
-# As ``Turn.same_as``. What was erased on one side can't be compared: its place and id are enough.
+# As ``Turn.same_as``. What was erased on one side can't be compared: its place and id are enough. A turn without an id
+# of the caller's may have been stored by an older version, whose generated ids began otherwise.
 DIFFER = sa.text(
     f"""
     SELECT u.old FROM unnest({_ids("old", "new")}) AS u(old, new)
@@ -93,7 +94,9 @@ DIFFER = sa.text(
         SELECT 1 FROM memforest.turn a
           JOIN memforest.turn b ON b.tenant_id = :t AND b.session_id = u.new AND b.ordinal = a.ordinal
          WHERE a.tenant_id = :t AND a.session_id = u.old
-           AND (a.external_id <> b.external_id OR (NOT a.erased AND NOT b.erased AND (
+           AND ((a.external_id <> b.external_id AND NOT (a.external_id IN ('turn-' || a.ordinal, 'turn@' || a.ordinal)
+                                                     AND b.external_id IN ('turn-' || a.ordinal, 'turn@' || a.ordinal)))
+                OR (NOT a.erased AND NOT b.erased AND (
                 (a.role, a.content, a.speaker_id, a.name) IS DISTINCT FROM (b.role, b.content, b.speaker_id, b.name)
                 OR (a.dated AND b.dated AND a.occurred_at <> b.occurred_at)))))
     """
@@ -133,6 +136,15 @@ ADD_SPEAKERS = sa.text(
     SELECT tenant_id, :target, speaker_id, name FROM memforest.speaker WHERE tenant_id = :t AND forest_id = :source
      ORDER BY speaker_id, name
     ON CONFLICT DO NOTHING
+    """
+)
+
+# An owner without a name takes that of the first source that has one.
+TAKE_NAME = sa.text(
+    """
+    UPDATE memforest.forest f SET display_name = s.display_name FROM memforest.forest s
+     WHERE f.tenant_id = :t AND f.forest_id = :target AND f.display_name IS NULL
+       AND s.tenant_id = :t AND s.forest_id = :source AND s.display_name IS NOT NULL
     """
 )
 

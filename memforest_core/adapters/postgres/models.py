@@ -118,6 +118,8 @@ class Forest(Base):
     """``frozen`` takes no sessions, ``hidden`` is being built beside a live one, ``gone`` is being deleted."""
     rules: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
     """The branching and thresholds it was materialized with, where they differ from the settings."""
+    display_name: Mapped[str | None]
+    """What the owner is called, for an owner whose id is no name."""
 
 
 class Session(Base):

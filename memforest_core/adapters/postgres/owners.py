@@ -21,7 +21,7 @@ def visible() -> sa.ColumnElement[bool]:
 
 def find_forest(connection: sa.Connection, tenant: TenantId, owner: str, *, keep: bool = False) -> ForestRef | None:
     """The owner's forest; with ``keep`` nobody freezes or deletes it before this transaction ends."""
-    statement = sa.select(m.Forest.forest_id, m.Forest.time_zone, m.Forest.state).where(
+    statement = sa.select(m.Forest.forest_id, m.Forest.time_zone, m.Forest.state, m.Forest.display_name).where(
         m.Forest.tenant_id == tenant, m.Forest.owner == owner, visible()
     )
     if keep:
@@ -30,7 +30,7 @@ def find_forest(connection: sa.Connection, tenant: TenantId, owner: str, *, keep
     row = connection.execute(statement).first()
     if row is None:
         return None
-    return ForestRef(ForestId(row.forest_id), owner, row.time_zone, frozen=row.state == "frozen")
+    return ForestRef(ForestId(row.forest_id), owner, row.time_zone, row.state == "frozen", row.display_name)
 
 
 def forest_id(connection: sa.Connection, tenant: TenantId, owner: str) -> ForestId | None:

@@ -68,7 +68,7 @@ _CELL_TEXTS = sa.text("SELECT text, time_start FROM memforest.cell WHERE tenant_
 
 _WINDOWS = sa.text(
     """
-    SELECT c.*, f.owner, f.time_zone AS zone FROM memforest.cell c
+    SELECT c.*, f.owner, f.display_name, f.time_zone AS zone FROM memforest.cell c
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
      WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:sessions AS uuid[]))
        AND (c.placed OR c.state IN ('done', 'dead'))
@@ -220,4 +220,5 @@ def _window(cells: Sequence[sa.Row[Any]], turns: Sequence[Turn]) -> ClaimedWindo
         ),
         turns=tuple(turns[first : last + 1]),
         context=tuple(turns[max(0, first - CONTEXT_TURNS) : first]),
+        display_name=head.display_name,
     )

@@ -15,8 +15,8 @@ CARRIED_FROM = 16_000
 """Items of candidates that a new extraction left out though their fact is pinned: above any number of corrections."""
 BEGIN = sa.text(
     """
-    INSERT INTO memforest.forest (tenant_id, forest_id, owner, time_zone, created_at, state, rules)
-    SELECT tenant_id, :copy, owner, time_zone, created_at, 'hidden', :rules FROM memforest.forest
+    INSERT INTO memforest.forest (tenant_id, forest_id, owner, time_zone, display_name, created_at, state, rules)
+    SELECT tenant_id, :copy, owner, time_zone, display_name, created_at, 'hidden', :rules FROM memforest.forest
      WHERE tenant_id = :t AND forest_id = :source
     ON CONFLICT (tenant_id, forest_id) DO NOTHING
     """
@@ -351,7 +351,9 @@ SWITCH = [
             ON CONFLICT (tenant_id, item_id) DO UPDATE
             SET visits = excluded.visits, last_visit_at = excluded.last_visit_at""",
         "UPDATE memforest.forest SET state = 'gone' WHERE tenant_id = :t AND forest_id = :source",
-        "UPDATE memforest.forest SET state = 'live', rules = rules - 'held' WHERE tenant_id = :t AND forest_id = :copy",
+        """UPDATE memforest.forest c SET state = 'live', rules = c.rules - 'held', display_name = s.display_name
+             FROM memforest.forest s
+            WHERE c.tenant_id = :t AND c.forest_id = :copy AND s.tenant_id = :t AND s.forest_id = :source""",
     )
 ]
 

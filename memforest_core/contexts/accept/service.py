@@ -107,28 +107,30 @@ class Acceptance:
         turns: Sequence[object],
         *,
         started_at: object | None = None,
+        display_name: str | None = None,
         lane: Lane = Lane.LIVE,
         joined: object | None = None,
         trace: str | None = None,
     ) -> Accepted:
         """Store a session, or what is new of it, and wake extraction.
 
-        The same turns again are a no-op, and never refused; more turns than stored extend the session. ``trace`` is
-        the W3C traceparent under which a new session is followed. Raises InvalidInput, SessionConflict,
-        StoreUnavailable, and QuotaExceeded while too much waits or too much came within a day. A broker that is away
+        The same turns again are a no-op, and never refused; more turns than stored extend the session.
+        ``display_name`` is what the owner is called from now on. ``trace`` is the W3C traceparent under which a new
+        session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much
+        waits or too much came within a day. A broker that is away
         delays work, it does not refuse it.
         """
-        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        owner, session_id, called = self._names(owner, session_id, display_name)
         with self._store.accepting(tenant, joined) as rows:
             forest = self._open_forest(rows, owner)
-            frame = self._frame(forest, owner, turns, started_at)
+            frame = self._frame(forest, owner, called, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
-            forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
+            forest = self._forest(rows, forest, owner, called)
             head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace)
             stored = [] if head.created else rows.turns(head.id)
             if stored:
                 # Undated turns fall back on the stored start, whatever time it is now.
-                frame = SessionFrame(owner, frame.zone, head.started_at)
+                frame = replace(frame, started_at=head.started_at)
                 parsed = parse_turns(turns, frame, self._limits)
             for old, new in zip(stored, parsed, strict=False):
                 if not old.same_as(new):
@@ -136,6 +138,7 @@ class Acceptance:
                         f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
                     )
             fresh = parsed[len(stored) :]
+            self._check_new_ids(stored, fresh)
             if fresh:
                 self._quotas.check(rows, tenant, lane)
             made = self._store_turns(rows, forest, head.id, fresh, head.cell_count, head.lane, None)
@@ -151,6 +154,7 @@ class Acceptance:
         session_id: str,
         turn: object,
         *,
+        display_name: str | None = None,
         joined: object | None = None,
         trace: str | None = None,
     ) -> Accepted:
@@ -158,14 +162,14 @@ class Acceptance:
 
         A turn whose id is already stored in the session is a no-op. Raises as ``enqueue``.
         """
-        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        owner, session_id, called = self._names(owner, session_id, display_name)
         with self._store.accepting(tenant, joined) as rows:
             forest = self._open_forest(rows, owner)
-            frame = self._frame(forest, owner, [turn], None)
+            frame = self._frame(forest, owner, called, [turn], None)
             first = parse_turns([turn], frame, self._limits)[0]
-            forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
+            forest = self._forest(rows, forest, owner, called)
             head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE, trace)
-            frame = SessionFrame(owner, frame.zone, frame.started_at, head.turn_count)
+            frame = replace(frame, first_ordinal=head.turn_count)
             new = parse_turns([turn], frame, self._limits)
             made = _Stored()
             if not self._known(rows, head.id, new[0]):
@@ -218,26 +222,65 @@ class Acceptance:
             )
         return forest
 
+    @staticmethod
+    def _names(owner: str, session_id: str, display_name: str | None) -> tuple[str, str, str | None]:
+        """The checked names of a call. Raises InvalidInput."""
+        called = None if display_name is None else checked_name(display_name, "display_name")
+        return checked_name(owner, "owner"), checked_name(session_id, "session_id"), called
+
+    def _forest(self, rows: AcceptRows, forest: ForestRef | None, owner: str, called: str | None) -> ForestRef:
+        """The owner's forest, made when missing, under the name the owner is called by now."""
+        forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
+        if called is not None and called != forest.display_name:
+            rows.set_display_name(forest, called)
+        return forest
+
     def _frame(
-        self, forest: ForestRef | None, owner: str, turns: Sequence[object], started_at: object | None
+        self,
+        forest: ForestRef | None,
+        owner: str,
+        called: str | None,
+        turns: Sequence[object],
+        started_at: object | None,
     ) -> SessionFrame:
         place = zone(forest.time_zone) if forest else self._zone
+        return SessionFrame(
+            owner,
+            place,
+            self._start(turns, place, started_at),
+            display_name=called or (forest.display_name if forest else None),
+        )
+
+    def _start(self, turns: Sequence[object], place: ZoneInfo, started_at: object | None) -> datetime:
+        """When a session begins: as given, at its first dated turn, or now. Raises InvalidInput."""
         if started_at is not None:
-            return SessionFrame(owner, place, parse_timestamp(started_at, place, "started_at"))
+            return parse_timestamp(started_at, place, "started_at")
         if isinstance(turns, Sequence) and not isinstance(turns, str | bytes):
             for number, raw in enumerate(turns, start=1):
                 stamp = raw.get("timestamp") if isinstance(raw, Mapping) else None
                 if stamp is not None:
-                    return SessionFrame(owner, place, parse_timestamp(stamp, place, f"Turn {number}"))
-        return SessionFrame(owner, place, self._now())
+                    return parse_timestamp(stamp, place, f"Turn {number}")
+        return self._now()
 
     @staticmethod
     def _known(rows: AcceptRows, session: SessionId, turn: Turn) -> bool:
         """Whether a turn with the caller's id is stored already; another content is a conflict."""
+        if turn.generated:
+            return False
         old = rows.turn_named(session, turn.id)
         if old is not None and not old.same_as(turn):
             raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
         return old is not None
+
+    @staticmethod
+    def _check_new_ids(stored: Sequence[Turn], fresh: Sequence[Turn]) -> None:
+        """Raise InvalidInput when a new turn has an id that a stored one has."""
+        taken = {turn.id for turn in stored} if fresh else set()
+        for turn in fresh:
+            if turn.id in taken:
+                raise InvalidInput(
+                    f"Turn {turn.ordinal + 1}: its id is used twice in this session.", code="duplicate_turn_id"
+                )
 
     def _store_turns(
         self,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from memforest_core.domain.documents import plain
 from memforest_core.domain.evidence import RecallResult
 
 NOT_IN_MEMORY = "This is not in memory."
@@ -44,3 +46,8 @@ class Answer:
     """Calls made to the model: none without evidence, two when the first answer could not be used."""
     degraded: tuple[str, ...] = ()
     """One sentence for each part that was away, of the recall and of the answer."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made

@@ -15,6 +15,7 @@ import numpy as np
 from memforest_core.contexts.reduction.rules import ruled
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.times import EARLIEST, LATEST, micros
+from memforest_core.domain.turns import MAX_METADATA_DEPTH, levels_of
 from memforest_core.errors import InvalidInput, InvariantViolated
 from memforest_core.ports.bundles import SESSION, TABLES, TURN, BundleTable, Column, ColumnType, Row, Value
 from memforest_core.ports.reduce import Rules
@@ -174,9 +175,10 @@ def _no_constant(name: str) -> object:
 
 def _is_document(value: str) -> bool:
     try:
-        return isinstance(json.loads(value, parse_constant=_no_constant), dict)
+        document = json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return False
+    return isinstance(document, dict) and sum(1 for _ in levels_of(document)) <= MAX_METADATA_DEPTH
 
 
 def _is_vector(value: Value, dimension: int) -> bool:

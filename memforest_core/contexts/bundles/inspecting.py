@@ -79,6 +79,8 @@ def inspect(
     head = reader.head
     with_vectors = accepted_model(reader, embedder, without_vectors)
     checked_name(head.forest.owner, "the bundle's owner")
+    if head.forest.display_name is not None:
+        checked_name(head.forest.display_name, "the bundle's display name")
     check_zone(head.forest.time_zone)
     check_rules(settings, head.forest.rules)
     limits = BundleLimits(settings.accept.max_turns, settings.accept.max_turn_bytes, head.dimension)

@@ -33,6 +33,7 @@ OWN_LINES = "jsonl"
 _MARKS: tuple[tuple[str, Format | None], ...] = (
     ("session_id", None),
     ("turns", None),
+    ("owner", None),
     ("mapping", Format.OPENAI),
     ("current_node", Format.OPENAI),
     ("haystack_sessions", Format.LONGMEMEVAL),
@@ -51,12 +52,22 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
 
 def told(head: bytes) -> Format | None:
     """The format by a file's beginning; None for our own lines. Raises InvalidInput when nothing tells it."""
+    marks = _marks(head)
+    if not marks:
+        names = ", ".join([OWN_LINES, *Format])
+        raise InvalidInput(f"Give --format: nothing at the file's beginning tells {names}.", code="unknown_format")
+    return marks[0]
+
+
+def tells(head: bytes) -> bool:
+    """Whether a file's beginning tells its format."""
+    return bool(_marks(head))
+
+
+def _marks(head: bytes) -> list[Format | None]:
+    """What the keys of the first object tell, the surest first."""
     keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
-    for mark, format_ in _MARKS:
-        if mark in keys:
-            return format_
-    names = ", ".join([OWN_LINES, *Format])
-    raise InvalidInput(f"Give --format: nothing at the file's beginning tells {names}.", code="unknown_format")
+    return [format_ for mark, format_ in _MARKS if mark in keys]
 
 
 def _first_keys(text: str) -> set[str]:

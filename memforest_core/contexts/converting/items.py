@@ -25,6 +25,7 @@ class Converted:
     session_id: str
     turns: Sequence[object]
     started_at: object | None = None
+    display_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from memforest_core.contexts.erasure.removing import LEFT
+from memforest_core.domain.documents import plain
 from memforest_core.ports.maintenance import MaintenanceTask, TaskId
 
 
@@ -32,6 +34,10 @@ class Receipt:
     def clean(self) -> bool:
         """Whether it is done and nothing was left."""
         return self.finished_at is not None and not any(self.left.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The receipt as JSON values, by the names of the fields, and whether it is ``clean``."""
+        return {**plain(self), "clean": self.clean}
 
 
 _NOT_COUNTS = ("phase", "steps", "at", "after")

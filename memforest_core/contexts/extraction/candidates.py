@@ -15,13 +15,15 @@ from memforest_core.domain.facts import (
     Statement,
 )
 from memforest_core.domain.ids import CellId
-from memforest_core.domain.text import clean
+from memforest_core.domain.text import clean, terms
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
 
 MAX_VERBATIM_CHARS = 2_000
+REWORDED = 2 / 3
+"""Share of a quote's terms in its turns from which it is taken for reworded, not invented."""
 SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
 
 
@@ -41,17 +43,34 @@ def check_sources(answer: ExtractionAnswer, window: Window) -> None:
             )
 
 
-def _sources(item: Item, by_number: Mapping[int, WindowTurn]) -> tuple[list[WindowTurn], str]:
-    """The turns an item rests on and its quote, if it occurs in them.
+def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
+    """The turns an item rests on and its quote, if it occurs in them; None when nobody said what it quotes.
 
-    A quote that occurs in one of the named turns narrows the source to the turns that hold it.
+    A quote narrows the sources to the turns that hold it: among the named ones, else among all of the window. One that
+    is only reworded (most of its terms are in the named turns) is left out, and the named turns stay.
     """
-    named = [by_number[number] for number in sorted(set(item.turns))]
+    named = [turn for turn in window.turns if turn.number in item.turns]
     quote = clean(item.quote).strip()
-    if not quote:
+    wanted = _squeezed(quote)
+    if not wanted:
         return named, ""
-    holders = [turn for turn in named if _squeezed(quote) in _squeezed(turn.text)]
-    return (holders, quote) if holders else (named, "")
+    for turns in (named, window.turns):
+        holders = [turn for turn in turns if wanted in _squeezed(turn.text)]
+        if holders:
+            return holders, quote
+    said = frozenset(term for turn in named for term in terms(turn.text))
+    quoted = frozenset(terms(quote))
+    reworded = quoted and len(quoted & said) >= REWORDED * len(quoted)
+    return (named, "") if reworded else None
+
+
+def _speaker(item: Item, window: Window, first: WindowTurn) -> str:
+    """Who said it: somebody of the window; a name that is not there is the model's invention."""
+    name = _squeezed(item.speaker)
+    return next(
+        (turn.speaker for turn in (first, *window.turns, *window.context) if _squeezed(turn.speaker) == name),
+        first.speaker,
+    )
 
 
 def _subject(item: Item, first: WindowTurn) -> str:
@@ -63,16 +82,17 @@ def _subject(item: Item, first: WindowTurn) -> str:
 def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
     """Candidates of a checked answer; ``cells`` maps the window's cell numbers to ids.
 
-    An item belongs to the cell of its first source turn; its item number counts within that cell.
+    An item belongs to the cell of its first source turn; its item number counts within that cell. One whose quote
+    nobody said is left out: its turns are remembered as they are, an invention would be too.
     """
-    by_number = {turn.number: turn for turn in window.turns}
     taken: dict[int, int] = {}
     candidates: list[Candidate] = []
     for item in answer.items:
         text = clean(item.text).strip()
-        if not text:
+        found = _sources(item, window) if text else None
+        if found is None:
             continue
-        sources, quote = _sources(item, by_number)
+        sources, quote = found
         first = sources[0]
         number = taken.get(first.cell, 0)
         taken[first.cell] = number + 1
@@ -91,7 +111,7 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
                     text=text,
                     time=span,
                     mentioned_at=first.occurred_at,
-                    speaker=clean(item.speaker).strip() or first.speaker,
+                    speaker=_speaker(item, window, first),
                     subject=_subject(item, first),
                     attribute=clean(item.attribute).strip().casefold(),
                     value=clean(item.value).strip(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,8 +40,15 @@ class Proposer(Protocol):
         """What reads, as part of cache keys."""
         ...
 
-    def propose(self, window: Window, calls: list[CallRecord]) -> Proposal:
+    @property
+    def system(self) -> str:
+        """The fixed part of what is asked, as part of cache keys."""
+        ...
+
+    def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
         """The answer for a window; each call made is added to ``calls``, also when it fails.
+
+        ``attributes`` are names that the forest uses for states, suggested for this window's.
 
         Raises ContentFault when no usable answer came after the repairs, and the model errors.
         """
@@ -51,25 +59,31 @@ class OfflineProposer:
     """Deterministic rules; no network, no key, no cost."""
 
     model = OFFLINE_MODEL
+    system = ""
 
-    def propose(self, window: Window, calls: list[CallRecord]) -> Proposal:
+    def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
         return Proposal(propose(window), repaired=False)
 
 
 class ModelProposer:
     """One structured-output call per window, with repair calls that show the model its error."""
 
-    def __init__(self, chat: ChatModel, repairs: int) -> None:
+    def __init__(self, chat: ChatModel, repairs: int, system: str = SYSTEM) -> None:
         self._chat = chat
         self._repairs = repairs
+        self._system = system
         self._schema = schema()
 
     @property
     def model(self) -> str:
         return self._chat.model_name(Step.EXTRACT)
 
-    def propose(self, window: Window, calls: list[CallRecord]) -> Proposal:
-        messages = [Message("system", SYSTEM), Message("user", render_window(window))]
+    @property
+    def system(self) -> str:
+        return self._system
+
+    def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
+        messages = [Message("system", self._system), Message("user", render_window(window, attributes))]
         fault = ContentFault("no answer")
         for attempt in range(self._repairs + 1):
             reply = self._chat.complete(ChatRequest(Step.EXTRACT, tuple(messages), self._schema, "extraction"))

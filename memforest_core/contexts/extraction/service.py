@@ -36,6 +36,8 @@ from memforest_core.settings import ExtractSettings
 
 T = TypeVar("T")
 STEP = "extract"
+MAX_ATTRIBUTES = 32
+"""Names of attributes that a call is shown."""
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
 
@@ -61,7 +63,6 @@ class Extraction:
 
 def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
     """The window as the model sees it, and its cell numbers' ids."""
-    zone = ZoneInfo(claim.time_zone)
     by_ordinal = {turn.ordinal: turn for turn in claim.turns}
     turns: list[WindowTurn] = []
     for position, cell in enumerate(claim.cells, start=1):
@@ -70,17 +71,21 @@ def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
             if turn.erased:
                 continue
             text = turn.content[cell.char_start : cell.char_end]
-            turns.append(_shown(turn, len(turns) + 1, position, text, zone))
+            turns.append(_shown(claim, turn, len(turns) + 1, position, text))
     before = [turn for turn in claim.context if not turn.erased]
     context = tuple(
-        _shown(turn, offset - len(before) + 1, 0, turn.content[-1_000:], zone) for offset, turn in enumerate(before)
+        _shown(claim, turn, offset - len(before) + 1, 0, turn.content[-1_000:]) for offset, turn in enumerate(before)
     )
-    window = Window(claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
+    window = Window(claim.display_name or claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
     return window, {position: cell.id for position, cell in enumerate(claim.cells, start=1)}
 
 
-def _shown(turn: Turn, number: int, cell: int, text: str, zone: ZoneInfo) -> WindowTurn:
-    return WindowTurn(number, cell, turn.ordinal, turn.role, turn.name, text, turn.occurred_at.astimezone(zone))
+def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) -> WindowTurn:
+    """A turn as the model sees it; the owner's turns from before the owner had a name are under that name too."""
+    nameless = turn.speaker_id == turn.name == claim.owner
+    name = claim.display_name if nameless and claim.display_name else turn.name
+    at = turn.occurred_at.astimezone(ZoneInfo(claim.time_zone))
+    return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
 
 
 def routing_text(candidate: Candidate) -> str:
@@ -122,6 +127,8 @@ class ExtractionService:
         with self._store.extracting(tenant) as rows:
             claim = rows.claim_window(worker, self._settings.lease_s)
             cached = self._paid(rows, claim) if claim is not None else None
+            asking = claim is not None and cached is None and self._cached
+            attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES) if claim and asking else ()
         if claim is None:
             return Extraction(Extracted.NOTHING)
         settled = False
@@ -129,7 +136,7 @@ class ExtractionService:
             self._telemetry.saved_call(STEP, tenant)
         try:
             with self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)):
-                end = self._extract(tenant, claim, cached)
+                end = self._extract(tenant, claim, cached, attributes)
             settled = True
         except StoreUnavailable:
             settled = True  # the lease ends by itself
@@ -143,12 +150,18 @@ class ExtractionService:
         """The answer to this window, if it was paid for before."""
         if not self._cached:
             return None
-        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model))
+        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
 
-    def _extract(self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None) -> Extraction:
+    def _extract(
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        attributes: Sequence[str],
+    ) -> Extraction:
         calls: list[CallRecord] = []
         try:
-            result = self._read(tenant, claim, cached, calls)
+            result = self._read(tenant, claim, cached, attributes, calls)
         except StoreUnavailable:
             raise
         except MemForestError as error:
@@ -201,13 +214,14 @@ class ExtractionService:
         tenant: TenantId,
         claim: ClaimedWindow,
         cached: Mapping[str, object] | None,
+        attributes: Sequence[str],
         calls: list[CallRecord],
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
             answer, outcome = ExtractionAnswer.model_validate(cached), Outcome.OK
         else:
-            proposal = self._proposer.propose(window, calls)
+            proposal = self._proposer.propose(window, calls, attributes)
             answer = proposal.answer
             outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
         candidates = to_candidates(answer, window, cells)
@@ -216,7 +230,7 @@ class ExtractionService:
         result = self._result(cells, candidates, summaries, outcome, calls, known)
         if cached is not None or not self._cached:
             return result
-        key = input_hash(window, self._proposer.model)
+        key = input_hash(window, self._proposer.model, self._proposer.system)
         return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
 
     def _known(self, tenant: TenantId, candidates: Sequence[Candidate]) -> frozenset[str]:

@@ -48,6 +48,10 @@ class RecallOptions(TypedDict, total=False):
     """The running session, when the question is asked in one: a follow-up is read with its last turns."""
     sessions: Sequence[str] | None
     """Keeps these sessions only."""
+    exclude_sessions: Sequence[str] | None
+    """Leaves these sessions out, such as the running one; names that nothing is stored under leave nothing out."""
+    min_score: float | None
+    """Leaves out pieces that score less. Scores order the pieces of one question; what is much differs by question."""
     speakers: Sequence[str] | None
     """Keeps what these said, by id or display name."""
     roles: Sequence[str] | None
@@ -70,6 +74,8 @@ class Asked:
     budget_ms: float | None
     session_id: str | None
     sessions: tuple[str, ...]
+    exclude_sessions: frozenset[str]
+    min_score: float | None
     speakers: frozenset[str]
     roles: frozenset[str]
     metadata: Mapping[str, object]
@@ -81,8 +87,8 @@ class Asked:
 
     @property
     def picky(self) -> bool:
-        """Whether turns are left out by who said them or how they are marked, which no index knows."""
-        return bool(self.speakers or self.roles or self.metadata)
+        """Whether turns are left out by what no index leaves out: their session, who said them, how they are marked."""
+        return bool(self.speakers or self.roles or self.metadata or self.exclude_sessions)
 
     def between(self, zone: ZoneInfo) -> Range:
         """The time that evidence must lie in. Raises InvalidInput."""
@@ -129,6 +135,8 @@ def checked(
         budget_ms=_budget(options.get("budget_ms")),
         session_id=None if session is None else checked_name(session, "session_id"),
         sessions=_names(options.get("sessions"), "sessions"),
+        exclude_sessions=frozenset(_names(options.get("exclude_sessions"), "exclude_sessions")),
+        min_score=_score(options.get("min_score")),
         speakers=frozenset(name.casefold() for name in _names(options.get("speakers"), "speakers")),
         roles=frozenset(_role(name) for name in _names(options.get("roles"), "roles")),
         metadata=_metadata(options.get("metadata")),
@@ -153,6 +161,14 @@ def _budget(value: object) -> float | None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
         raise InvalidInput("Set budget_ms to a number of milliseconds above 0.", code="invalid_budget_ms")
+    return float(value)
+
+
+def _score(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < float("inf"):
+        raise InvalidInput("Set min_score to a finite number.", code="invalid_min_score")
     return float(value)
 
 

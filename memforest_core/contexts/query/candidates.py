@@ -25,6 +25,8 @@ class Bounds:
     said_until: datetime | None = None
     """The moment after which nothing is known."""
     sessions: frozenset[UUID] | None = None
+    excluded: frozenset[str] = frozenset()
+    """The caller's ids of sessions that are left out."""
     speakers: frozenset[str] = frozenset()
     """Ids or display names, casefolded; empty for anybody."""
     roles: frozenset[str] = frozenset()
@@ -36,6 +38,7 @@ class Bounds:
         return (
             (self.said_until is None or head.occurred_at <= self.said_until)
             and (self.sessions is None or head.session_id in self.sessions)
+            and head.session_external_id not in self.excluded
             and (not self.roles or head.role in self.roles)
             and (not self.speakers or not self.speakers.isdisjoint({head.speaker_id.casefold(), head.name.casefold()}))
         )

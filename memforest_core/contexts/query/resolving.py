@@ -51,10 +51,11 @@ class Resolver:
         same_words: float,
         per_fact: int,
         said_until: datetime | None = None,
+        excluded: frozenset[str] = frozenset(),
     ) -> None:
         """``same_words`` is the share of terms from which two pieces of one speaker and day are one; at most
         ``per_fact`` pieces tell the same facts. Nothing that was said after ``said_until`` is shown, and no summary
-        that may know of it.
+        that may know of it. Nothing of sessions with ``excluded`` ids is a neighbour.
         """
         self._rows = rows
         self._forest = forest
@@ -63,6 +64,7 @@ class Resolver:
         self._same_words = same_words
         self._per_fact = per_fact
         self._said_until = said_until
+        self._excluded = excluded
         # What was corrected back is said as it is: the natural occurrence counts.
         ordered = sorted(pool.links, key=lambda link: not link.corrected)
         self._links = {(link.fact_id, link.cell_id): link for link in ordered}
@@ -248,7 +250,7 @@ class Resolver:
                 for ordinal in (known.turn_ordinals if known else ())
                 if known and (known.session_id, ordinal) in heads
             ]
-            if not turns:
+            if not turns or turns[0].session_external_id in self._excluded:
                 continue
             span = fact.time if fact.time.known else _instant(fact.mentioned_at, turns[0].dated)
             told[fact.id] = Evidence(

@@ -166,6 +166,7 @@ class RecallService:
             between=asked.between(zone),
             said_until=asked.said_until(zone),
             sessions=frozenset(rows.sessions(forest.id, asked.sessions)) if asked.sessions else None,
+            excluded=asked.exclude_sessions,
             speakers=asked.speakers,
             roles=asked.roles,
             about=ALWAYS if about is None else (about.first, about.last),
@@ -202,12 +203,15 @@ class RecallService:
                 same_words=self._settings.same_words,
                 per_fact=self._settings.per_fact,
                 said_until=place.bounds.said_until,
+                excluded=place.bounds.excluded,
             )
             evidence = resolver.resolve(voted, max(asked.k, first), asked.neighbours)
         if self._reranker is not None:
             with clock.stage("rerank"):
                 evidence, failed = reranked(self._reranker, asked.question.text, evidence, first)
             degraded += failed
+        if asked.min_score is not None:
+            evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
         evidence = evidence[: asked.k]
         if asked.max_tokens is not None:
             evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN))

@@ -117,12 +117,13 @@ class Planner:
                 model = self._models.extract
                 if model is not None:
                     windows = [window_of(each)[0] for each in found.windows]
-                    keys = [extraction.input_hash(window, model) for window in windows]
+                    system = extraction.fixed_part(self._settings.extract)
+                    keys = [extraction.input_hash(window, model, system) for window in windows]
                     paid = rows.cached_answers(keys)
                     for window, key in zip(windows, keys, strict=True):
                         if key not in paid:
                             total.calls += 1
-                            total.prompt_chars += len(extraction.SYSTEM) + len(extraction.render_window(window))
+                            total.prompt_chars += len(system) + len(extraction.render_window(window))
             after = found.last
 
     def _summaries(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.times import TimeSpan
@@ -65,3 +67,8 @@ class Timeline:
     cursor: str | None = None
     oldest_left_out: bool = False
     """There are more facts than one timeline reads; it was made from the latest of them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The timeline as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made

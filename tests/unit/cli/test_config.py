@@ -68,6 +68,14 @@ def test_secrets_stay_secret() -> None:
                 "MEMFOREST_LLM__EXTRACT__API_KEY": "sk-pa55",
                 "MEMFOREST_EMBEDDING__API_KEY": "sk-pa55",
                 "MEMFOREST_INDEX__API_KEY": "sk-pa55",
+                "MEMFOREST_INDEX__URL": "https://me:pa55@qdrant.example:6333",
+                "MEMFOREST_LLM__API_BASE": "https://pa55@llm.example/v1",
+                "MEMFOREST_LLM__EXTRACT__API_BASE": "https://me:pa55@llm.example/v1",
+                "MEMFOREST_EMBEDDING__API_BASE": "https://llm.example/v1?key=pa55",
+                "MEMFOREST_RECALL__RERANK__API_BASE": "https://me:pa55@llm.example",
+                "MEMFOREST_OBSERVE__OTLP_ENDPOINT": "https://me:pa55@otlp.example",
+                "MEMFOREST_LLM__PARAMETERS": '{"aws_secret_access_key": "pa55"}',
+                "MEMFOREST_LLM__EXTRACT__PARAMETERS": '{"aws_session_token": "pa55"}',
             },
         )
         .output
@@ -86,6 +94,8 @@ def test_secrets_stay_secret() -> None:
         ("postgresql://app@/db?host=/run/pg&port=5432", "postgresql://app@/db?host=/run/pg&port=5432"),
         ("postgresql://app@/db?host=/run/pg&password=x", "postgresql://app@/db?host=***&password=***"),
         ("postgresql://app:p%40s@[::1]:5/db#frag", "postgresql://app:***@[::1]:5/db"),
+        ("https://token@qdrant.example:6333/a", "https://***@qdrant.example:6333/a"),
+        ("http://user:pa55@proxy:1/v1?key=x", "http://user:***@proxy:1/v1?key=***"),
         ("redis+socket:///run/valkey.sock", "redis+socket:///run/valkey.sock"),
     ],
 )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from memforest_core.cli import app
-from memforest_core.cli.ingest import BadItem, Report
+from memforest_core.cli.ingest import BadItem, Report, _told
 from memforest_core.cli.session_lines import read_lines
+from memforest_core.contexts.converting.formats import HEAD_BYTES
 from memforest_core.contexts.converting.items import Converted, Refused
 from memforest_core.errors import InvalidInput, SessionConflict
 
@@ -33,6 +35,71 @@ def test_what_can_not_be_read_opens_nothing(tmp_path: Path, arguments: list[str]
     assert result.exit_code == 2
     assert json.loads(result.stderr.splitlines()[-1])["error"]["code"] == code
     assert not data.exists()
+
+
+CHATS = [
+    {"title": "A", "conversation_id": "a", "create_time": 1.5, "mapping": {}, "current_node": None},
+]
+SHARE = [{"id": "a", "conversations": [{"from": "human", "value": "Hi."}]}]
+LOCOMO = [{"sample_id": "s", "qa": [], "conversation": {"speaker_a": "A", "speaker_b": "B"}}]
+LONG = [{"question_id": "q", "haystack_sessions": [[]], "haystack_dates": ["2023/05/08 (Mon) 10:00"]}]
+MEM0 = {"results": [{"id": "m", "memory": "Likes tea.", "user_id": "ann"}]}
+OURS = {"owner": "ann", "session_id": "s", "turns": []}
+
+
+@pytest.mark.parametrize(
+    ("content", "known"),
+    [(CHATS, "openai"), (SHARE, "sharegpt"), (LOCOMO, "locomo"), (LONG, "longmemeval"), (MEM0, "mem0"), (OURS, None)],
+)
+@pytest.mark.parametrize("size", [10, 10_000], ids=["in pieces", "at once"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_file_is_recognized_without_being_told(content: object, known: str | None, size: int, indent: int) -> None:
+    """Given no --format, then the file's first keys tell it, and the whole file is still there."""
+    raw = json.dumps(content, indent=indent).encode() + b"\n"
+    pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
+
+    found, chunks = _told(None, iter(pieces), as_json=True)
+
+    assert (found, b"".join(chunks)) == (known, raw)
+
+
+def test_what_nothing_tells_is_our_own_lines() -> None:
+    """Given a file whose first line is broken, then it is read by lines, which are refused one by one."""
+    for raw in (b"", b"nonsense\n" + json.dumps(OURS).encode()):
+        assert _told(None, iter([raw]), as_json=True)[0] is None
+
+
+def test_only_the_beginning_is_held_to_recognize_a_file() -> None:
+    """Given a file without an end whose keys tell nothing, then so much of it is read and no more."""
+    read = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1_000
+            yield b'{"x":' * 200
+
+    assert _told(None, endless(), as_json=True)[0] is None
+    assert read <= HEAD_BYTES + 1_000
+
+
+def test_lines_of_a_pipe_are_told_when_the_first_has_come() -> None:
+    def pipe() -> Iterator[bytes]:
+        yield json.dumps(OURS).encode() + b"\n"
+        raise AssertionError("the next line has not been written yet")
+
+    found, chunks = _told(None, pipe(), as_json=True)
+
+    assert found is None
+    assert json.loads(next(chunks)) == OURS
+
+
+def test_a_display_name_belongs_to_an_owner(tmp_path: Path) -> None:
+    file = tmp_path / "export.json"
+    file.write_text("")
+    result = CliRunner().invoke(app, ["ingest", str(file), "--display-name", "Eva", "--json"])
+
+    assert (result.exit_code, json.loads(result.stderr)["error"]["code"]) == (2, "missing_owner")
 
 
 def test_our_own_lines_are_sessions_wherever_the_chunks_end() -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.cli.output import Exit, exit_code, named, plain, print_json, printable, shortened
+from memforest_core.cli.output import Exit, exit_code, named, plain, print_json, printable, report_message, shortened
 from memforest_core.contexts.accept.flushing import WaitTimeout
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.embedded.directory import DataDirectoryInUse
@@ -88,3 +88,20 @@ def test_long_text_is_cut_with_a_mark(text: str, limit: int, short: str) -> None
 
 def test_a_scene_without_a_domain_is_unnamed() -> None:
     assert (named(""), named("work")) == ("(unnamed)", "work")
+
+
+STEERING = "\x1b\x9b\u202e\u2066\x7f\x08\x07\u2028\u2029\x85\ufeff"
+
+
+def test_json_steers_no_terminal_and_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given stored text with control characters, then they are escaped, and readers get them back."""
+    text = f"Zoë {STEERING} 🌲"
+
+    print_json({"a": text})
+    report_message("bad", text, as_json=True)
+
+    written = capsys.readouterr()
+    assert not set(written.out + written.err) & set(STEERING)
+    assert "Zoë" in written.out and "🌲" in written.out
+    assert json.loads(written.out) == {"a": text}
+    assert json.loads(written.err)["error"]["message"] == text

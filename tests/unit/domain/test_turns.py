@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import UserDict
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from memforest_core.domain.turns import (
+    MAX_METADATA_DEPTH,
     Role,
     SessionFrame,
     Turn,
@@ -54,7 +56,7 @@ def test_a_turn_keeps_what_was_sent() -> None:
 def test_a_turn_without_an_id_is_named_by_its_place_in_the_session() -> None:
     frame = SessionFrame("alice", ZoneInfo("UTC"), NOON, first_ordinal=7)
 
-    assert [(each.ordinal, each.id) for each in parsed(user(), user(), frame=frame)] == [(7, "turn-7"), (8, "turn-8")]
+    assert [(each.ordinal, each.id) for each in parsed(user(), user(), frame=frame)] == [(7, "turn@7"), (8, "turn@8")]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,9 @@ def test_an_impossible_time_is_refused(value: object) -> None:
         ({"role": "user"}, "missing_content"),
         ({"role": "user", "content": None}, "missing_content"),
         ({"role": "user", "content": " \n"}, "missing_content"),
-        ({"role": "user", "content": ["parts"]}, "missing_content"),
+        ({"role": "user", "content": []}, "missing_content"),
+        ({"role": "user", "content": [7]}, "invalid_content"),
+        ({"role": "user", "content": [{"type": "text"}]}, "invalid_content"),
         ({"content": "x"}, "unknown_role"),
         ({"role": "robot", "content": "x"}, "unknown_role"),
         ({"role": ["user"], "content": "x"}, "unknown_role"),
@@ -294,3 +298,63 @@ def test_the_same_turn_again_says_the_same() -> None:
 )
 def test_a_turn_that_differs_in_anything_said_is_another_turn(other: Turn) -> None:
     assert not turn(3).same_as(other)
+
+
+def nested(levels: int) -> dict[str, object]:
+    """Metadata that is so many levels deep."""
+    value: object = 1
+    for _ in range(levels - 2):
+        value = [value]
+    return {"a": value}
+
+
+def test_metadata_is_taken_up_to_a_depth_that_everybody_can_read() -> None:
+    """Given JSON that Python could still write, when it is too deep to be read far down a stack, then it is refused."""
+    [found] = parsed(user(metadata=nested(MAX_METADATA_DEPTH)))
+    assert found.metadata == nested(MAX_METADATA_DEPTH)
+
+    for levels in (MAX_METADATA_DEPTH + 1, 900, 100_000):
+        with pytest.raises(InvalidInput) as refused:
+            parsed(user(metadata=nested(levels)))
+        assert refused.value.code == "invalid_metadata"
+
+
+def test_an_id_like_a_generated_one_is_refused() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parsed(user(id="turn@7"))
+
+    assert refused.value.code == "reserved_turn_id"
+    assert [each.id for each in parsed(user(id="turn-1"), user(id="turn@x"), user())] == ["turn-1", "turn@x", "turn@2"]
+
+
+def test_a_generated_id_of_an_older_version_is_the_same_in_its_place() -> None:
+    old = replace(turn(3), id="turn-3")
+
+    assert old.same_as(turn(3)) and turn(3).same_as(old)
+    assert not old.same_as(replace(turn(3), id="turn-4"))
+    assert not replace(turn(3), id="turn-2").same_as(turn(3))
+
+
+def test_an_owner_with_a_display_name_speaks_under_it() -> None:
+    frame = SessionFrame("0f8b-77", ZoneInfo("UTC"), NOON, display_name="Eva")
+
+    plain, own, named, assistant = parsed(
+        user(), user(speaker_id="0f8b-77"), user(name="Ann"), {"role": "assistant", "content": "Hi."}, frame=frame
+    )
+
+    assert [(each.speaker_id, each.name) for each in (plain, own, named, assistant)] == [
+        ("0f8b-77", "Eva"),
+        ("0f8b-77", "Eva"),
+        ("Ann", "Ann"),
+        ("assistant", "assistant"),
+    ]
+
+
+def test_a_turn_sent_again_is_the_same_whatever_its_owner_is_called_by_now() -> None:
+    [before], [after] = (
+        parsed(user(), frame=SessionFrame("0f8b-77", ZoneInfo("UTC"), NOON, display_name=name))
+        for name in (None, "Eva")
+    )
+
+    assert before.same_as(after) and replace(before, named=True).same_as(after)
+    assert not replace(before, named=True).same_as(replace(after, named=True))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -120,3 +122,38 @@ def test_ids_are_known_once() -> None:
         assert (ids.drop([b"a", b"c"]), ids.wanted()) == (1, 1)
         ids.clear()
         assert ids.find([one]) == {}
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+def test_an_export_does_not_write_through_a_link(tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+    """Given a link to somebody's file in the place of the unfinished bundle, then that file stays as it is."""
+    precious = tmp_path / "precious"
+    precious.write_text("words")
+    precious.chmod(0o644)
+    make(tmp_path / "bob.memforest.part", precious)
+
+    with pytest.raises(InvalidInput) as refused:
+        written(tmp_path / "bob.memforest")
+
+    assert refused.value.code == "file_exists"
+    assert (precious.read_text(), precious.stat().st_mode & 0o777) == ("words", 0o644)
+    assert not (tmp_path / "bob.memforest").exists()
+
+
+def test_a_link_to_nowhere_is_a_name_that_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "bob.memforest").symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(InvalidInput) as refused:
+        written(tmp_path / "bob.memforest")
+
+    assert refused.value.code == "file_exists"
+    assert (tmp_path / "bob.memforest").is_symlink() and not (tmp_path / "nowhere").exists()
+
+
+def test_a_display_name_travels(tmp_path: Path) -> None:
+    path = tmp_path / "bob.memforest"
+    with FILES.writing(path, False) as writer:
+        writer.finish(replace(HEAD, display_name="Bob"), ("model", 1), [], (True, False))
+
+    with FILES.reading(path) as reader:
+        assert reader.head.forest.display_name == "Bob"

@@ -87,11 +87,40 @@ def test_a_quote_narrows_the_sources_to_the_turns_that_hold_it() -> None:
     assert found.cell_id == cells_of(TWO_CELLS)[2]
 
 
-@pytest.mark.parametrize("quote", ["", "  ", "\x00", "I live in Rome"])
-def test_a_quote_that_does_not_occur_is_dropped_and_the_named_turns_stay(quote: str) -> None:
+@pytest.mark.parametrize("quote", ["", "  ", "\x00", "I've moved over to Davis last week"])
+def test_without_a_quote_or_with_a_reworded_one_the_named_turns_stay(quote: str) -> None:
     [found] = read(item(turns=[2, 1], quote=quote))
 
     assert (found.quote, found.turn_ordinals) == ("", (10, 11))
+
+
+def test_an_item_whose_quote_nobody_said_is_left_out() -> None:
+    """Given three items, when the second quotes what occurs nowhere, then the others stay and are counted on."""
+    found = read(item(quote="moved to Davis"), item("Bob lives in Rome.", quote="I live in Rome"), item())
+
+    assert [(each.item, each.statement.text) for each in found] == [
+        (0, "Bob moved to Davis."),
+        (1, "Bob moved to Davis."),
+    ]
+
+
+def test_a_quote_from_another_turn_of_the_window_names_the_source() -> None:
+    """Given an item that names turn 1, when its quote is in turn 3, then turn 3 is where it comes from."""
+    [found] = read(item("Bob adopted a dog.", turns=[1], quote="adopted a dog"))
+
+    assert (found.quote, found.turn_ordinals, found.cell_id) == ("adopted a dog", (12,), cells_of(TWO_CELLS)[2])
+
+
+@pytest.mark.parametrize(
+    ("given", "speaker"),
+    [("bob ", "Bob"), ("assistant", "assistant"), ("Ann", "Ann"), ("Robert", "Bob"), ("the user", "Bob"), ("", "Bob")],
+)
+def test_a_speaker_is_somebody_of_the_window_or_the_turns_own(given: str, speaker: str) -> None:
+    shown = window(*TWO_CELLS.turns, context=[window_turn(0, "Hello.", cell=0, speaker="Ann")])
+
+    [found] = read(item(speaker=given), shown=shown)
+
+    assert found.statement.speaker == speaker
 
 
 def test_a_quote_is_found_however_its_accents_are_composed() -> None:
@@ -155,15 +184,15 @@ def test_nul_and_lone_surrogates_are_removed_everywhere() -> None:
             previous_value=dirty,
             entities=[dirty, "\x00"],
             scene=dirty,
-            quote=dirty,
+            quote="moved\x00 to Davis",
         )
     )
 
     said = found.statement
-    texts = (said.text, said.speaker, said.subject, said.attribute, said.value, said.previous_value, said.scene)
+    texts = (said.text, said.subject, said.attribute, said.value, said.previous_value, said.scene)
     assert set(texts) == {"ab"}
     assert said.entities == ("ab",)
-    assert "\x00" not in found.quote
+    assert found.quote == "moved to Davis"
 
 
 def test_an_item_without_a_text_is_nothing() -> None:

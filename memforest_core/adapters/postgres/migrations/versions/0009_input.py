@@ -1,14 +1,24 @@
-"""Placeholder: what callers may say."""
+"""What an owner is called, beside the id: a column of the forest."""
 
 from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
 
 revision = "0009"
 down_revision = "0008"
 branch_labels = None
 depends_on = None
 
-compatible = False
+compatible = True
+"""Workers of the version before go on: they don't read the column, and what they insert has none."""
+
+SCHEMA = "memforest"
 
 
 def upgrade() -> None:
-    pass
+    op.add_column("forest", sa.Column("display_name", sa.Text(), nullable=True), schema=SCHEMA)
+
+
+def downgrade() -> None:
+    op.drop_column("forest", "display_name", schema=SCHEMA)
