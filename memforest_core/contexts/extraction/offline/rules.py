@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memforest_core.contexts.extraction.offline.subjects import RELATIVES
-from memforest_core.domain.attributes import OCCUPATIONS, PETS
+from memforest_core.domain.attributes import OCCUPATIONS, PETS, RELATIVES
 from memforest_core.domain.facts import Change, Modality, Polarity
 
 
