@@ -89,15 +89,21 @@ class Role(Enum):
 
 
 class Tense(Enum):
-    """The tense of the verb that a value belongs to, as far as English words tell it."""
+    """How the verb that a value belongs to tells it, as far as English words do."""
 
     PAST = auto()
     PRESENT = auto()
+    CHANGE = auto()
+    """It tells how the state began ("got married")."""
     UNKNOWN = auto()
 
 
 _PAST_VERBS = "lived|resided|worked|served|was|were|had|owned|dated|kept|rented|drove"
-_PRESENT_VERBS = "lives?|living|resides?|residing|stays?|works?|working|is|are|am|has|have|owns?|keeps?|dating|drives?|rents?|weighs?"
+_PRESENT_VERBS = (
+    "lives?|living|resides?|residing|stays?|works?|working|is|are|am|has|have|owns?|keeps?|dating|drives?|rents?"
+    "|weighs?"
+)
+_CHANGE_VERBS = "got|became|moved|settled|started|began|joined|adopted|bought|switched|changed|relocated|took"
 _LINKS = r"(?:\s+(?!(?:and|but|or|when|where|who|which|that|because|while|so|if)\b)[\w'’-]+){0,3}?"
 _SINCE = re.compile(r"\bsince\b", re.IGNORECASE)
 
@@ -218,7 +224,8 @@ def _turn(mention: Mention) -> int:
 def _tells_beginning(statement: Statement) -> bool:
     """Whether its time is when the state changed: a correction tells how things are, "since" tells when they began."""
     if statement.change is Change.NONE:
-        return statement.time.known and _SINCE.search(statement.text) is not None
+        since = statement.time.known and _SINCE.search(statement.text) is not None
+        return since or tense_of(statement) is Tense.CHANGE
     return statement.change is not Change.CORRECT or statement.time.known
 
 
@@ -232,7 +239,12 @@ def _lies_ahead(said: Said) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _tense(text: str, value: str) -> Tense:
-    found = re.search(rf"\b(?:(?P<past>{_PAST_VERBS})|{_PRESENT_VERBS})\b{_LINKS}\s+{re.escape(value)}", text)
+    found = re.search(
+        rf"\b(?:(?P<past>{_PAST_VERBS})|(?P<change>{_CHANGE_VERBS})|{_PRESENT_VERBS})\b{_LINKS}\s+{re.escape(value)}",
+        text,
+    )
     if found is None:
         return Tense.UNKNOWN
-    return Tense.PAST if found["past"] else Tense.PRESENT
+    if found["past"]:
+        return Tense.PAST
+    return Tense.CHANGE if found["change"] else Tense.PRESENT
