@@ -345,6 +345,9 @@ class RecallSettings(Group):
     """For the words in which the state is usually told that a question asks for: "moved" for "where does she live"."""
     order_weight: float = Field(default=1.2, ge=0)
     """For what lies before, after or between others, or first or last of all, when a question asks for that."""
+    current_weight: float = Field(default=1.0, ge=0)
+    """For what tells the state that holds now, when a question asks for it: times the best score, so that 1 puts it
+    first."""
     time_weight: float = Field(default=0.3, ge=0)
     """For what was said, or happened, in the time that the question names."""
     ranked_weight: float = Field(default=1.0, ge=0)

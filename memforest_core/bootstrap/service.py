@@ -22,6 +22,7 @@ from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
 from memforest_core.adapters.postgres.retention_visits import PostgresVisitStore
 from memforest_core.adapters.postgres.schema import check_ready
+from memforest_core.adapters.postgres.timeline import PostgresTimelineStore
 from memforest_core.bootstrap.answering import open_answering
 from memforest_core.bootstrap.inspection import open_inspection
 from memforest_core.bootstrap.lifecycle import LifecycleParts, open_handlers
@@ -204,6 +205,7 @@ class Services:
             ledger=PostgresAnswerCalls(self.engine),
             reranker=open_reranker(self.settings.recall.rerank),
             visits=self.visits,
+            states=PostgresTimelineStore(self.engine),
         )
 
     @cached_property

@@ -26,6 +26,13 @@ _PET_WORDS = """
 """
 PETS = (*_PET_WORDS.split(), "guinea pig", "golden retriever")
 """Words for animals that people keep."""
+RELATIVES = (
+    "mom|mum|mother|dad|father|sister|brother|wife|husband|partner|girlfriend|boyfriend|son"
+    "|daughter|fiancée?|grandma|grandmother|grandpa|grandfather|aunt|uncle|cousin|nephew|niece"
+    "|roommate|flatmate|boss|manager|colleague|coworker|neighbou?r|best friend|friend|parents"
+    "|kids|children|in-laws"
+)
+"""Words for people whom others are said to have, as alternatives of a regular expression."""
 
 
 class Attribute(StrEnum):

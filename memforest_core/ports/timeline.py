@@ -8,38 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memforest_core.domain.facts import Statement
+from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.ports.accept import ForestRef
 
 TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredState:
-    """A fact as timelines need it. ``key`` is its place among the leaves of a tree: microseconds, ordinal, item."""
-
-    id: FactId
-    subject_key: str
-    attribute: str
-    statement: Statement
-    key: tuple[int, int, int]
-    known_since: datetime
-    """When it was stored."""
-    superseded_by: FactId | None = None
-    superseded_at: datetime | None = None
-    """What it was corrected to, and when that became known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """One time a fact was said: when, and in which turns of which session."""
-
-    fact_id: FactId
-    session_id: SessionId
-    turn_ordinals: tuple[int, ...]
-    said_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +71,8 @@ class TimelineRows(Protocol):
         ...
 
     def mentions(self, facts: Sequence[FactId], until: datetime | None, limit: int) -> list[Mention]:
-        """For each fact when it was said, at or before ``until``: the first ``limit`` times. What was corrected after
-        ``until`` was not said yet."""
+        """For each fact when it was said, at or before ``until``: ``limit`` times, the first and the last ones. What
+        was corrected after ``until`` was not said yet."""
         ...
 
     def turns(self, keys: Collection[TurnKey], chars: int) -> Mapping[TurnKey, SourceTurn]:

@@ -13,9 +13,10 @@ from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import find_forest
 from memforest_core.adapters.postgres.recall_sql import KNOWN_BY_THEN
 from memforest_core.adapters.postgres.statements import from_document
+from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.ports.accept import ForestRef
-from memforest_core.ports.timeline import KnownChain, Mention, SourceTurn, StoredState, TimelineRows, TurnKey
+from memforest_core.ports.timeline import KnownChain, SourceTurn, TimelineRows, TurnKey
 
 OF_SUBJECTS = sa.text(
     """
@@ -69,20 +70,25 @@ CHAINS = sa.text(
     """
 )
 
+# How something stands now hangs on when it was said last, and since when it is known on when it was said first.
 MENTIONS = sa.text(
     f"""
     SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at
       FROM unnest(CAST(:facts AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
-        SELECT o.session_id, o.turn_ordinals, t.occurred_at
-          FROM memforest.occurrence o
-         CROSS JOIN LATERAL (
-            SELECT occurred_at FROM memforest.turn
-             WHERE tenant_id = :t AND session_id = o.session_id AND ordinal = o.turn_ordinals[1] LIMIT 1) t
-         WHERE o.tenant_id = :t AND o.fact_id = w.id
-           AND (CAST(:until AS timestamptz) IS NULL OR t.occurred_at <= CAST(:until AS timestamptz))
-           AND {KNOWN_BY_THEN}
-         ORDER BY t.occurred_at, o.session_id, o.turn_ordinals LIMIT :n) o
+        SELECT session_id, turn_ordinals, occurred_at FROM (
+            SELECT o.session_id, o.turn_ordinals, t.occurred_at,
+                   row_number() OVER said AS place, count(*) OVER () AS mentions
+              FROM memforest.occurrence o
+             CROSS JOIN LATERAL (
+                SELECT occurred_at FROM memforest.turn
+                 WHERE tenant_id = :t AND session_id = o.session_id AND ordinal = o.turn_ordinals[1] LIMIT 1) t
+             WHERE o.tenant_id = :t AND o.fact_id = w.id
+               AND (CAST(:until AS timestamptz) IS NULL OR t.occurred_at <= CAST(:until AS timestamptz))
+               AND {KNOWN_BY_THEN}
+            WINDOW said AS (ORDER BY t.occurred_at, o.session_id, o.turn_ordinals)) every
+         WHERE place <= CAST(:n AS int) / 2 OR place > mentions - (CAST(:n AS int) + 1) / 2
+         ORDER BY place) o
     """  # noqa: S608 - constants of this package
 )
 

@@ -18,7 +18,7 @@ from memforest_core.contexts.query.recalling import best_roots, full_text_hits, 
 from memforest_core.contexts.query.thinking import Thought
 from memforest_core.domain.attributes import asked_attributes, telling_terms
 from memforest_core.domain.evidence import Mode
-from memforest_core.domain.ids import SessionId, TenantId
+from memforest_core.domain.ids import FactId, SessionId, TenantId
 from memforest_core.domain.lexical import query_weights
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Weights
@@ -65,8 +65,16 @@ class Gathering:
         self._weights = weights
         self._pointers = pointers
 
-    def gather(self, place: Place, asked: Asked, dense: DenseVector | None, thought: Thought, clock: Clock) -> Gathered:
-        """Candidates, with their scores in the probe: flat hits united with what the trees add."""
+    def gather(
+        self,
+        place: Place,
+        asked: Asked,
+        dense: DenseVector | None,
+        thought: Thought,
+        clock: Clock,
+        sure: frozenset[FactId] = frozenset(),
+    ) -> Gathered:
+        """Candidates, with their scores in the probe: flat hits united with what the trees add and with ``sure``."""
 
         def reading() -> AbstractContextManager[RecallRows]:
             return self._store.recalling(place.tenant)
@@ -95,7 +103,7 @@ class Gathering:
             leaves = browse(reading, probe, roots, self._settings.beam, self._weights, ranker, questions)
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys()
-            pool = gather(rows, forest.id, cells, hits.facts | leaves.facts, self._reads(asked, place.bounds))
+            pool = gather(rows, forest.id, cells, hits.facts | leaves.facts | sure, self._reads(asked, place.bounds))
         with clock.stage("search"):
             probe.score(pool.voters())
         raw.join(probe.cells)

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.contexts.query.asking import Asked, Range, RecallOptions, checked
 from memforest_core.contexts.query.candidates import ALWAYS, Bounds, items
 from memforest_core.contexts.query.clock import Clock
+from memforest_core.contexts.query.current import Current, current_first, current_states
 from memforest_core.contexts.query.gathering import Gathered, Gathering, Place
 from memforest_core.contexts.query.ordering import in_order
 from memforest_core.contexts.query.picking import Paces, pick
@@ -19,6 +20,7 @@ from memforest_core.contexts.query.resolving import Resolver
 from memforest_core.contexts.query.rewriting import LAST_TURNS
 from memforest_core.contexts.query.thinking import Thought, no_chat_model
 from memforest_core.contexts.retention.visits import VisitCounter, returned
+from memforest_core.domain.asked_now import asked_now
 from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.asked_times import asked_period
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
@@ -34,6 +36,7 @@ from memforest_core.ports.index import DenseVector, VectorIndex
 from memforest_core.ports.models import ChatModel, Embedder
 from memforest_core.ports.recall import RecallRows, RecallStore, SaidTurn
 from memforest_core.ports.rerank import Reranker
+from memforest_core.ports.timeline import TimelineStore
 from memforest_core.settings import RecallSettings
 
 
@@ -60,7 +63,8 @@ class RecallService:
 
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
-    costs, ``reranker`` reads the best pieces anew, ``visits`` counts what was returned.
+    costs, ``reranker`` reads the best pieces anew, ``visits`` counts what was returned, ``states`` tells
+    what holds now.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class RecallService:
         ledger: AnswerCalls | None = None,
         reranker: Reranker | None = None,
         visits: VisitCounter | None = None,
+        states: TimelineStore | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
@@ -83,6 +88,7 @@ class RecallService:
         self._ledger = ledger
         self._reranker = reranker
         self._visits = visits
+        self._states = states
         self._weights = weights_of(settings)
         self._gathering = Gathering(store, index, settings, self._weights, pointers=pointers)
         self._paces = Paces()
@@ -121,8 +127,9 @@ class RecallService:
         if asked.mode is Mode.AUTO:
             choice = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
             asked, picked = replace(asked, mode=choice.mode), choice.why
-        gathered = self._gathering.gather(place, asked, dense, thought, clock)
-        voted = self._voted(place, asked, owner, gathered, clock)
+        current = self._current(place, asked, clock)
+        gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts)
+        voted = self._voted(place, asked, owner, gathered, current, clock)
         evidence = self._evidence(place, asked, gathered, voted, clock, degraded)
         self._account(tenant, forest, thought, degraded)
         if self._visits is not None:
@@ -172,7 +179,17 @@ class RecallService:
             about=ALWAYS if about is None else (about.first, about.last),
         )
 
-    def _voted(self, place: Place, asked: Asked, owner: str, gathered: Gathered, clock: Clock) -> list[Voted]:
+    def _current(self, place: Place, asked: Asked, clock: Clock) -> Current:
+        """The states that hold now, if the question asks for them."""
+        attributes = asked_now(asked.question.text) if self._settings.current_weight > 0 else frozenset()
+        if self._states is None or not attributes:
+            return Current()
+        with clock.stage("states"), self._states.reading(place.tenant) as rows:
+            return current_states(rows, place.forest, asked.question, attributes, place.bounds.said_until)
+
+    def _voted(
+        self, place: Place, asked: Asked, owner: str, gathered: Gathered, current: Current, clock: Clock
+    ) -> list[Voted]:
         """The candidates with all votes, best first."""
         probe, pool = gathered.probe, gathered.pool
         with clock.stage("score"):
@@ -181,7 +198,7 @@ class RecallService:
         if self._settings.order_weight > 0 and order_of(asked.question.text).order is not Order.NONE:
             with clock.stage("order"), self._store.recalling(place.tenant) as rows:
                 voted = in_order(rows, pool, voted, asked.question, self._settings.order_weight)
-        return voted
+        return current_first(voted, current, self._settings.current_weight)
 
     def _evidence(
         self,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memforest_core.contexts.timeline.attributes import canonical
 from memforest_core.domain.ids import TreeId
+from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import normalize_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ports.timeline import KnownChain

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.contexts.timeline.attributes import canonical, spellings
-from memforest_core.contexts.timeline.chain import ChainState, Position, Role, Said, placed, states_of, wrong_states
 from memforest_core.contexts.timeline.names import (
     Speakers,
     nothing_named,
@@ -17,20 +14,22 @@ from memforest_core.contexts.timeline.names import (
     unknown_entity,
     unknown_scene,
 )
+from memforest_core.contexts.timeline.reading import chains_of
 from memforest_core.contexts.timeline.states import Timeline, TimelineState
+from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
-from memforest_core.domain.ids import FactId, TenantId, TreeId
+from memforest_core.domain.holding import Mention, Position, Role, StoredState
+from memforest_core.domain.ids import TenantId, TreeId
+from memforest_core.domain.state_names import canonical, spellings
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.ports.accept import ForestRef
-from memforest_core.ports.timeline import Mention, SourceTurn, StoredState, TimelineRows, TimelineStore, TurnKey
+from memforest_core.ports.timeline import SourceTurn, TimelineRows, TimelineStore, TurnKey
 
 MAX_LIMIT = 1_000
 MAX_FACTS = 10_000
 """Facts that one timeline is made from; of more, the latest."""
-MAX_MENTIONS = 256
-"""Mentions of one fact that are read, the first ones."""
 MAX_TEXT_CHARS = 2_000
 """Of the text of each turn that is evidence."""
 EVERYBODY = "*"
@@ -196,29 +195,10 @@ def _scene_trees(scenes: Sequence[tuple[TreeId, str]], name: str) -> list[TreeId
 
 def _states(rows: TimelineRows, facts: Sequence[StoredState], speakers: Speakers, wanted: _Wanted) -> list[ChainState]:
     """The states of all chains in one order, those after the cursor and in the range; one more than the limit."""
-    said: dict[FactId, list[Mention]] = defaultdict(list)
-    for mention in rows.mentions([fact.id for fact in facts], wanted.as_of, MAX_MENTIONS):
-        said[mention.fact_id].append(mention)
-    chains: dict[tuple[str, str], list[Said]] = defaultdict(list)
-    wrong: list[list[Said]] = []
-    for fact in facts:
-        attribute = canonical(fact.attribute)
-        stands = placed(fact, said[fact.id])
-        if _known_wrong(fact, wanted.as_of):
-            wrong.append(stands)
-        else:
-            chains[speakers.person(fact.subject_key), attribute].extend(stands)
-    found: list[ChainState] = []
-    for (_, attribute), chain in chains.items():
-        found.extend(states_of(attribute, chain))
-    found.extend(wrong_states(wrong, found))
+    chains, wrong = chains_of(rows, facts, speakers, wanted.as_of)
+    found = [*(state for states in chains.values() for state in states), *wrong]
     kept = (state for state in found if wanted.after is None or state.position > wanted.after)
     return sorted((state for state in kept if _in_range(state, wanted)), key=lambda state: state.position)
-
-
-def _known_wrong(fact: StoredState, as_of: datetime | None) -> bool:
-    """Whether it had been corrected by then."""
-    return fact.superseded_at is not None and (as_of is None or fact.superseded_at <= as_of)
 
 
 def _in_range(state: ChainState, wanted: _Wanted) -> bool:
@@ -248,13 +228,14 @@ def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneI
         change=statement.change,
         polarity=statement.polarity,
         modality=statement.modality,
-        time=statement.time,
-        time_label=day_label(statement.time, zone),
+        time=state.time,
+        time_label=day_label(state.time, zone),
         mentioned_at=mentions[0].said_at,
         last_mentioned_at=mentions[-1].said_at,
         known_since=min(each.fact.known_since for each in state.said),
         supersedes=tuple(dict.fromkeys(state.supersedes)),
         superseded_by=state.superseded_by,
+        ended=state.ended,
         current=state.current,
         mentions=len(mentions),
         fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),

@@ -50,13 +50,15 @@ class TimelineState:
     """All facts that say it."""
     evidence: tuple[SourceTurn, ...]
     """The turns that say it, in the order of time."""
+    ended: TimeSpan | None = None
+    """Until when it held: when what ended it began, else the moment that was said. None while nothing ended it."""
     corrected_at: datetime | None = None
     """When it became known that it never held: then ``superseded_by`` says how it is. None for what held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """States in the order of event time, else of when they were first said."""
+    """States in the order of event time, else of when they were first said; what ended stands before what ended it."""
 
     owner: str
     time_zone: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -84,6 +84,18 @@ def _quote(sentence: str) -> str:
 def _dates(sentence: str) -> str:
     phrases = find_date_phrases(sentence)
     return cut(phrases[0], MAX_QUOTE) if phrases else ""
+
+
+def _dates_of(body: str, states: Sequence[State]) -> list[str]:
+    """The date of each state, or that of a sentence without any: the first phrase between it and the next state.
+
+    A state without a date of its own has the sentence's first one.
+    """
+    shared = _dates(body)
+    if len(states) < 2:
+        return [shared]
+    starts = [0, *(state.start for state in states[1:]), len(body)]
+    return [_dates(body[start:end]) or shared for start, end in pairwise(starts)]
 
 
 def _foreign(turn: WindowTurn, name: str) -> Iterator[_Draft]:
@@ -187,13 +199,13 @@ def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draf
         return
     text, subject = _statement(body, name)
     states = states_in(without_quotes(body), name)
-    when = _dates(body)
+    dates = _dates_of(body, states)
     first = states[0] if states else None
     if first is not None and first.attribute == "status" and text.startswith(f"{name} said: "):
         text = text.removeprefix(f"{name} said: ")
     text = text[:1].upper() + text[1:] if not text.startswith(name) else text
-    yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=when)
-    for state in states[1:]:
+    yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=dates[0])
+    for state, when in zip(states[1:], dates[1:], strict=True):
         clause = body[state.start : state.end]
         if state.subject == name and not skipping.tells_of_speaker(clause):
             clause = f"I {clause}" if not clause.startswith(("'", "’")) else f"I{clause}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memforest_core.contexts.extraction.offline.subjects import RELATIVES
-from memforest_core.domain.attributes import OCCUPATIONS, PETS
+from memforest_core.domain.attributes import OCCUPATIONS, PETS, RELATIVES
 from memforest_core.domain.facts import Change, Modality, Polarity
 
 
@@ -47,6 +46,11 @@ _OCCUPATIONS = "|".join(OCCUPATIONS)
 _PETS = "|".join(PETS)
 _SOLID = "car|house|apartment|condo|bike|motorcycle|boat|truck|van|laptop|phone|guitar|piano|camera"
 _NUMBER = r"(?:\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[- ][a-z]+)?)"
+_NAME = r"(?P<value>[A-Z][\w&-]*(?:\s+[A-Z][\w&-]+){0,2})"
+_NO_EMPLOYER = (
+    r"(?!\s+(?:Club|club|Gym|gym|Team|team|Party|party|Choir|choir|Band|band|League|league|Church|church|Society|group|for"
+    r"|on|at|to)\b)"
+)
 _AMOUNT = r"(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|m|km|miles|bpm|%|k)?)"
 
 
@@ -81,10 +85,10 @@ RULES = (
     ),
     _rule("residence", rf"used to (?:live|reside)\s+in\s+{PLACE}", Change.STOP),
     _rule("residence", rf"(?:no longer|don['’]t|doesn['’]t) lives?\s+in\s+{PLACE}", Change.STOP),
-    _rule(
-        "residence",
-        rf"(?:lives?|living|reside[sd]?|residing|settled(?: down)?|based)\s+(?:in|near)\s+{PLACE}",
-    ),
+    _rule("residence", r"(?:no longer|don['’]t|doesn['’]t) lives?\s+there\b(?P<value>)", Change.STOP),
+    _rule("residence", rf"moved\s+(?:out of|away from)\s+{PLACE}", Change.STOP),
+    _rule("residence", rf"settled(?: down)?\s+(?:in|near)\s+{PLACE}", Change.SWITCH),
+    _rule("residence", rf"(?:lives?|living|reside[sd]?|residing|based)\s+(?:in|near)\s+{PLACE}"),
     _rule("residence", rf"(?:have|has|['’]ve|['’]s|been)\s+lived\s+in\s+{PLACE}"),
     _rule("former residence", rf"lived\s+in\s+{PLACE}"),
     _rule("hometown", rf"(?:grew up|(?:was |were )?(?:born|raised)(?: and raised)?)\s+in\s+{PLACE}"),
@@ -105,14 +109,43 @@ RULES = (
         Change.STOP,
     ),
     _rule("job", rf"(?:stopped|quit)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.STOP),
+    _rule("job", r"(?:no longer|don['’]t|doesn['’]t|stopped|quit)\s+work(?:s|ing)?\s+there\b(?P<value>)", Change.STOP),
     _rule(
         "job",
-        r"(?:started|got|landed|accepted|took|found|starting|start|begin|began|taking)\s+"
+        rf"(?:resigned|retired|(?:got|was|been)\s+(?:laid off|fired|let go|sacked|made redundant)"
+        rf"|handed in (?:my|his|her|their) (?:notice|resignation))(?:\s+(?:from|at|by)\s+{ROLE})?",
+        Change.STOP,
+    ),
+    _rule(
+        "job",
+        r"(?<!to )quit(?P<value>)(?=\s*(?:[.!,;]|$)|\s+(?:last|this|yesterday|today|on|in|two|three"
+        r"|a (?:few|week|month)|and|because|after)\b)",
+        Change.STOP,
+    ),
+    _rule(
+        "job",
+        rf"(?:left|quit)\s+{_NAME}(?=\s*(?:[.!;]|$)|\s+(?:in|last|this|two|three|a|and|to join|for|after)\b)"
+        r"(?!.*\b(?:moved|live|living|settled|relocated|trip|flight|train)\b)",
+        Change.STOP,
+        case=True,
+    ),
+    _rule("job", rf"joined\s+{_NAME}{_NO_EMPLOYER}", Change.START, case=True),
+    _rule("job", rf"(?:join|joining)\s+{_NAME}{_NO_EMPLOYER}", Change.START, modality=Modality.PLANNED, case=True),
+    _rule(
+        "job",
+        r"(?:start|begin)s?\s+(?:(?:(?:a|my|the|his|her)\s+)?(?:\w+\s+)?(?:job|position|role|internship)\s+"
+        rf"(?:at|as|with|for)|working\s+(?:at|for|as)|at|as)\s+{ROLE}",
+        Change.START,
+        modality=Modality.PLANNED,
+    ),
+    _rule(
+        "job",
+        r"(?:started|got|landed|accepted|took|found|starting|began|taking)\s+"
         r"(?:(?:a|an|my|the|his|her)\s+)?(?:\w+\s+)?(?:job|position|role|internship)\s+"
         rf"(?:offer\s+)?(?:at|as|with|for)\s+{ROLE}",
         Change.START,
     ),
-    _rule("job", rf"(?:started|began|starting|start)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.START),
+    _rule("job", rf"(?:started|began|starting)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.START),
     _rule("job", rf"(?:started|starting)\s+(?:at|as)\s+{ROLE}", Change.START),
     _rule("job", rf"(?:got\s+|was\s+|been\s+)?promoted\s+to\s+{ROLE}", Change.SWITCH),
     _rule("job", rf"(?:got|was|been)\s+hired\s+(?:by|at|as)\s+{ROLE}", Change.START),
@@ -131,16 +164,25 @@ RULES = (
     _rule("age", rf"(?P<value>{_NUMBER})[- ]years?[- ]old"),
     _rule(
         "pet",
-        r"(?:adopted|got|have|has|had|['’]ve got|bought|rescued|owns?|getting|adopting|adopt"
-        r"|get)\s+"
+        r"(?:(?:have|has|['’]ve|['’]s) got|have|has|had|owns?)\s+"
+        rf"(?:an?|our|another|two|three|the|my)\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_PETS})s?\b"
+        r"(?:,?\s+(?:named|called)\s+\w+)?)",
+    ),
+    _rule(
+        "pet",
+        r"(?:adopted|got|bought|rescued|getting|adopting|adopt|get)\s+"
         rf"(?:an?|our|another|two|three|the|my)\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_PETS})s?\b"
         r"(?:,?\s+(?:named|called)\s+\w+)?)",
         Change.START,
     ),
     _rule(
         "pet",
-        rf"my\s+(?P<value>(?:{_PETS})(?:\s+\w+|,\s+\w+,)?)\s+(?:died|passed away)\b",
+        rf"(?:my|our)\s+(?P<value>(?:{_PETS})(?:\s+\w+|,\s+\w+,)?)\s+(?:died|passed away|ran away|was put down)\b",
         Change.STOP,
+    ),
+    _rule("pet", rf"(?:gave|give|given)\s+(?:my|our|the)\s+(?P<value>(?:{_PETS})(?:\s+\w+)?)\s+away\b", Change.STOP),
+    _rule(
+        "pet", rf"(?:gave away|rehomed|lost)\s+(?:my|our|the)\s+(?P<value>(?:{_PETS})(?:\s+[A-Z]\w+)?)\b", Change.STOP
     ),
     _rule(
         "pet name",
@@ -148,24 +190,35 @@ RULES = (
         rf"|her|it))"
         r"\s+(?P<value>[A-Z]\w+)",
     ),
-    _rule("possession", r"(?:sold|gave away|lost)\s+" + THING, Change.STOP),
+    _rule("possession", r"(?:sold|gave away|lost|traded in)\s+" + THING, Change.STOP),
+    _rule(
+        "possession",
+        rf"(?:my|our)\s+(?P<value>(?:[\w-]+\s+){{0,2}}?(?:{_SOLID}))\s+(?:was|got)\s+(?:stolen|totall?ed|wrecked|destroyed)\b",
+        Change.STOP,
+    ),
     _rule("possession", r"(?:bought|purchased)\s+" + THING, Change.START),
     _rule(
         "possession",
-        rf"(?:own|owns|have|has|got)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_SOLID})\b)",
+        rf"(?:own|owns|have|has|had|owned|got|drives?|rides?)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_SOLID})\b)",
     ),
+    _rule("possession", r"(?:drive|drives)\s+an?\s+(?P<value>(?:[a-z-]+\s+){0,2}[A-Z][\w-]+)", case=True),
     _rule(
         "relationship",
         r"(?:got|am|['’]m|is|are|getting)\s+(?P<value>divorced|separated)\b",
         Change.STOP,
     ),
+    _rule("relationship", r"(?:started|began)\s+(?P<value>dating\s+(?:a\s+)?\w+)\b", Change.START),
     _rule(
         "relationship",
         r"(?:got|am|['’]m|is|are|['’]re|getting|been)\s+(?P<value>(?:married"
         r"|engaged)(?:\s+to\s+\w+)?"
         r"|single|widowed|dating\s+(?:a\s+)?\w+)\b",
     ),
-    _rule("relationship", r"(?P<value>broke up with\s+(?:my\s+)?\w+|married\s+[A-Z]\w+)", Change.NONE),
+    _rule(
+        "relationship",
+        r"(?P<value>(?:broke|split) up(?:\s+with\s+(?:my\s+)?\w+)?|married\s+[A-Z]\w+)",
+        Change.START,
+    ),
     _rule(
         "name",
         r"my\s+(?:full\s+|first\s+|last\s+)?name(?:\s+is"

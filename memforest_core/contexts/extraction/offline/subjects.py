@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 
 from memforest_core.contexts.extraction.offline.person import ADVERBS, possessive
+from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.text import STOP_WORDS
 
-RELATIVES = (
-    "mom|mum|mother|dad|father|sister|brother|wife|husband|partner|girlfriend|boyfriend|son"
-    "|daughter|fiancée?|grandma|grandmother|grandpa|grandfather|aunt|uncle|cousin|nephew|niece"
-    "|roommate|flatmate|boss|manager|colleague|coworker|neighbou?r|best friend|friend|parents"
-    "|kids|children|in-laws"
-)
 _UPPER = "A-ZÀ-ÖØ-ÞŁŚŠŽČĆĐĞŞİΑ-ΩА-Я"
 NAME_WORD = rf"[{_UPPER}][\w&’'.-]*[\w]|[{_UPPER}]"
 _NAMES = re.compile(

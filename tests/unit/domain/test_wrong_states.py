@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from memforest_core.contexts.timeline.chain import Role, Said, states_of, wrong_states
+from memforest_core.domain.chain import states_of, wrong_states
 from memforest_core.domain.facts import Change
+from memforest_core.domain.holding import Mention, Role, Said, StoredState
 from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.times import micros
-from memforest_core.ports.timeline import Mention, StoredState
 from tests.support.builders import NOON, statement
 
 

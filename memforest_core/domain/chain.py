@@ -4,44 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from itertools import count
 
-from memforest_core.contexts.timeline.attributes import single_valued
 from memforest_core.domain.facts import Change, Modality, Polarity, Statement
+from memforest_core.domain.holding import Mention, Position, Role, Said, arranged, role_of
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name, normalize_statement
-from memforest_core.domain.times import micros
-from memforest_core.ports.timeline import Mention, StoredState
-
-Position = tuple[int, int, int, str]
-"""A place in the order of time: microseconds since 1970, then what breaks ties."""
+from memforest_core.domain.times import TimeSpan
 
 _IDLE = frozenset(
     {"a", "an", "the", "my", "our", "his", "her", "their", "new", "old", "named", "called", "of", "at", "in"}
 )
-
-
-class Role(Enum):
-    """What a statement does in its chain."""
-
-    SETS = auto()
-    ENDS = auto()
-    MARKED = auto()
-    """Planned, heard of, supposed or denied: it is told, but changes nothing."""
-    EVENT = auto()
-    """It sets no attribute."""
-    WRONG = auto()
-    """Somebody corrected it: it never held."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A fact at its place in the order of time, with the times it was said there."""
-
-    fact: StoredState
-    mentions: tuple[Mention, ...]
-    position: Position
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +26,8 @@ class ChainState:
     said: list[Said]
     supersedes: list[FactId] = field(default_factory=list)
     superseded_by: FactId | None = None
+    ended: TimeSpan | None = None
+    """When what ended it began, or else when that was said; None while nothing ended it."""
 
     @property
     def id(self) -> FactId:
@@ -62,6 +38,12 @@ class ChainState:
     def statement(self) -> Statement:
         """As it was said first."""
         return self.said[0].fact.statement
+
+    @property
+    def time(self) -> TimeSpan:
+        """When it began or happened: the first date that is told of it."""
+        times = (each.fact.statement.time for each in self.said)
+        return next((time for time in times if time.known), self.statement.time)
 
     @property
     def position(self) -> Position:
@@ -95,31 +77,6 @@ def wrong_states(said: Iterable[Sequence[Said]], states: Sequence[ChainState]) -
     return found
 
 
-def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:
-    """A fact as it stands among others.
-
-    It stands at its event; an undated state was true whenever it was said, so that it stands at each mention.
-    """
-    statement = fact.statement
-    spoken = sorted(mentions, key=lambda mention: mention.said_at)
-    if not spoken:
-        return []
-    if statement.time.known or not fact.attribute or statement.change is not Change.NONE:
-        return [Said(fact, tuple(spoken), (*fact.key, fact.id.hex))]
-    return [Said(fact, (mention,), (micros(mention.said_at), *fact.key[1:], fact.id.hex)) for mention in spoken]
-
-
-def role_of(statement: Statement) -> Role:
-    """What a statement does in its chain."""
-    if not statement.attribute:
-        return Role.EVENT
-    if statement.modality is not Modality.ASSERTED:
-        return Role.MARKED
-    if statement.polarity is Polarity.NEGATIVE:
-        return Role.ENDS if statement.change in {Change.STOP, Change.CORRECT} else Role.MARKED
-    return Role.ENDS if statement.change is Change.STOP else Role.SETS
-
-
 def states_of(attribute: str, said: Iterable[Said]) -> list[ChainState]:
     """The states of one chain in the order of time. ``said`` are all of one subject and attribute, in any order.
 
@@ -127,7 +84,12 @@ def states_of(attribute: str, said: Iterable[Said]) -> list[ChainState]:
     the others a value ends only what a switch, a correction or a stop names.
     """
     chain = _Chain(single_valued(attribute))
-    for each in sorted(said, key=lambda each: each.position):
+    told: list[Said] = []
+    changing: list[Said] = []
+    for each in said:
+        role = role_of(each)
+        (changing if role in {Role.SETS, Role.ENDS} or _denies(each.fact.statement) else told).append(each)
+    for each in sorted([*told, *arranged(changing)], key=lambda each: each.position):
         chain.add(each)
     chain.correct()
     return chain.states
@@ -146,9 +108,11 @@ class _Chain:
     def add(self, said: Said) -> None:
         """The next statement in the order of time."""
         statement = said.fact.statement
-        role = role_of(statement)
+        role = role_of(said)
         if role is Role.ENDS and self._is_state(statement):
             role = Role.SETS
+        if _denies(statement) and _value_key(statement) in self._holding:
+            role = Role.ENDS
         match role:
             case Role.EVENT:
                 self.states.append(ChainState(role, [said]))
@@ -237,13 +201,20 @@ class _Chain:
                 wrong = other.role is Role.SETS and other.superseded_by is None and other is not state
                 if wrong and _alike(other.statement.value, statement.previous_value) and _said_before(other, state):
                     if state.superseded_by == other.id:
-                        state.superseded_by = None
+                        state.superseded_by = state.ended = None
                         other.supersedes.remove(state.id)
                     _supersede(state, other)
 
 
+def _denies(statement: Statement) -> bool:
+    """Whether it says that a value does not hold ("I don't work at Initech"), and not when that ended."""
+    denied = statement.polarity is Polarity.NEGATIVE and statement.change is Change.NONE
+    return denied and statement.modality is Modality.ASSERTED and bool(statement.value.strip())
+
+
 def _supersede(state: ChainState, other: ChainState) -> None:
     other.superseded_by = state.id
+    other.ended = state.said[0].began if state.role is not Role.WRONG else None
     state.supersedes.append(other.id)
 
 

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.contexts.timeline.attributes import canonical, single_valued, spellings
-from memforest_core.contexts.timeline.chain import ChainState, Role, Said, placed, states_of
+from memforest_core.domain.chain import ChainState, states_of
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
+from memforest_core.domain.holding import Mention, Role, Said, StoredState, placed
 from memforest_core.domain.ids import FactId, SessionId
+from memforest_core.domain.state_names import canonical, single_valued, spellings
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
-from memforest_core.ports.timeline import Mention, StoredState
 
 START = datetime(2022, 1, 1, tzinfo=UTC)
 _IDS = count(1)
