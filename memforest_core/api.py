@@ -166,7 +166,8 @@ class MemForest:
         and ``as_of`` bound the time, ``asked_at`` says when it is asked, ``max_tokens`` and ``budget_ms`` what
         may be spent, ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running
         session, and ``sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to look (RecallOptions
-        tells more). Raises InvalidInput, NotFound, StoreUnavailable.
+        tells more). An owner without a memory yet gets an empty result whose ``owner_known`` is False. Raises
+        InvalidInput, StoreUnavailable.
         """
         self._check()
         return self._services.recall.recall(self._client.tenant, owner, question, k, mode, **options)
@@ -214,8 +215,8 @@ class MemForest:
     ) -> Timeline:
         """The states of an entity, an attribute or a scene in the order of time, each with the turns that say so.
 
-        Without ``entity`` they are the owner's own; "*" is everybody. Raises InvalidInput (naming what is known) and
-        NotFound.
+        Without ``entity`` they are the owner's own; "*" is everybody. An owner without a memory yet has none, and
+        ``owner_known`` is False. Raises InvalidInput (naming what is known), StoreUnavailable.
         """
         self._check()
         return self._services.timeline.timeline(

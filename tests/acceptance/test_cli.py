@@ -227,7 +227,6 @@ def test_recall_reads_well(remembered: Remembered) -> None:
         (("recall", "", "--owner", "bob"), "empty_question"),
         (("recall", "Where?", "--owner", "bob", "--k", "0"), "invalid_k"),
         (("recall", "Where?", "--owner", "bob", "--mode", "psychic"), "invalid_mode"),
-        (("recall", "Where?", "--owner", "nobody"), "not_found"),
         (("tree", "nobody"), "not_found"),
         (("tree", "bob", "no such tree"), "not_found"),
         (("status", "no such session", "--owner", "bob"), "not_found"),
