@@ -80,9 +80,7 @@ class TimelineRows(Protocol):
         """The facts that set any of these attributes (None: any at all) of these subjects (normalized names)."""
         ...
 
-    def of_attributes(
-        self, forest: ForestId, attributes: Collection[str] | None, limit: int
-    ) -> list[StoredState]:
+    def of_attributes(self, forest: ForestId, attributes: Collection[str] | None, limit: int) -> list[StoredState]:
         """The facts that set any of these attributes (None: any at all) of anybody."""
         ...
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from memforest_core.ports.models import Embedder
 from tests.support.builders import said
 from tests.support.model_server import ModelServer

@@ -124,9 +124,7 @@ class PostgresTimelineRows:
         wanted = None if attributes is None else sorted(attributes)
         return self._states(OF_SUBJECTS, f=forest, subjects=sorted(subjects), attributes=wanted, n=limit)
 
-    def of_attributes(
-        self, forest: ForestId, attributes: Collection[str] | None, limit: int
-    ) -> list[StoredState]:
+    def of_attributes(self, forest: ForestId, attributes: Collection[str] | None, limit: int) -> list[StoredState]:
         wanted = None if attributes is None else sorted(attributes)
         return self._states(OF_ATTRIBUTES, f=forest, attributes=wanted, n=limit)
 

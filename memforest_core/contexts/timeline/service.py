@@ -72,11 +72,11 @@ class TimelineService:
     ) -> Timeline:
         """The states of an entity, of an attribute (the owner's, or with the entity "*" everybody's) or in a scene.
 
-        Of several of these, what all of them name; of none, all states of the owner. ``as_of`` leaves out what was said later; ``since`` and ``until``
-        keep the states that happened or were mentioned in that time (both ends included). Times are ISO 8601, unix
-        seconds or datetimes, naive ones in the owner's zone. ``limit`` (1 to 1,000) states at once; ``cursor`` is that
-        of the page before. An owner without a memory yet has no states, and ``owner_known`` is False. Raises
-        InvalidInput, StoreUnavailable.
+        Of several of these, what all of them name; of none, all states of the owner. ``as_of`` leaves out what was said
+        later; ``since`` and ``until`` keep the states that happened or were mentioned in that time (both ends
+        included). Times are ISO 8601, unix seconds or datetimes, naive ones in the owner's zone. ``limit`` (1 to 1,000)
+        states at once; ``cursor`` is that of the page before. An owner without a memory yet has no states, and
+        ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
         with self._store.reading(tenant) as rows:
             forest = rows.forest(checked_name(owner, "owner"))
