@@ -1,11 +1,11 @@
 # Everything works from a fresh clone with Python 3.11 or newer, pip and make.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills browser check format bench clean lock
+.PHONY: help setup demo test chaos kills browser pgbouncer check format bench clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,6 +13,8 @@ help:  ## list the targets
 setup: $(STAMP)  ## make .venv with the locked dependencies
 
 $(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "MemForest needs Python 3.11, 3.12 or 3.13: install one, then make PYTHON=python3.13." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -21,7 +23,7 @@ $(STAMP): pyproject.toml requirements.lock
 demo: setup  ## remember a conversation and ask about it, on the embedded stack, without a key
 	$(BIN)/memforest demo
 
-test: setup browser  ## run all tests on real Postgres, Redis protocol, Qdrant engine and a browser
+test: setup browser pgbouncer  ## run all tests on real Postgres, PgBouncer, Redis protocol, Qdrant engine and a browser
 	$(BIN)/python -m tests.halves
 
 SESSIONS ?= 200
@@ -37,6 +39,12 @@ browser:  # a page is tested in Chromium: installed here where that can be done 
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
 	  { echo "Install Chromium first (Debian: apt-get install chromium): the tests look at Flower's pages." >&2; exit 1; }
+
+pgbouncer:  # tests go through a real pooler: installed here where that can be done without asking
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends pgbouncer >/dev/null; } || \
+	  { echo "Install PgBouncer first (Debian: apt-get install pgbouncer): the tests go through it." >&2; exit 1; }
 
 check: setup  ## lint, format, types, import contracts
 	$(BIN)/ruff check .

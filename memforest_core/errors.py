@@ -10,6 +10,7 @@
     │   └── InvalidSettings         configuration is missing or contradicts the stored state
     ├── RetryableError              the same work can succeed later; carries ``retry_after`` seconds or None
     │   ├── StoreUnavailable        Postgres
+    │   │   └── StoreContended      a deadlock, a serialization failure, a lock timeout: repeated within the library
     │   ├── BrokerUnavailable       Redis
     │   ├── IndexUnavailable        the vector store
     │   └── ModelUnavailable        a chat or embedding provider (5xx, timeouts, refused connections)
@@ -116,6 +117,20 @@ class StoreUnavailable(RetryableError):
     """Postgres can't be reached or broke the connection."""
 
     code = "store_unavailable"
+
+
+class StoreContended(StoreUnavailable):
+    """Postgres broke off a transaction of ours because of another one; run again, it succeeds.
+
+    ``state`` is the SQL state: 40P01 (deadlock), 40001 (serialization failure) or 55P03 (lock timeout). Callers hear of
+    it only when it happened several times in a row.
+    """
+
+    code = "store_contended"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"Postgres asked to try again ({state}).")
+        self.state = state
 
 
 class BrokerUnavailable(RetryableError):

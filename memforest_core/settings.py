@@ -33,6 +33,9 @@ class DatabaseSettings(Group):
     max_overflow: int = Field(default=20, ge=0)
     statement_timeout_ms: int = Field(default=30_000, ge=100)
     lock_timeout_ms: int = Field(default=5_000, ge=100)
+    pooler: Literal["auto", "transaction"] = "auto"
+    """``transaction``: PgBouncer or another pooler stands before Postgres and gives each transaction any session of the
+    server. Statements are then not prepared, and connections not counted at start. Most poolers are noticed without."""
 
 
 class BrokerSettings(Group):

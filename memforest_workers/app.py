@@ -1,4 +1,4 @@
-"""The Celery app: four tasks with names of their own, settings from ``celeryconfig``."""
+"""The Celery app: four tasks with names of their own, settings from ``memforest_workers.celeryconfig``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from celery import Celery
 
 from memforest_core.errors import MemForestError, place_of
 from memforest_core.messages import TASK_NAMES, Queue
+from memforest_workers.broker import messaging
 from memforest_workers.runtime import Runtime
 
 log = structlog.get_logger(__name__)
@@ -44,8 +45,8 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
 
     ``broker_url`` overrides the configured broker, for a node that brings its own.
     """
-    app = Celery("memforest", set_as_current=False)
-    app.config_from_object("celeryconfig")
+    app = Celery("memforest", set_as_current=False, amqp=messaging(lambda queue: runtime().dropped(queue)))
+    app.config_from_object("memforest_workers.celeryconfig")
     if broker_url is not None:
         app.conf.broker_url = broker_url
 

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     broker_url, port = arguments
     threading.Thread(target=_end_with_parent, name="memforest-parent", daemon=True).start()
     app = Celery("memforest", set_as_current=False)
-    app.config_from_object("celeryconfig")
+    app.config_from_object("memforest_workers.celeryconfig")
     app.conf.broker_url = broker_url
     try:
         app.start(["flower", f"--port={port}", *OPTIONS])

@@ -14,15 +14,16 @@ import structlog
 
 from memforest_core.bootstrap.connections import connection_plan
 from memforest_core.bootstrap.service import Services
-from memforest_core.contexts.extraction.service import Extracted
+from memforest_core.contexts.extraction.service import Extracted, Extraction
 from memforest_core.contexts.jobs.reconciler import Round
-from memforest_core.contexts.reduction.service import Reduced
+from memforest_core.contexts.reduction.service import Reduced, Reduction
 from memforest_core.domain.ids import TenantId, WorkerId
-from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreUnavailable
+from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
 from memforest_core.messages import Queue
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.jobs import WorkKind
 from memforest_core.ports.models import Step
+from memforest_core.repeating import repeated
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +61,8 @@ class Runtime:
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.deaf = threading.Event()
+        """Set while this process consumes no messages: its consumer failed, and the next has not started."""
         self._winding_down = threading.Event()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -170,7 +173,7 @@ class Runtime:
             if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
                 tended = time.monotonic()
                 self.services.lifecycle.retention.tend(settings.retain_every_s)
-            if broker_away:
+            if broker_away or self.deaf.is_set():
                 self._work_without_broker()
 
         self._every(settings.poll_s, step)
@@ -238,9 +241,11 @@ class Runtime:
         self._units[thread] = (queue.value, started, self.worker)
         outcome = "failed"
         try:
-            done = unit(tenant)
+            done = repeated(unit)(tenant)
             outcome = "done" if done else "nothing"
             return done
+        except StoreContended:
+            raise  # nobody lost a connection, and what was claimed is given back
         except StoreUnavailable:
             self._store_failed.set()
             raise
@@ -251,6 +256,10 @@ class Runtime:
     def wake(self, queue: Queue, tenant: TenantId, ref: object = "") -> None:
         """Send one wake-up."""
         self.services.producer.wakeups.send(queue, tenant, str(ref))
+
+    def dropped(self, queue: str) -> None:
+        """Count a message that could not be read."""
+        self.services.telemetry.dropped(queue)
 
     def index(self, tenant: TenantId, kinds: Sequence[PointKind]) -> int:
         """Bring index rows of these kinds up to date; how many."""
@@ -271,11 +280,8 @@ class Runtime:
                 # Claimed, the windows would only fail: they wait until the model is back.
                 return indexed > 0
             end = self.services.extraction.run_one(tenant, self.worker)
-            if end.ended is Extracted.DONE:
-                # Somebody may be waiting: where this process reduces as well, that does not queue behind an import.
-                here = end.live and self._reduce_at_once and self._reduce_one(tenant)
-                if not here:
-                    self.wake(Queue.REDUCE, tenant, end.forest_id)
+            if end.ended is Extracted.DONE and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
+                self.wake(Queue.REDUCE, tenant, end.forest_id)
             return end.ended is not Extracted.NOTHING
 
         return self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
@@ -284,11 +290,23 @@ class Runtime:
         """Drain forests; after each commit its facts are indexed."""
         return self.work(WorkKind.REDUCE, Queue.REDUCE, self._reduce_one)
 
+    def _reduced(self, tenant: TenantId, extracted: Extraction) -> bool:
+        """Reduce a live window here, so that it does not queue behind an import; whether its forest needs no wake-up.
+
+        It needs none when nothing waits any more, and when another worker writes the forest: that one looks again
+        after its commit.
+        """
+        end = self._reduce(tenant)
+        return end.ended is Reduced.NOTHING or end.forest_id == extracted.forest_id
+
     def _reduce_one(self, tenant: TenantId) -> bool:
+        return self._reduce(tenant).ended is Reduced.DONE
+
+    def _reduce(self, tenant: TenantId) -> Reduction:
         end = self.services.reduction.run_one(tenant)
         if end.ended is Reduced.DONE:
             self.index(tenant, (PointKind.FACT,))
-        return end.ended is Reduced.DONE
+        return end
 
     def refresh(self) -> int:
         """Refresh due trees, and index what was saved."""

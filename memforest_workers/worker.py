@@ -28,6 +28,9 @@ START_TIMEOUT_S = 20.0
 STOP_DEADLINE_S = 25.0
 """Calls under way get this long to finish; below the 30 s after which orchestrators usually kill."""
 WATCH_S = 0.2
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+"""Between the end of a consumer that failed and the start of the next."""
 
 
 def checked_queues(names: Sequence[str]) -> tuple[str, ...]:
@@ -74,15 +77,66 @@ NAME = "embedded"
 """Of the worker inside an embedded node."""
 
 
+class Consumer:
+    """Consumes in a thread until it is stopped. A Celery worker that fails is replaced; meanwhile the runtime does the
+    waiting work without the broker."""
+
+    def __init__(self, app: Celery, runtime: Runtime, queues: Sequence[str], concurrency: int, name: str) -> None:
+        self._app = app
+        self._runtime = runtime
+        self._queues = queues
+        self._concurrency = concurrency
+        self._name = name
+        self._stopping = threading.Event()
+        self._worker: WorkController | None = None
+        self._thread = threading.Thread(target=self._run, name="memforest-consumer", daemon=True)
+        self.ready = threading.Event()
+        """Set once it has consumed."""
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """False once it was stopped, by ``stop`` or through Celery's remote control."""
+        return self._thread.is_alive()
+
+    def stop(self, deadline_s: float) -> bool:
+        """Stop consuming and wait for running calls; whether they ended within ``deadline_s`` seconds."""
+        self._stopping.set()
+        if self._worker is None:
+            return True
+        stopper = threading.Thread(target=self._worker.stop, name="memforest-stop", daemon=True)
+        stopper.start()
+        stopper.join(deadline_s)
+        return not stopper.is_alive()
+
+    def _run(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            worker = self._worker = controller(self._app, self._queues, self._concurrency, self._name, self._consuming)
+            worker.start()
+            if self._stopping.is_set() or not worker.exitcode:
+                return
+            self._runtime.deaf.set()
+            log.error("consumer_failed", again_in_s=pause_s)
+            self._stopping.wait(pause_s)
+            pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _consuming(self, _consumer: object) -> None:
+        self._runtime.deaf.clear()
+        self.ready.set()
+
+
 class BackgroundWorker:
     """A Celery worker in a thread of this process; signals and logging stay the caller's."""
 
     def __init__(self, services: Services, broker_url: str, concurrency: int) -> None:
         self._runtime = Runtime(services, [queue.value for queue in Queue], name=NAME, reduce_at_once=True)
         self._app = create_app(lambda: self._runtime, broker_url=broker_url)
-        self._controller: WorkController | None = None
-        self._concurrency = concurrency
-        self._ready = threading.Event()
+        self._consumer = Consumer(
+            self._app, self._runtime, [queue.value for queue in Queue], concurrency, f"{NAME}@localhost"
+        )
 
     @property
     def app(self) -> Celery:
@@ -103,25 +157,14 @@ class BackgroundWorker:
             undo.callback(self.stop, 0.0)
             self._runtime.services.jobs.strike_off_name(NAME)
             self._runtime.start()
-            worker = controller(
-                self._app,
-                [queue.value for queue in Queue],
-                self._concurrency,
-                f"{NAME}@localhost",
-                lambda _consumer: self._ready.set(),
-            )
-            self._controller = worker
-            threading.Thread(target=worker.start, name="memforest-worker", daemon=True).start()
-            if not self._ready.wait(START_TIMEOUT_S):
+            self._consumer.start()
+            if not self._consumer.ready.wait(START_TIMEOUT_S):
                 raise BrokerUnavailable("The embedded worker did not start: look into the logs directory.")
             undo.pop_all()
 
     def stop(self, deadline_s: float) -> None:
         """Stop consuming and wait for running calls, at most ``deadline_s`` seconds."""
-        if self._controller is not None:
-            stopper = threading.Thread(target=self._controller.stop, daemon=True)
-            stopper.start()
-            stopper.join(deadline_s)
+        self._consumer.stop(deadline_s)
         self._runtime.stop()
         self._app.close()
 
@@ -145,7 +188,7 @@ def run_worker(
     True when every call under way ended within ``deadline_s`` seconds; otherwise their threads are still there, and the
     process must be ended hard. Their work is free for others at once either way.
 
-    Raises InvalidSettings, StoreUnavailable, and BrokerUnavailable when consuming ended by itself.
+    Raises InvalidSettings, StoreUnavailable, and BrokerUnavailable when its own upkeep ended.
     """
     wanted = checked_queues(queues)
     name = name or f"{'-'.join(wanted)}-{os.getpid()}@{socket.gethostname()}"
@@ -157,8 +200,7 @@ def run_worker(
         app = create_app(lambda: runtime, broker_url=broker_url)
         runtime.start()
         ready(runtime)
-        worker = controller(app, wanted, concurrency, name)
-        consumer = threading.Thread(target=worker.start, name="memforest-consumer", daemon=True)
+        consumer = Consumer(app, runtime, wanted, concurrency, name)
         consumer.start()
         while consumer.is_alive() and not stop.wait(WATCH_S):
             if parent is not None and os.getppid() != parent:
@@ -168,13 +210,10 @@ def run_worker(
                 log.error("upkeep_ended")
                 break
         # Flower can ask a worker to shut down: that is exit code 0 and no failure.
-        failed = not stop.is_set() and (bool(worker.exitcode) or not runtime.upkept)
+        failed = not stop.is_set() and not runtime.upkept
         log.info("worker_stopping", worker=str(runtime.worker), deadline_s=deadline_s)
         runtime.wind_down()
-        stopper = threading.Thread(target=worker.stop, name="memforest-stop", daemon=True)
-        stopper.start()
-        stopper.join(deadline_s)
-        finished = not stopper.is_alive()
+        finished = consumer.stop(deadline_s)
         runtime.stop()
         if finished:
             app.close()

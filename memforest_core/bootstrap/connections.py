@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import store_errors
+from memforest_core.adapters.postgres.engine import is_pooled, transaction
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import Settings
 
@@ -37,9 +37,14 @@ def connection_plan(settings: Settings) -> ConnectionPlan:
 
 
 def check_connections(engine: sa.Engine, settings: Settings) -> None:
-    """Refuse to start into a server that would run out of connections. Raises InvalidSettings, StoreUnavailable."""
+    """Refuse to start into a server that would run out of connections. Raises InvalidSettings, StoreUnavailable.
+
+    Behind a pooler it is the pooler's limit that counts, which can't be asked for here.
+    """
     plan = connection_plan(settings)
-    with store_errors(), engine.connect() as connection:
+    with transaction(engine) as connection:
+        if is_pooled(connection):
+            return
         allowed = int(
             connection.scalar(
                 sa.text(

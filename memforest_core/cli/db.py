@@ -32,7 +32,7 @@ def upgrade(as_json: JsonOption = False) -> None:
 @app.command()
 def current(as_json: JsonOption = False) -> None:
     """Print the schema's revision and the one that this version needs."""
-    from memforest_core.adapters.postgres.engine import open_engine, store_errors
+    from memforest_core.adapters.postgres.engine import open_engine, transaction
     from memforest_core.adapters.postgres.schema import current_revision, head_revision
     from memforest_core.settings import load_settings
 
@@ -40,7 +40,7 @@ def current(as_json: JsonOption = False) -> None:
     settings = load_settings().database
     engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
     try:
-        with store_errors(), engine.connect() as connection:
+        with transaction(engine) as connection:
             revision, needed = current_revision(connection), head_revision()
     finally:
         engine.dispose()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 POLL_S = 0.05
 NUDGE_S = 1.0
 NUDGE_TIMEOUT_S = 0.02
-LINE_S = 1.0
+LINE_S = 3.0
 """Without a terminal a line is written this often at most."""
 
 NEEDS_A_PERSON = frozenset({"model_rejected", "model_auth_failed"})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memforest_core.cli.evidence_view import evidence_text
-from memforest_core.cli.output import console, plain
+from memforest_core.cli.output import console, plain, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from memforest_core.cli.demo import Answer, DemoReport
     from memforest_core.ports.inspect import ModelCalls
+
+LINE_CHARS = 110
+"""Of a piece of evidence in the short form."""
 
 
 def print_header(model: str, directory: Path, startup_s: float) -> None:
@@ -31,7 +35,7 @@ def print_report(report: DemoReport, *, kept: bool) -> None:
     """Everything that was found out."""
     out = console()
     for number, answer in enumerate(report.answers, start=1):
-        _print_answer(out, number, answer)
+        _print_answer(out, number, answer, whole=number == 1)
     out.print("\nWhere the time went", style="bold")
     out.print(_rows(time_rows(report)))
     out.print("\nModel calls", style="bold")
@@ -42,42 +46,64 @@ def print_report(report: DemoReport, *, kept: bool) -> None:
         f" turns in {report.totals.trees} trees; {report.total_s:.1f} s in all.",
         style="bold green" if report.ok else "bold red",
     )
-    if kept:
-        out.print(f"Look around: memforest tree {report_owner(report)} --data {report.data}", soft_wrap=True)
+    out.print("\nNext", style="bold")
+    for line in next_steps(report, kept=kept):
+        out.print(line, soft_wrap=True, style="dim")
 
 
-def report_owner(report: DemoReport) -> str:
+def next_steps(report: DemoReport, *, kept: bool) -> list[str]:
+    """What to type next: on the demo's own memory where it was kept, else on one's own words."""
+    if not kept:
+        return [
+            "memforest demo --data demo-data                # the same, kept: ask it yourself",
+            "memforest ingest chats.jsonl --data my-data    # your own conversations, then: memforest recall ...",
+        ]
+    owner, place = report_owner(), shlex.quote(str(report.data))
+    return [
+        f'memforest recall "What does Bob drink in the morning?" --owner {owner} --data {place}',
+        f"memforest timeline --owner {owner} --attribute residence --data {place}",
+        f"memforest tree {owner} --data {place}",
+    ]
+
+
+def report_owner() -> str:
     """Whose conversation it was."""
     from memforest_core.demo import load_conversation
 
     return load_conversation()[0].owner
 
 
-def _print_answer(out: Console, number: int, answer: Answer) -> None:
+def _print_answer(out: Console, number: int, answer: Answer, *, whole: bool) -> None:
+    """One question: the evidence that answers it and its rank; ``whole`` shows why it was found and all before it."""
     from rich.text import Text
 
     question = answer.question
-    expected = " or ".join(f"“{text}”" for text in question.expect)
-    verdict = Text(f"\n{number}. {question.question}", style="bold")
-    out.print(verdict)
-    mark = Text("   ✓ " if answer.holds else "   ✗ ", style="green" if answer.holds else "red")
-    state = "is" if answer.holds else "is not"
-    mark.append(f"{expected} {state} in the first {question.within} pieces of evidence")
-    out.print(mark)
-    out.print(Text(f"   {question.why}", style="dim"))
-    for place, evidence in enumerate(answer.result.evidence[: _position(answer)], start=1):
-        out.print(evidence_text(evidence, place))
+    place = _position(answer)
+    out.print(Text(f"\n{number}. {question.question}", style="bold"))
+    if place is None:
+        expected = " or ".join(f"“{text}”" for text in question.expect)
+        out.print(Text(f"   ✗ {expected} is not in the first {question.within} pieces of evidence", style="red"))
+    elif whole:
+        for rank, evidence in enumerate(answer.result.evidence[:place], start=1):
+            out.print(evidence_text(evidence, rank))
+    else:
+        found = answer.result.evidence[place - 1]
+        line = Text(f"   ✓ #{place} ", style="green")
+        line.append(f"{printable(found.time_label)}  ", style="cyan").append(
+            shortened(found.text, LINE_CHARS), "default"
+        )
+        out.print(line)
     for sentence in answer.result.degraded:
         out.print(f"   {sentence}", style="yellow")
 
 
-def _position(answer: Answer) -> int:
-    """Where the answer stands, from 1; as far as was looked when it is missing."""
+def _position(answer: Answer) -> int | None:
+    """Where the answer stands, from 1; None when it is not where it should be."""
     wanted = [text.casefold() for text in answer.question.expect]
     for place, evidence in enumerate(answer.result.evidence[: answer.question.within], start=1):
         if any(text in evidence.text.casefold() for text in wanted):
             return place
-    return answer.question.within
+    return None
 
 
 def time_rows(report: DemoReport) -> dict[str, str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_store
+from memforest_core.cli.opening import opened_store, quiet_logs
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, print_json, printable
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memforest_core.contexts.accept.quotas import Quota
+    from memforest_core.settings import DatabaseSettings
 
 NONE = "none"
 
@@ -56,6 +59,44 @@ def limits(
         print_json({"tenant": name, "quota": quota})
     else:
         _print(name, quota)
+
+
+RoleArgument = Annotated[str, typer.Argument(help="A login role of the database.", show_default=False)]
+TenantArgument = Annotated[str, typer.Argument(help="The tenant.", show_default=False)]
+
+
+@app.command()
+def grant(role: RoleArgument, tenant: TenantArgument, as_json: JsonOption = False) -> None:
+    """Let a login role of the database reach a tenant, and no tenant that it was not granted.
+
+    For app servers: with such a role in MEMFOREST_DATABASE__URL they accept, recall and forget for these tenants, and
+    their credentials reach no other. Workers serve all tenants. Connects with MEMFOREST_DATABASE__MIGRATION_URL.
+    """
+    from memforest_core.adapters.postgres import access
+
+    _granted(role, access.grant(_database(), role, TenantId(tenant)), as_json)
+
+
+@app.command()
+def revoke(role: RoleArgument, tenant: TenantArgument, as_json: JsonOption = False) -> None:
+    """Take a tenant from a login role. Connects with MEMFOREST_DATABASE__MIGRATION_URL."""
+    from memforest_core.adapters.postgres import access
+
+    _granted(role, access.revoke(_database(), role, TenantId(tenant)), as_json)
+
+
+def _database() -> DatabaseSettings:
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    return load_settings().database
+
+
+def _granted(role: str, tenants: Sequence[TenantId], as_json: bool) -> None:
+    if as_json:
+        print_json({"role": role, "tenants": tenants})
+    else:
+        console().print(f"{printable(role)} reaches: {', '.join(map(printable, tenants)) or 'no tenant'}.")
 
 
 def _number(given: str | None, option: str) -> int | None:

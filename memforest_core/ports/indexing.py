@@ -67,12 +67,16 @@ class IndexRows(VectorRows, Protocol):
         """
         ...
 
-    def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> None:
-        """The index holds these versions; rows changed meanwhile stay behind."""
+    def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> Sequence[UUID]:
+        """The index holds these versions; rows changed meanwhile stay behind.
+
+        Waits for a row that somebody else has locked only if it is the only one given: else it is left under the lease
+        and returned, to be finished in a transaction of its own.
+        """
         ...
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
-        """Give the rows back for a later try."""
+        """Give the rows back for a later try; one that somebody else has locked keeps its lease until that ends."""
         ...
 
     def release_points(self, token: LeaseToken, code: str, text: str) -> None:

@@ -157,8 +157,8 @@ class MaintenanceRows(Protocol):
         """Give the task back with what it has reached, for whoever comes next."""
         ...
 
-    def bury(self, token: LeaseToken, code: str, text: str) -> None:
-        """The task can't succeed until somebody acts."""
+    def bury(self, token: LeaseToken, code: str, text: str) -> bool:
+        """The task can't succeed until somebody acts; False when the lease was lost, and nothing is changed."""
         ...
 
     def get(self, task: TaskId) -> MaintenanceTask | None:

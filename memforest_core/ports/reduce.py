@@ -65,6 +65,8 @@ class WaitingForest:
     forest_id: ForestId
     owner: str
     cells: tuple[CellId, ...]
+    extracted_at: Mapping[CellId, datetime]
+    """When each was extracted: tells whether it is still the extraction that was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +246,12 @@ class ReduceRows(RemovalRows, Protocol):
         """The cells are in the trees; how old they are in seconds, apart from those extracted again."""
         ...
 
-    def bury_cell(self, cell: CellId, code: str, text: str) -> None:
-        """Dead-letter an extracted cell that can't be placed."""
+    def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
+        """Dead-letter the one extracted cell of ``waiting``, which can't be placed.
+
+        False, and nothing is changed, when somebody else writes the forest, or the cell was placed, erased or extracted
+        anew since it was seen: then the verdict is about what is no more.
+        """
         ...
 
     def delay_forest(self, forest: ForestId, delay_s: float) -> None:

@@ -106,18 +106,28 @@ class RefreshRows(Protocol):
         artifacts: Sequence[NodeArtifact],
         vector_model: str,
         redo_after_s: float,
-    ) -> None:
-        """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing."""
+    ) -> Sequence[NodeArtifact]:
+        """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
+
+        Waits for a node that somebody else has locked only if it is the only one given: else it is left, with its
+        lease, and returned, to be saved in a transaction of its own.
+        """
         ...
 
-    def release(self, token: LeaseToken, delay_s: float) -> None:
-        """Give the nodes still held under this lease back for a later try, which they did not fail."""
+    def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
+        """Give the nodes still held under this lease back for a later try, which they did not fail.
+
+        Returns those that somebody else has locked; each is given back as the ``only`` one of another transaction.
+        """
         ...
 
-    def fail(self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str) -> None:
+    def fail(
+        self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
+    ) -> Sequence[NodeId]:
         """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
 
-        A dead node holds nobody up: the nodes above it are made without its text until somebody revives it.
+        A dead node holds nobody up: the nodes above it are made without its text until somebody revives it. Returns as
+        ``release``.
         """
         ...
 

@@ -48,6 +48,10 @@ class Telemetry(Tracer, Protocol):
         """Accepted text reached a stage ("raw", "facts", "summaries") so long after it was accepted."""
         ...
 
+    def dropped(self, queue: str) -> None:
+        """A message of this queue could not be read ("" where not even the queue is known); it is gone."""
+        ...
+
 
 class _Silent:
     """Does nothing."""
@@ -68,6 +72,9 @@ class _Silent:
         """Nothing."""
 
     def reached(self, stage: str, tenant: TenantId, seconds: float) -> None:
+        """Nothing."""
+
+    def dropped(self, queue: str) -> None:
         """Nothing."""
 
     def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:

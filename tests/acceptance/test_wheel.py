@@ -26,7 +26,7 @@ from tests.support.servers import SessionServers
 from tests.support.stack import admin, database_settings
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("memforest_core", "memforest_workers", "celeryconfig.py", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
+SOURCES = ("memforest_core", "memforest_workers", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
 READY_TIMEOUT_S = 40.0
 STOP_TIMEOUT_S = 30.0
 TURNS = [
@@ -101,7 +101,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
 
 
 def test_the_wheel_has_what_a_worker_needs(installation: Installation) -> None:
-    """Given the wheel, then every file of the two packages is in it, and so are celeryconfig.py and the licences."""
+    """Given the wheel, then every file of the two packages is in it, and so are the licences; nothing else is."""
     with zipfile.ZipFile(installation.wheel) as wheel:
         packed = set(wheel.namelist())
     wanted = {
@@ -110,13 +110,12 @@ def test_the_wheel_has_what_a_worker_needs(installation: Installation) -> None:
         for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert wanted | {"celeryconfig.py"} <= packed
+    assert wanted <= packed
     assert {"LICENSE", "NOTICE"} <= {Path(name).name for name in packed if ".dist-info/" in name}
     tops = {name.split("/")[0] for name in packed}
     assert {name for name in tops if not name.endswith(".dist-info")} == {
         "memforest_core",
         "memforest_workers",
-        "celeryconfig.py",
     }
 
 
@@ -125,8 +124,8 @@ def test_everything_comes_from_the_wheel(installation: Installation) -> None:
     found = installation.run(
         "python",
         "-c",
-        "import celeryconfig, memforest_core, memforest_workers as w; from importlib.metadata import distribution as d;"
-        "print(celeryconfig.__file__, memforest_core.__file__, w.__file__, d('memforest').locate_file(''), sep='\\n')",
+        "import memforest_core, memforest_workers as w; from importlib.metadata import distribution as d;"
+        "print(memforest_core.__file__, w.__file__, d('memforest').locate_file(''), sep='\\n')",
     )
     assert found.returncode == 0, found.stderr
     home = installation.bin.parent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -66,7 +67,11 @@ def bury_extracted(pipeline: Stack, ordinal: int = 0) -> None:
         "SELECT cell_id FROM memforest.cell WHERE ordinal = :n AND state = 'done' AND NOT placed", n=ordinal
     )[0][0]
     with PostgresReduceStore(pipeline.services.engine).reducing(pipeline.tenant) as rows:
-        rows.bury_cell(CellId(cell), "invariant_violated", "A stored statement is damaged.")
+        waiting = rows.waiting(1_000)
+        assert waiting is not None
+        assert rows.bury_cell(
+            replace(waiting, cells=(CellId(cell),)), "invariant_violated", "A stored statement is damaged."
+        )
 
 
 def bury_leafs_parent(pipeline: Stack) -> UUID:

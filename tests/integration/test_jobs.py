@@ -531,9 +531,14 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
             WHERE p.pronamespace = 'memforest'::regnamespace AND a.grantee <> p.proowner"""
     )
     assert sorted(tuple(row) for row in rights) == [
+        ("backlog", "EXECUTE", "memforest_limited"),
         ("backlog", "EXECUTE", "memforest_service"),
+        ("granted_tenants", "EXECUTE", "memforest_limited"),
+        ("lost", "EXECUTE", "memforest_limited"),
         ("lost", "EXECUTE", "memforest_service"),
+        ("tenants", "EXECUTE", "memforest_limited"),
         ("tenants", "EXECUTE", "memforest_service"),
+        ("waiting", "EXECUTE", "memforest_limited"),
         ("waiting", "EXECUTE", "memforest_service"),
     ]
 

@@ -170,12 +170,13 @@ def stack(
         settings = settings_for(address, servers.broker_url, place, **groups)
         if embedder is not None and settings.index.path == place and not place.exists():
             copy_index(empty_index(embedder.model, embedder.dimension), place)
-        with _opened(settings, embedder) as running:
+        with opened(settings, embedder) as running:
             yield running
 
 
 @contextmanager
-def _opened(settings: Settings, embedder: Embedder | None) -> Iterator[Stack]:
+def opened(settings: Settings, embedder: Embedder | None) -> Iterator[Stack]:
+    """A stack over these settings; the database and the index are the caller's."""
     services = open_services(settings, embedder=embedder)
     try:
         services.index.prepare()
@@ -215,5 +216,5 @@ def cloned(servers: SessionServers, grown: Grown, directory: Path, embedder: Emb
     """A stack that begins as a grown one ended."""
     with database(servers, grown.database) as address:
         copy_index(grown.index, directory / "index")
-        with _opened(settings_for(address, servers.broker_url, directory / "index"), embedder) as running:
+        with opened(settings_for(address, servers.broker_url, directory / "index"), embedder) as running:
             yield running

@@ -448,7 +448,7 @@ class PostgresAcceptStore:
                 "Pass an open SQLAlchemy connection or session as the transaction to join.",
                 code="invalid_transaction",
             )
-        with store_errors(), _caller_errors():
+        with store_errors(joined=True), _caller_errors():
             before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
             with outer.begin_nested():
                 set_tenant(outer, tenant)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.engine import store_errors
+from memforest_core.adapters.postgres.engine import transaction
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.ports.indexing import CollectionMark, MarkRows
@@ -30,14 +30,17 @@ _LOOK = sa.text(
     """  # noqa: S608 - a constant of this module
 )
 
+_LIVE = sa.select(m.Collection.name, m.Collection.model, m.Collection.dimension).where(m.Collection.live)
+
 
 def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
     """Make this the live collection if there is none yet. Raises InvalidSettings when another one is live."""
-    with store_errors(), engine.begin() as connection:
-        connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
-        live = connection.execute(
-            sa.select(m.Collection.name, m.Collection.model, m.Collection.dimension).where(m.Collection.live)
-        ).first()
+    with transaction(engine) as connection:
+        live = connection.execute(_LIVE).first()
+        if live is None:
+            # Asked again under the lock: two processes may start at once.
+            connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
+            live = connection.execute(_LIVE).first()
         if live is None:
             connection.execute(insert(m.Collection).values(name=name, model=model, dimension=dimension, live=True))
         elif live.name != name:
@@ -67,17 +70,17 @@ class PostgresMarkStore:
         self._engine = engine
 
     def look(self) -> CollectionMark | None:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             row = connection.execute(_LOOK).first()
         return CollectionMark(*row) if row is not None else None
 
     @contextmanager
     def marking(self) -> Iterator[MarkRows | None]:
         # Nothing but this lock is held while the index is asked; who finds it taken leaves it to its holder.
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             mine = connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _MARK_LOCK})
             yield PostgresMarkRows(connection) if mine else None
 
     def tenants(self) -> Sequence[TenantId]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]

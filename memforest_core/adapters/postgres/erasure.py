@@ -111,6 +111,7 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
     def hold_cells(self, turns: Sequence[TurnKey]) -> list[HeldCell]:
         held = _sessions(turns)
         self._ids(q.HOLD_SESSIONS, held)
+        self._turns(q.LOCK_CELLS, turns, held=held)
         cells = self._turns(q.HOLD_CELLS, turns, held=held).all()
         kept: dict[UUID, list[tuple[int, str, str]]] = defaultdict(list)
         for row in self._turns(q.KEPT, turns, ids=[cell.cell_id for cell in cells]):

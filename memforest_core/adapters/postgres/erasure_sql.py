@@ -98,6 +98,17 @@ HOLD_SESSIONS = sa.text(
     """
 )
 
+# All that this transaction changes, in one ordered statement: who ends an extraction locks the cells of its window.
+LOCK_CELLS = sa.text(
+    f"""
+    SELECT c.cell_id FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+       AND (c.state = 'running' OR EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
+                                              AND u.ordinal BETWEEN c.first_turn AND c.last_turn))
+     ORDER BY c.cell_id FOR UPDATE
+    """
+)
+
 HOLD_CELLS = sa.text(
     f"""
     SELECT c.cell_id, c.session_id, c.ordinal FROM memforest.cell c
@@ -390,7 +401,13 @@ DUE = sa.text(
     """
 )
 
-FORGET_VISITS = sa.text(f"DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id = {IDS}")
+FORGET_VISITS = sa.text(
+    f"""
+    WITH held AS MATERIALIZED (
+        SELECT item_id FROM memforest.visit WHERE tenant_id = :t AND item_id = {IDS} ORDER BY item_id FOR UPDATE)
+    DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id IN (SELECT item_id FROM held)
+    """
+)
 
 DROP_ANSWERS = sa.text(
     "DELETE FROM memforest.extraction_cache WHERE tenant_id = :t AND session_id = ANY(CAST(:sessions AS uuid[]))"

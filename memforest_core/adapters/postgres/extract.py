@@ -38,19 +38,33 @@ from memforest_core.ports.models import CallRecord
 CONTEXT_TURNS = 2
 """Turns before a window that are shown, not extracted."""
 
+_CLAIM_HEAD = sa.text(
+    """
+    SELECT session_id, window_ordinal FROM memforest.cell
+     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND available_at <= clock_timestamp()
+     ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+    """
+)
+
+# A window is claimed as a whole: one of which somebody holds a cell is left to the next look. Its cells are read by a
+# statement that began after the first of them was locked, and so as they are.
+_HOLD_WINDOW = sa.text(
+    """
+    SELECT cell_id FROM memforest.cell
+     WHERE tenant_id = :t AND session_id = :session AND window_ordinal = :window AND state = 'ready'
+     ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED
+    """
+)
+
 _CLAIM = sa.text(
     """
-    WITH head AS (
-        SELECT session_id, window_ordinal FROM memforest.cell
-         WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
-           AND available_at <= clock_timestamp()
-         ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE memforest.cell c
        SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
-      FROM head
-     WHERE c.tenant_id = :t AND c.session_id = head.session_id
-       AND c.window_ordinal = head.window_ordinal AND c.state = 'ready'
+     WHERE c.tenant_id = :t AND c.session_id = :session AND c.window_ordinal = :window AND c.state = 'ready'
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell x
+                        WHERE x.tenant_id = :t AND x.session_id = :session AND x.window_ordinal = :window
+                          AND x.state = 'ready' AND x.cell_id <> ALL(CAST(:held AS uuid[])))
     RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
               c.attempts, c.outcome, c.lane
     """
@@ -87,7 +101,13 @@ class PostgresExtractRows(PostgresVectors):
 
     def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
         token = LeaseToken(uuid4())
-        rows = self._db.execute(_CLAIM, {"t": self._tenant, "token": token, "worker": worker, "lease": lease_s}).all()
+        head = self._db.execute(_CLAIM_HEAD, {"t": self._tenant}).first()
+        if head is None:
+            return None
+        where = {"t": self._tenant, "session": head.session_id, "window": head.window_ordinal}
+        held = self._db.scalars(_HOLD_WINDOW, where).all()
+        leased = {"held": held, "token": token, "worker": worker, "lease": lease_s}
+        rows = self._db.execute(_CLAIM, where | leased).all()
         if not rows:
             return None
         cells = sorted(rows, key=lambda row: int(row.ordinal))
@@ -155,6 +175,7 @@ class PostgresExtractRows(PostgresVectors):
                 m.Cell.cell_id.in_([cell.id for cell in window.cells]),
                 m.Cell.state == "running",
             )
+            .order_by(m.Cell.cell_id)
             .with_for_update()
             .cte("leased")
         )

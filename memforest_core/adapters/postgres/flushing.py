@@ -43,16 +43,19 @@ _LAST_ERROR = sa.text(
 _RELEASE = sa.text(
     """
     UPDATE memforest.cell SET state = 'ready', available_at = clock_timestamp()
-     WHERE tenant_id = :t AND forest_id = :f AND state = 'held'
+     WHERE tenant_id = :t AND state = 'held' AND cell_id IN (
+        SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f AND state = 'held'
+         ORDER BY cell_id FOR NO KEY UPDATE)
     """
 )
 
+# Who waits asks again each second: a tree that is being written now is left to the next time.
 _DUE_FOREST = sa.text(
     """
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
         SELECT tree_id FROM memforest.tree
          WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
-         ORDER BY tree_id FOR NO KEY UPDATE)
+         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
     """
 )
 
@@ -64,7 +67,7 @@ _DUE_SESSION = sa.text(
             SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
                 SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
                 UNION ALL SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :s))
-         ORDER BY tree_id FOR NO KEY UPDATE)
+         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
     """
 )
 

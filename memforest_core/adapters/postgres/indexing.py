@@ -57,15 +57,37 @@ _FINISH = sa.text(
     """
 )
 
-# In the order in which writers mark rows: by id.
-_LOCK = sa.text(
+# A writer of the forest that has locked a row is about to take the lease off it. Whoever waited for it while holding
+# others could wait for a writer that waits for those: several rows are taken without waiting, what is left one by one.
+_TAKE = sa.text(
     """
-    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
-     ORDER BY point_id FOR UPDATE
+    SELECT point_id FROM memforest.index_row
+     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY point_id FOR UPDATE SKIP LOCKED
     """
 )
 
-_FORGET = sa.text("DELETE FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND deleted")
+_WAIT = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND point_id = :id FOR UPDATE
+    """
+)
+
+_UNDER = sa.text("SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token")
+
+_TAKE_ALL = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
+     ORDER BY point_id FOR UPDATE SKIP LOCKED
+    """
+)
+
+_FORGET = sa.text(
+    """
+    DELETE FROM memforest.index_row
+     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[])) AND deleted
+    """
+)
 
 # Available since when they were: whoever looks next takes them in the order in which they came.
 _RELEASE = sa.text(
@@ -73,7 +95,7 @@ _RELEASE = sa.text(
     UPDATE memforest.index_row
        SET state = 'ready', attempts = greatest(attempts - 1, 0), lease_token = NULL, lease_until = NULL,
            worker_id = NULL, error_code = :code, error_text = :text
-     WHERE tenant_id = :t AND lease_token = :token
+     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[]))
     """
 )
 
@@ -292,24 +314,21 @@ class PostgresIndexRows(PostgresVectors):
             for row in rows
         }
 
-    def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> None:
-        self._db.execute(_LOCK, {"t": self._tenant, "token": token})
-        self._db.execute(_FORGET, {"t": self._tenant, "token": token})
-        self._db.execute(
-            _FINISH,
-            {
-                "t": self._tenant,
-                "token": token,
-                "ids": list(versions),
-                "versions": list(versions.values()),
-            },
-        )
+    def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> Sequence[UUID]:
+        mine = {"t": self._tenant, "token": token}
+        if len(versions) == 1:
+            held = self._db.scalars(_WAIT, mine | {"id": next(iter(versions))}).all()
+        else:
+            held = self._db.scalars(_TAKE, mine | {"ids": list(versions)}).all()
+        self._db.execute(_FORGET, mine | {"ids": held})
+        self._db.execute(_FINISH, mine | {"ids": held, "versions": [versions[point] for point in held]})
+        return [point for point in self._db.scalars(_UNDER, mine) if point in versions]
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
-        self._db.execute(_LOCK, {"t": self._tenant, "token": token})
+        held = self._db.scalars(_TAKE_ALL, {"t": self._tenant, "token": token}).all()
         self._db.execute(
             sa.update(m.IndexRow)
-            .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token)
+            .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token, m.IndexRow.point_id.in_(held))
             .values(
                 state="ready",
                 lease_token=None,
@@ -322,8 +341,9 @@ class PostgresIndexRows(PostgresVectors):
         )
 
     def release_points(self, token: LeaseToken, code: str, text: str) -> None:
-        self._db.execute(_LOCK, {"t": self._tenant, "token": token})
-        self._db.execute(_RELEASE, {"t": self._tenant, "token": token, "code": code, "text": text})
+        mine = {"t": self._tenant, "token": token}
+        held = self._db.scalars(_TAKE_ALL, mine).all()
+        self._db.execute(_RELEASE, mine | {"ids": held, "code": code, "text": text})
 
     def behind(self, forest: ForestId, limit: int) -> int:
         found = self._db.scalar(_BEHIND, {"t": self._tenant, "f": forest, "n": limit})

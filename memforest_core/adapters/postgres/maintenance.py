@@ -184,8 +184,8 @@ class PostgresMaintenanceRows:
     def hand_back(self, token: LeaseToken) -> None:
         self._update(token, _GIVEN_BACK | self._uncounted())
 
-    def bury(self, token: LeaseToken, code: str, text: str) -> None:
-        self._update(token, self._ended("dead", code, text))
+    def bury(self, token: LeaseToken, code: str, text: str) -> bool:
+        return self._update(token, self._ended("dead", code, text))
 
     def get(self, task: TaskId) -> MaintenanceTask | None:
         found = self._db.execute(

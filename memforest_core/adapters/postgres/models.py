@@ -81,6 +81,16 @@ class Tenant(Base):
     max_turns_per_day: Mapped[int | None]
 
 
+class TenantRole(Base):
+    """A tenant that a login role of the group memforest_limited may bind to; read by ``granted_tenants()`` only."""
+
+    __tablename__ = "tenant_role"
+
+    role: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str] = mapped_column(primary_key=True)
+    granted_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
 class Forest(Base):
     """The whole memory of one owner: the unit of isolation and of write ordering."""
 
@@ -219,7 +229,6 @@ class Cell(Work, Base):
         Index("ix_cell_lease", "lease_until", postgresql_where=text("state = 'running'")),
         Index("ix_cell_held", "tenant_id", "available_at", postgresql_where=text("state = 'held'")),
         Index("ix_cell_forest", "tenant_id", "forest_id"),
-        Index("ix_cell_search", text("to_tsvector('english', text)"), postgresql_using="gin"),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
@@ -288,7 +297,6 @@ class FactRow(Base):
             "key_time",
             postgresql_where=text("attribute <> ''"),
         ),
-        Index("ix_fact_search", text("to_tsvector('english', text)"), postgresql_using="gin"),
         Index("ix_fact_text_hash", "tenant_id", "text_hash"),
         Index(
             "ix_fact_superseded",

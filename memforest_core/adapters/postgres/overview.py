@@ -12,7 +12,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import PostgresAcceptRows
-from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
+from memforest_core.adapters.postgres.engine import tenant_transaction, transaction
 from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
@@ -157,11 +157,11 @@ class PostgresOverviewStore:
             yield PostgresOverviewRows(connection, tenant)
 
     def backlog(self) -> list[QueueDepth]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             return _backlog(connection, None)
 
     def workers(self, dead_after_s: float) -> list[WorkerBeat]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             return _workers(connection, dead_after_s)
 
     def fills(self, tenants: Sequence[TenantId], limit: int) -> dict[TenantId, float]:

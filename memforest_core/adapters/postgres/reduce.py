@@ -71,15 +71,27 @@ _UNSEEN = sa.text(
     """
 )
 
-# What a cell says may have grown since it was read, by a correction: then it is read again before it is placed.
+# What a cell says may have changed since it was read, by a correction or an erasure: then it is read again before it is
+# placed. Its row is locked, so that it stays as it is found here.
 _UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                                WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
 
+_LOCK_CELLS = sa.text(
+    """
+    SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))
+     ORDER BY cell_id FOR NO KEY UPDATE
+    """
+)
+
 _STILL_WAITING = sa.text(
     f"""
-    SELECT c.cell_id, (SELECT count(*) FROM memforest.candidate k
-                        WHERE k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0
-                          AND {_UNATTACHED}) AS candidates
+    SELECT c.cell_id, c.first_turn,
+           ARRAY(SELECT k.item FROM memforest.candidate k
+                  WHERE k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0 AND {_UNATTACHED}
+                  ORDER BY k.item) AS items,
+           ARRAY(SELECT k.text_hash FROM memforest.candidate k
+                  WHERE k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0 AND {_UNATTACHED}
+                  ORDER BY k.item) AS hashes
       FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.state = 'done' AND NOT c.placed
     """  # noqa: S608 - a constant of this module
@@ -129,8 +141,8 @@ class PostgresReduceRows(PostgresRemoval):
         forest = self._db.execute(_PICK, {"t": self._tenant}).first()
         if forest is None:
             return None
-        cells = self._db.scalars(
-            sa.select(m.Cell.cell_id)
+        cells = self._db.execute(
+            sa.select(m.Cell.cell_id, m.Cell.extracted_at)
             .where(
                 m.Cell.tenant_id == self._tenant,
                 m.Cell.forest_id == forest.forest_id,
@@ -140,7 +152,8 @@ class PostgresReduceRows(PostgresRemoval):
             .order_by(m.Cell.lane, m.Cell.session_id, m.Cell.ordinal)
             .limit(limit)
         )
-        return WaitingForest(ForestId(forest.forest_id), forest.owner, tuple(CellId(cell) for cell in cells))
+        extracted_at = {CellId(row.cell_id): row.extracted_at for row in cells}
+        return WaitingForest(ForestId(forest.forest_id), forest.owner, tuple(extracted_at), extracted_at)
 
     def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
         cells = self._db.execute(
@@ -211,9 +224,21 @@ class PostgresReduceRows(PostgresRemoval):
         return locked is not None
 
     def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
-        loaded = {cell.id: len(cell.candidates) for cell in batch.cells}
-        rows = self._db.execute(_STILL_WAITING, {"t": self._tenant, "cells": list(loaded)})
-        return frozenset(CellId(row.cell_id) for row in rows if row.candidates == loaded[CellId(row.cell_id)])
+        loaded = {
+            cell.id: (
+                cell.first_turn,
+                [each.candidate.item for each in cell.candidates],
+                [text_hash(each.candidate.statement.text) for each in cell.candidates],
+            )
+            for cell in batch.cells
+        }
+        values = {"t": self._tenant, "cells": list(loaded)}
+        self._db.execute(_LOCK_CELLS, values)
+        return frozenset(
+            CellId(row.cell_id)
+            for row in self._db.execute(_STILL_WAITING, values)
+            if (row.first_turn, row.items, [bytes(key) for key in row.hashes]) == loaded[CellId(row.cell_id)]
+        )
 
     def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
         owner = self._db.scalar(
@@ -447,12 +472,22 @@ class PostgresReduceRows(PostgresRemoval):
         )
         return [float(row.age) for row in placed if row.agains == 0]
 
-    def bury_cell(self, cell: CellId, code: str, text: str) -> None:
-        self._db.execute(
+    def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
+        if not self.lock_forest(waiting.forest_id):
+            return False
+        (cell,) = waiting.cells
+        buried = self._db.execute(
             sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == cell, ~m.Cell.placed)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.cell_id == cell,
+                m.Cell.state == "done",
+                ~m.Cell.placed,
+                m.Cell.extracted_at == waiting.extracted_at[cell],
+            )
             .values(state="dead", outcome="dead", error_code=code, error_text=text)
         )
+        return buried.rowcount == 1
 
     def delay_forest(self, forest: ForestId, delay_s: float) -> None:
         self._db.execute(

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
+from memforest_core.adapters.postgres.engine import tenant_transaction, transaction
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.refresh import PostgresRefreshRows
 from memforest_core.adapters.postgres.rematerializing_plan import PostgresPlanRows
@@ -189,16 +189,16 @@ class PostgresReembedStore:
             yield PostgresReembedRows(connection, tenant)
 
     def workers(self, dead_after_s: float) -> Sequence[str]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             return list(connection.scalars(_WORKERS, {"s": dead_after_s}))
 
     def live_collection(self) -> str | None:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             found: str | None = connection.scalar(sa.select(m.Collection.name).where(m.Collection.live))
             return found
 
     def switch(self, name: str, model: str, dimension: int) -> None:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
             connection.execute(sa.update(m.Collection).values(live=False).where(m.Collection.name != name))
             # Without a mark: the next check compares the new collection with the rows and marks both.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC
 from typing import Any
@@ -47,29 +47,38 @@ from memforest_core.ports.refresh import (
 MAX_CHILD_CHARS = 1_200
 """A leaf's text as its parent's summary sees it."""
 
+# Whether a node is ready depends on its children. A statement sees them as they were when it began, but locks the node
+# as it is now: a writer that commits in between raises the version of both. So candidates are locked first, and
+# ``_LEASE``, whose snapshot is newer than the locks, decides again and reads the version. No writer makes a child dirty
+# without raising the version of its parent, for which it waits now.
+_STALE = """EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
+                       AND c.version > c.clean_version AND NOT c.dead)"""
+
+_OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
+
 _CLAIM = sa.text(
-    """
-    WITH ready AS (
-        SELECT n.node_id,
-               EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                          AND c.version > c.clean_version AND NOT c.dead) AS stale
-          FROM memforest.tree r
-          JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
-         WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp() AND n.version > n.clean_version
-           AND n.lease_token IS NULL AND NOT n.dead AND n.available_at <= clock_timestamp()
-           AND n.attempts BETWEEN :tried AND :most
-           AND (r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)
-                OR NOT EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                                  AND c.version > c.clean_version AND NOT c.dead))
-         ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED)
+    f"""
+    SELECT n.node_id
+      FROM memforest.tree r
+      JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+     WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp() AND n.version > n.clean_version
+       AND n.lease_token IS NULL AND NOT n.dead AND n.available_at <= clock_timestamp()
+       AND n.attempts BETWEEN :tried AND :most AND ({_OVERDUE} OR NOT {_STALE})
+     ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED
+    """  # noqa: S608 - constants of this module
+)
+
+_LEASE = sa.text(
+    f"""
     UPDATE memforest.node n
        SET lease_token = :token, worker_id = :worker, attempts = least(n.attempts + 1, 1000),
            lease_until = clock_timestamp() + make_interval(secs => :lease)
-      FROM ready, memforest.tree r
-     WHERE n.tenant_id = :t AND n.node_id = ready.node_id AND r.tenant_id = :t AND r.tree_id = n.tree_id
-    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, ready.stale,
+      FROM memforest.tree r
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) AND r.tenant_id = :t AND r.tree_id = n.tree_id
+       AND r.due_at <= clock_timestamp() AND ({_OVERDUE} OR NOT {_STALE})
+    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, {_STALE} AS stale,
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
-    """
+    """  # noqa: S608 - constants of this module
 )
 
 # Nothing but the version decides: a summary read before a deletion or a newer save is dropped. A summary made from
@@ -83,6 +92,14 @@ _SAVE = sa.text(
      WHERE n.tenant_id = :t AND n.node_id = u.id AND n.lease_token = :token
        AND u.version > n.clean_version AND u.version > n.erased_version
     RETURNING n.node_id
+    """
+)
+
+# A tree that somebody marks now stays due, and is settled after the next node or as an idle one: nobody waits for it.
+_TAKE_TREES = sa.text(
+    """
+    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+     ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED
     """
 )
 
@@ -148,6 +165,10 @@ def _in(delay_s: float) -> sa.ColumnElement[Any]:
     return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
 
 
+_RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}
+"""A try that does not count."""
+
+
 class PostgresRefreshRows(PostgresVectors):
     """RefreshRows over one open transaction."""
 
@@ -155,11 +176,11 @@ class PostgresRefreshRows(PostgresVectors):
         self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
     ) -> tuple[LeaseToken, list[ReadyNode]]:
         token = LeaseToken(uuid4())
-        values = {"t": self._tenant, "token": token, "worker": worker, "lease": lease_s, "stale": stale_s}
-        rows = self._db.execute(_CLAIM, values | {"n": limit, "tried": 0, "most": 0}).all()
+        leased = {"token": token, "worker": worker, "lease": lease_s}
+        rows = self._lease(leased | {"stale": stale_s, "n": limit, "tried": 0, "most": 0})
         if not rows:
             # What has failed before goes alone, so that it takes nobody with it.
-            rows = self._db.execute(_CLAIM, values | {"n": 1, "tried": 1, "most": 1_000}).all()
+            rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
         if not rows:
             return token, []
         ids = [row.node_id for row in rows]
@@ -194,6 +215,12 @@ class PostgresRefreshRows(PostgresVectors):
             )
             for row in rows
         ]
+
+    def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[Any]]:
+        """Lock candidates, then lease those that are ready still."""
+        values = {"t": self._tenant, **values}
+        ids = self._db.scalars(_CLAIM, values).all()
+        return self._db.execute(_LEASE, values | {"ids": ids}).all() if ids else []
 
     def _children(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
@@ -278,10 +305,9 @@ class PostgresRefreshRows(PostgresVectors):
         artifacts: Sequence[NodeArtifact],
         vector_model: str,
         redo_after_s: float,
-    ) -> None:
-        ordered = sorted(artifacts, key=lambda artifact: str(artifact.node.id))
-        # Those that are not saved are given back below: their rows too are locked now, all in the one order.
-        lock_nodes(self._db, self._tenant, [*(artifact.node.id for artifact in ordered), *self._held(token)])
+    ) -> Sequence[NodeArtifact]:
+        own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
+        ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
         kept = set(
             self._db.scalars(
                 _SAVE,
@@ -295,11 +321,12 @@ class PostgresRefreshRows(PostgresVectors):
             )
         )
         saved = [artifact for artifact in ordered if artifact.node.id in kept]
-        self.release(token, 0.0)
-        if not saved:
-            return
-        self._write_summaries(saved, vector_model, redo_after_s)
-        want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
+        self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": _in(0.0)})
+        if saved:
+            self._write_summaries(saved, vector_model, redo_after_s)
+            want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
+        left = set(self._under(token))
+        return [artifact for artifact in artifacts if artifact.node.id in left]
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
@@ -351,39 +378,49 @@ class PostgresRefreshRows(PostgresVectors):
                 ],
             )
 
-    def release(self, token: LeaseToken, delay_s: float) -> None:
-        self._let_go(token, {"available_at": _in(delay_s), "attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)})
+    def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
+        return self._give_back(token, only, _RELEASED | {"available_at": _in(delay_s)})
 
-    def fail(self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str) -> None:
-        self._let_go(
-            token,
-            {
-                "available_at": _in(delay_s),
-                "dead": m.NodeRow.attempts >= max_attempts,
-                "error_code": code,
-                "error_text": text,
-            },
-        )
+    def fail(
+        self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
+    ) -> Sequence[NodeId]:
+        dead = m.NodeRow.attempts >= max_attempts
+        values = {"available_at": _in(delay_s), "dead": dead, "error_code": code, "error_text": text}
+        return self._give_back(token, only, values)
 
-    def _held(self, token: LeaseToken) -> Sequence[NodeId]:
+    def _give_back(self, token: LeaseToken, only: NodeId | None, values: Mapping[str, Any]) -> Sequence[NodeId]:
+        under = self._under(token)
+        mine = under if only is None else [node for node in under if node == only]
+        self._let_go(self._take(token, mine, wait=only is not None), values)
+        return self._under(token)
+
+    def _under(self, token: LeaseToken) -> Sequence[NodeId]:
+        """The nodes that are under this lease."""
         held = sa.select(m.NodeRow.node_id).where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
         return [NodeId(id_) for id_ in self._db.scalars(held)]
 
-    def _let_go(self, token: LeaseToken, values: dict[str, Any]) -> None:
-        """End the lease of the nodes still under it."""
-        held = self._db.scalars(
+    def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
+        """Lock those of the nodes that are under this lease and, unless it may ``wait``, nobody else has locked."""
+        own = (
             sa.select(m.NodeRow.node_id)
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
+            .where(
+                m.NodeRow.tenant_id == self._tenant,
+                m.NodeRow.node_id == sa.any_(sa.cast(list(nodes), sa.ARRAY(sa.Uuid))),
+                m.NodeRow.lease_token == token,
+            )
             .order_by(m.NodeRow.node_id)
-            .with_for_update(key_share=True)
-        ).all()
-        if not held:
-            return
-        self._db.execute(
-            sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(held))
-            .values(lease_token=None, lease_until=None, worker_id=None, **values)
+            .with_for_update(key_share=True, skip_locked=not wait)
         )
+        return {NodeId(id_) for id_ in self._db.scalars(own)}
+
+    def _let_go(self, nodes: Collection[NodeId], values: Mapping[str, Any]) -> None:
+        """End the lease of nodes that are locked."""
+        if nodes:
+            self._db.execute(
+                sa.update(m.NodeRow)
+                .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
+                .values(lease_token=None, lease_until=None, worker_id=None, **values)
+            )
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
@@ -396,14 +433,14 @@ class PostgresRefreshRows(PostgresVectors):
             .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
             .order_by(m.Tree.tree_id)
         ).all()
-        lock_trees(self._db, self._tenant, [TreeId(row.tree_id) for row in seen])
+        held = set(self._db.scalars(_TAKE_TREES, {"t": self._tenant, "trees": [row.tree_id for row in seen]}))
         settled = set(
             self._db.scalars(
                 _SETTLE,
                 {
                     "t": self._tenant,
-                    "trees": [row.tree_id for row in seen],
-                    "marks": [row.marks for row in seen],
+                    "trees": [row.tree_id for row in seen if row.tree_id in held],
+                    "marks": [row.marks for row in seen if row.tree_id in held],
                 },
             )
         )

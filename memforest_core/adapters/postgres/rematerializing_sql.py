@@ -203,7 +203,7 @@ MAKE_DUE = sa.text(
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
         SELECT tree_id FROM memforest.tree
          WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
-         ORDER BY tree_id FOR NO KEY UPDATE)
+         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
     """
 )
 

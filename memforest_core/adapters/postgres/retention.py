@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres import retention_sql as sql
-from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
+from memforest_core.adapters.postgres.engine import tenant_transaction, transaction
 from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows
 from memforest_core.adapters.postgres.owners import visible
 from memforest_core.domain.ids import ForestId, TenantId
@@ -167,5 +167,5 @@ class PostgresRetentionStore:
             yield PostgresRetentionRows(connection, tenant)
 
     def tenants(self) -> Sequence[TenantId]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]

@@ -10,6 +10,7 @@ from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import VISIBLE
 from memforest_core.domain.ids import TenantId
 from memforest_core.ports.retention import Visited
+from memforest_core.repeating import repeated
 
 # Rows are inserted, and so locked, in order of ids. Whoever deletes a forest waits for this, or this finds it going. A
 # node is visited as often as what is below it; a fact in two trees is visited once, and so is all above it in each.
@@ -57,6 +58,7 @@ class PostgresVisitStore:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
+    @repeated
     def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
         with tenant_transaction(self._engine, tenant) as connection:
             connection.execute(

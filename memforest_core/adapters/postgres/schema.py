@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.adapters.postgres.engine import open_engine, store_errors
-from memforest_core.adapters.postgres.models import SCHEMA, MigrationRow
+from memforest_core.adapters.postgres.engine import open_engine, set_tenant, transaction
+from memforest_core.adapters.postgres.models import SCHEMA, MigrationRow, Tenant
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 
 SERVICE_GROUP = "memforest_service"
 """The group role that holds the service's rights; the login role of the service URL is its member."""
 
+LIMITED_GROUP = "memforest_limited"
+"""The group role whose members may bind to the tenants that they were granted, and to no other."""
+
+_INSUFFICIENT_PRIVILEGE = "42501"
+
 _LOCK = 0x6D656D66
 """Key of the advisory lock that lets one upgrade run at a time."""
+
+
+_UNBOUND = sa.text(
+    """
+    SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+     WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r'
+       AND a.attname = 'tenant_id' AND NOT a.attisdropped AND NOT row_security_active(c.oid) ORDER BY 1
+    """
+)
 
 
 def _config(connection: sa.Connection) -> Config:
@@ -36,12 +54,14 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     owner = (settings.migration_url or settings.url).get_secret_value()
     engine = open_engine(settings, owner)
     try:
-        with store_errors(), engine.begin() as connection:
+        with transaction(engine) as connection:
             # Another upgrade is waited for longer than any table: it may be at a long migration.
             connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
             connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
+            # Migrations change rows of all tenants, and row-level security binds the owner too.
+            connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
             connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
             command.upgrade(_config(connection), revision)
             _note_migrations(connection)
@@ -87,7 +107,21 @@ def _ensure_service_role(connection: sa.Connection, url: sa.URL) -> None:
             {"n": name, "p": str(url.password)},
         )
         connection.exec_driver_sql(str(statement).replace("%", "%%"))
-    connection.exec_driver_sql(f"GRANT {SERVICE_GROUP} TO {quote(name)}")
+    if not _limited(connection, name):
+        connection.exec_driver_sql(f"GRANT {SERVICE_GROUP} TO {quote(name)}")
+
+
+def _limited(connection: sa.Connection, role: str) -> bool:
+    """Whether a role is one of single tenants."""
+    return bool(
+        connection.scalar(
+            sa.text(
+                "SELECT EXISTS (SELECT 1 FROM pg_auth_members"
+                " WHERE roleid = to_regrole(:g) AND member = to_regrole(:n))"
+            ),
+            {"g": LIMITED_GROUP, "n": connection.dialect.identifier_preparer.quote(role)},
+        )
+    )
 
 
 def current_revision(connection: sa.Connection) -> str | None:
@@ -119,9 +153,10 @@ def _one_ahead(connection: sa.Connection, found: str | None) -> bool:
 def check_ready(engine: sa.Engine) -> None:
     """Refuse to serve from a database at another revision, or as a role without rights or with too many.
 
-    One compatible migration ahead is accepted: its new columns and tables are not needed yet.
+    One compatible migration ahead is accepted: its new columns and tables are not needed yet. That tenants are apart is
+    tried out. Raises InvalidSettings, StoreUnavailable.
     """
-    with store_errors(), engine.connect() as connection:
+    with transaction(engine) as connection:
         usable = connection.scalar(
             sa.text("SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = :s"), {"s": SCHEMA}
         )
@@ -135,10 +170,28 @@ def check_ready(engine: sa.Engine) -> None:
                 f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
                 " run memforest db upgrade."
             )
-        unbound = connection.scalar(
-            sa.text("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+    _check_apart(engine)
+
+
+def _check_apart(engine: sa.Engine) -> None:
+    """Write a row as one tenant that does not exist, and look for it as another; nothing of it stays."""
+    mine, other = (TenantId(f"memforest-check-{uuid4().hex}") for _ in range(2))
+    with transaction(engine) as connection:
+        set_tenant(connection, mine)
+        try:
+            with connection.begin_nested():
+                connection.execute(sa.insert(Tenant).values(tenant_id=mine))
+        except exc.ProgrammingError as error:
+            # A role of single tenants can't even write it.
+            if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+                raise
+        set_tenant(connection, other)
+        seen = connection.scalar(sa.text("SELECT EXISTS (SELECT 1 FROM memforest.tenant)"))
+        unbound = connection.scalars(_UNBOUND).all()
+        connection.rollback()
+    if seen or unbound:
+        raise InvalidSettings(
+            "The role in MEMFOREST_DATABASE__URL sees rows of all tenants"
+            f" (in {', '.join(unbound) or 'tenant'}): name a role that is no superuser and has no BYPASSRLS, and run"
+            " memforest db upgrade."
         )
-        if unbound:
-            raise InvalidSettings(
-                "MEMFOREST_DATABASE__URL names a superuser: use the service role, so that tenants stay apart."
-            )

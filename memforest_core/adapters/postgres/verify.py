@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres import verify_sql as v
-from memforest_core.adapters.postgres.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.adapters.postgres.engine import set_tenant, store_errors, tenant_transaction, transaction
 from memforest_core.adapters.postgres.owners import forest_id, visible
 from memforest_core.adapters.postgres.refresh import MAX_CHILD_CHARS
 from memforest_core.adapters.postgres.verify_repair import PostgresRepairRows
@@ -111,7 +111,7 @@ class PostgresVerifyStore:
         self._engine = engine
 
     def tenants(self) -> Sequence[TenantId]:
-        with store_errors(), self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]
 
     def forest(self, tenant: TenantId, owner: str) -> ForestId | None:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.messages import Queue
 from memforest_core.ports.models import CallRecord
 from memforest_core.ports.telemetry import SILENT, Tracer
 
@@ -85,6 +86,9 @@ class PrometheusTelemetry:
         self._dead = Counter(
             "memforest_work_dead", "Units of work that were dead-lettered.", ("step", "code"), registry=registry
         )
+        self._dropped = Counter(
+            "memforest_messages_dropped", "Broker messages that could not be read.", ("queue",), registry=registry
+        )
 
     def _make_call_metrics(self) -> None:
         def counter(name: str, meaning: str) -> Counter:
@@ -140,6 +144,10 @@ class PrometheusTelemetry:
     def reached(self, stage: str, tenant: TenantId, seconds: float) -> None:
         """One observation of the stage's histogram."""
         self._stages.labels(stage).observe(max(0.0, seconds))
+
+    def dropped(self, queue: str) -> None:
+        """One more unreadable message; only the product's own queues have series."""
+        self._dropped.labels(queue if queue in set(Queue) else OTHER).inc()
 
     def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:
         """The tracer's span, or the trace as it came."""

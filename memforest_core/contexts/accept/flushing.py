@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 
 from memforest_core.contexts.accept.waiting import Steps
-from memforest_core.domain.ids import SessionId, TenantId
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import SessionProgress, Stage, WakeUps, WorkError
 from memforest_core.ports.flushing import Backlog, FlushStore
+from memforest_core.repeating import repeated
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.1
@@ -72,11 +73,7 @@ class Flushing:
         Raises InvalidInput, NotFound, WaitTimeout.
         """
         owner = checked_name(owner, "owner")
-        with self._store.flushing(tenant) as rows:
-            forest = rows.forest(owner)
-            if forest is None:
-                raise NotFound(f"No owner {owner!r:.80}: enqueue a session first.")
-            rows.release_held(forest)
+        forest = self._closed(tenant, owner)
         left = Backlog(1, 0, 0)
 
         def drained() -> bool:
@@ -98,14 +95,28 @@ class Flushing:
             )
         return left
 
+    @repeated
+    def _closed(self, tenant: TenantId, owner: str) -> ForestId:
+        """The owner's forest, with its open cells closed."""
+        with self._store.flushing(tenant) as rows:
+            forest = rows.forest(owner)
+            if forest is None:
+                raise NotFound(f"No owner {owner!r:.80}: enqueue a session first.")
+            rows.release_held(forest)
+        return forest
+
+    @repeated
+    def _make_due(self, tenant: TenantId, owner: str, session: SessionId | None) -> None:
+        with self._store.flushing(tenant) as rows:
+            forest = rows.forest(owner)
+            if forest is not None:
+                rows.make_due(forest, session)
+
     def _nudge(self, tenant: TenantId, owner: str, session: SessionId | None, stage: Stage) -> None:
         """Wake every queue that the wait depends on; waiting for summaries makes their trees due now."""
         queues = [Queue.EXTRACT, Queue.REDUCE]
         if stage is Stage.SUMMARIES:
-            with self._store.flushing(tenant) as rows:
-                forest = rows.forest(owner)
-                if forest is not None:
-                    rows.make_due(forest, session)
+            self._make_due(tenant, owner, session)
             queues += [Queue.REFRESH, Queue.MAINTAIN]
         for queue in queues:
             self._wakeups.send(queue, tenant, "wait")

@@ -33,6 +33,7 @@ from memforest_core.ports.accept import (
     WakeUps,
     WorkError,
 )
+from memforest_core.repeating import repeated
 from memforest_core.settings import AcceptSettings
 
 FROZEN_S = 5.0
@@ -98,6 +99,7 @@ class Acceptance:
             settings.window_turns,
         )
 
+    @repeated
     def enqueue(
         self,
         tenant: TenantId,
@@ -142,6 +144,7 @@ class Acceptance:
         self._wake(tenant, joined, head.id, made.windows)
         return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), made.windows)
 
+    @repeated
     def append(
         self,
         tenant: TenantId,
@@ -179,6 +182,7 @@ class Acceptance:
         self._wake(tenant, joined, head.id, made.windows)
         return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), made.windows)
 
+    @repeated
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come. Raises InvalidInput, NotFound."""
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
@@ -189,6 +193,7 @@ class Acceptance:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
         return found
 
+    @repeated
     def last_error(self, tenant: TenantId, owner: str, session_id: str) -> WorkError | None:
         """What the last failed try of a session's unfinished work ended with. Raises InvalidInput."""
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
@@ -196,11 +201,13 @@ class Acceptance:
             forest = rows.forest(owner)
             return None if forest is None else rows.last_error(derive_session_id(forest.id, session_id))
 
+    @repeated
     def quota(self, tenant: TenantId) -> Quota:
         """A tenant's limits, and how much of them is used now. Raises StoreUnavailable."""
         with self._store.accepting(tenant) as rows:
             return self._quotas.quota(rows)
 
+    @repeated
     def set_limits(self, tenant: TenantId, limits: TenantLimits) -> None:
         """Change a tenant's own limits; other processes follow within seconds.
 

@@ -22,6 +22,7 @@ from memforest_core.ports.bundles import (
 )
 from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
 from memforest_core.ports.models import Embedder
+from memforest_core.repeating import repeated
 
 PAGE = 1_000
 """Rows in memory at once."""
@@ -75,6 +76,7 @@ class ExportService:
         self._end(tenant, task, done, None)
         return {"task": str(task.id), **done}
 
+    @repeated
     def _begin(self, tenant: TenantId, owner: str, path: Path, actor: str, options: Numbers) -> MaintenanceTask:
         # The record names the file by a digest: paths may tell more than ids do.
         place = hash_of(str(path.resolve())).hex()[:32]
@@ -90,6 +92,7 @@ class ExportService:
             rows.note(AuditEntry(actor, MaintenanceKind.EXPORT, "asked", forest, owner, held, options))
         return task
 
+    @repeated
     def _end(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers, error: tuple[str, str] | None) -> None:
         outcome = "dead" if error is not None else "done"
         with self._store.importing(tenant) as rows:

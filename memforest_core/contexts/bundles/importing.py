@@ -32,6 +32,7 @@ from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
 from memforest_core.ports.models import Embedder, Vectors
 from memforest_core.ports.verify import VerifyStore
+from memforest_core.repeating import repeated
 from memforest_core.settings import Settings
 
 BATCH = 1_000
@@ -125,6 +126,7 @@ class ImportService:
             "to_embed": seen.to_embed,
         }
 
+    @repeated
     def _begin(self, tenant: TenantId, owner: str, subject: str, actor: str, seen: Seen) -> Import:
         head = seen.reader.head
         forest = choose_forest(tenant, seen, self._parts.store, self._parts.index)
@@ -256,6 +258,7 @@ class Import:
                 return "settle"
             after = scenes[-1]
 
+    @repeated
     def _settle(self, renamed: bool) -> str:
         with self._parts.store.importing(self._tenant) as rows:
             rows.settle(self._forest, renamed)
@@ -271,6 +274,7 @@ class Import:
         proof.mend_summaries(self._parts.settings.refresh.budget_chars)
         return "show"
 
+    @repeated
     def _show(self) -> Numbers:
         head = self._seen.reader.head
         done: Numbers = {**self._progress, "phase": "done", **head.rows, "rows": head.total}
@@ -287,6 +291,7 @@ class Import:
             self._parts.wakeups.send(queue, self._tenant, str(self._forest))
         return {"task": str(self._task.id), **done}
 
+    @repeated
     def _keep(self, changed: Numbers) -> None:
         with self._parts.store.importing(self._tenant) as rows:
             self._kept(rows, changed)

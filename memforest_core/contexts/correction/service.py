@@ -21,6 +21,7 @@ from memforest_core.ports.accept import ForestRef, WakeUps
 from memforest_core.ports.correction import CorrectionRows, CorrectionStore, StoredFact, Successor
 from memforest_core.ports.maintenance import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.models import Embedder
+from memforest_core.repeating import repeated
 
 FACT = "fact"
 BY = "by"
@@ -74,6 +75,7 @@ class Correction:
         self._clock = clock
         self._sleep = sleep
 
+    @repeated
     def correct(
         self,
         tenant: TenantId,
@@ -130,6 +132,7 @@ class Correction:
         """Let policies forget a fact again. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable."""
         return self._set_pinned(tenant, owner, fact, actor, False)
 
+    @repeated
     def _set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
         actor = checked_name(actor, "actor")
         with self._store.correcting(tenant) as rows:

@@ -20,6 +20,7 @@ from memforest_core.ports.dead import (
     DeadRows,
     DeadStore,
 )
+from memforest_core.repeating import repeated
 
 LIST_LIMIT = 1_000
 SHORTEST_PREFIX = 8
@@ -39,6 +40,7 @@ class DeadLetters:
         self._tenant = tenant
         self._max_wakeups = max_wakeups
 
+    @repeated
     def list(
         self,
         owner: str | None = None,
@@ -53,6 +55,7 @@ class DeadLetters:
             _check_owner(rows, which)
             return rows.letters(which, limit)
 
+    @repeated
     def show(self, id_: str, *, text: bool = False) -> DeadDetail:
         """Everything about one, named by its id or the beginning of it; ``text`` adds what was said.
 
@@ -65,6 +68,7 @@ class DeadLetters:
             raise _unknown(id_)
         return found
 
+    @repeated
     def retry(self, *ids: str) -> Acted:
         """Try these again, as if they had never been tried. Raises InvalidInput, NotFound; then none is tried."""
         with self._store.looking_after(self._tenant) as rows:
@@ -72,6 +76,7 @@ class DeadLetters:
         self._wake(acted)
         return acted
 
+    @repeated
     def retry_all(self, owner: str | None = None, *, code: str | None = None, kinds: Sequence[DeadKind] = ()) -> Acted:
         """Try everything again that was given up: of one owner, with one error, of these kinds. Raises NotFound."""
         which = _filter(owner, code, kinds)
@@ -81,6 +86,7 @@ class DeadLetters:
         self._wake(acted)
         return acted
 
+    @repeated
     def discard(self, *ids: str) -> Acted:
         """Go on without these: turns stay recallable, summaries stay as they are. Raises as ``retry``."""
         with self._store.looking_after(self._tenant) as rows:

@@ -15,6 +15,7 @@ from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.erasure import ErasureStore, Scope, Target
 from memforest_core.ports.maintenance import MaintenanceKind, TaskId
+from memforest_core.repeating import repeated
 
 FROZEN_S = 5.0
 """When to ask again for a forest that is being merged."""
@@ -79,7 +80,7 @@ class Erasure:
         )
         if everything and not dry_run:
             # If this process ends before it does, the task's first step does it.
-            self._store.hide(tenant, forest.id)
+            repeated(self._store.hide)(tenant, forest.id)
         return task
 
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from memforest_core.contexts.extraction.answer import ExtractionAnswer
@@ -30,8 +31,10 @@ from memforest_core.ports.extract import (
 )
 from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.ports.telemetry import SILENT, Telemetry
+from memforest_core.repeating import repeated
 from memforest_core.settings import ExtractSettings
 
+T = TypeVar("T")
 STEP = "extract"
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
@@ -158,12 +161,14 @@ class ExtractionService:
         self, tenant: TenantId, claim: ClaimedWindow, result: WindowResult, calls: Sequence[CallRecord]
     ) -> bool:
         """Store what was paid for, also through a restart of the store; False when the lease was lost meanwhile."""
+
+        def store(rows: ExtractRows) -> bool:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            return rows.finish_window(claim, self._embedder.model, result, self._again)
+
         for pause_s in (*STORE_PAUSES_S, None):
             try:
-                with self._store.extracting(tenant) as rows:
-                    kept = rows.finish_window(claim, self._embedder.model, result, self._again)
-                    rows.record_calls(calls, claim.forest_id, claim.session_id)
-                return kept
+                return self._written(tenant, store)
             except StoreUnavailable:
                 if pause_s is None:
                     raise
@@ -173,13 +178,23 @@ class ExtractionService:
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
         """A bug ended the try: count it, so that a window that breaks the code is put aside in the end."""
         self._telemetry.retried(STEP, tenant, CRASHED)
-        with self._store.extracting(tenant) as rows:
+        wait = backoff(claim.attempts, self._rng.random())
+
+        def end(rows: ExtractRows) -> None:
             if claim.again:
                 rows.keep_window(claim, self._again, CRASHED, "See the log.")
             elif claim.attempts >= self._settings.max_attempts:
                 rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
             else:
-                rows.retry_window(claim, backoff(claim.attempts, self._rng.random()), True, CRASHED, "See the log.")
+                rows.retry_window(claim, wait, True, CRASHED, "See the log.")
+
+        self._written(tenant, end)
+
+    @repeated
+    def _written(self, tenant: TenantId, write: Callable[[ExtractRows], T]) -> T:
+        """Write in one transaction."""
+        with self._store.extracting(tenant) as rows:
+            return write(rows)
 
     def _read(
         self,
@@ -260,11 +275,14 @@ class ExtractionService:
         else:
             self._telemetry.retried(STEP, tenant, error.code)
         result = None
+
+        def keep(rows: ExtractRows) -> None:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            rows.keep_window(claim, self._again, error.code, error.message)
+
         if claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD):
             # What there is stays: it is the fallback already, and better than nothing.
-            with self._store.extracting(tenant) as rows:
-                rows.record_calls(calls, claim.forest_id, claim.session_id)
-                rows.keep_window(claim, self._again, error.code, error.message)
+            self._written(tenant, keep)
             return Extraction(Extracted.LATER)
         if decision.verdict is Verdict.DEGRADE:
             window, cells = window_of(claim)
@@ -274,10 +292,10 @@ class ExtractionService:
                 # The fallback needs vectors; without an embedder the window waits for it.
                 if isinstance(again, ContentFault):
                     raise
-                with self._store.extracting(tenant) as rows:
-                    rows.record_calls(calls, claim.forest_id, claim.session_id)
+                self._written(tenant, lambda rows: rows.record_calls(calls, claim.forest_id, claim.session_id))
                 return self._failed(tenant, claim, failed_call(again), again)
-        with self._store.extracting(tenant) as rows:
+
+        def end(rows: ExtractRows) -> Extraction:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
             if result is not None:
                 kept = rows.finish_window(claim, self._embedder.model, result, self._again)
@@ -288,4 +306,6 @@ class ExtractionService:
                 rows.split_window(claim, error.code, error.message)
             else:
                 rows.bury_window(claim, error.code, error.message)
-        return Extraction(Extracted.LATER)
+            return Extraction(Extracted.LATER)
+
+        return self._written(tenant, end)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
 
 from memforest_core.contexts.indexing.outage import OutagePause
 from memforest_core.contexts.jobs.decision import decide
@@ -15,6 +16,7 @@ from memforest_core.ports.index import Point, PointKind, SparseVector, VectorInd
 from memforest_core.ports.indexing import IndexStore, StalePoint
 from memforest_core.ports.models import CallRecord, Embedder, Vectors
 from memforest_core.ports.telemetry import SILENT, Telemetry
+from memforest_core.repeating import repeated
 
 STEP = "index"
 LEASE_S = 120.0
@@ -60,19 +62,16 @@ class Indexer:
         try:
             self._write(tenant, token, points, known)
         except StoreUnavailable as error:
-            with self._store.indexing(tenant) as rows:
-                rows.release_points(token, error.code, error.message)
+            self._release(tenant, token, error)
             raise
         except IndexUnavailable as error:
             self._pause.failed()
             outcome = error.code
-            with self._store.indexing(tenant) as rows:
-                rows.release_points(token, error.code, error.message)
+            self._release(tenant, token, error)
         except MemForestError as error:
             outcome = error.code
             decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
-            with self._store.indexing(tenant) as rows:
-                rows.retry_points(token, max(1.0, decision.delay_s), error.code, error.message)
+            self._retry(tenant, token, max(1.0, decision.delay_s), error)
         self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
         if outcome == "done":
             for point in points:
@@ -101,8 +100,25 @@ class Indexer:
         vectors = known | self._embed(tenant, [text for text in _texts(points) if text not in known])
         self._index.delete([point.id for point in points if point.gone])
         self._index.upsert([_point(tenant, point, vectors) for point in points if not point.gone])
+        versions = {point.id: point.version for point in points}
+        for left in self._finish(tenant, token, versions):
+            self._finish(tenant, token, {left: versions[left]})
+
+    @repeated
+    def _finish(self, tenant: TenantId, token: LeaseToken, versions: Mapping[UUID, int]) -> Sequence[UUID]:
+        """One transaction; several rows are not waited for: those that somebody else has locked are left."""
         with self._store.indexing(tenant) as rows:
-            rows.finish_points(token, {point.id: point.version for point in points})
+            return rows.finish_points(token, versions)
+
+    @repeated
+    def _release(self, tenant: TenantId, token: LeaseToken, error: MemForestError) -> None:
+        with self._store.indexing(tenant) as rows:
+            rows.release_points(token, error.code, error.message)
+
+    @repeated
+    def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, error: MemForestError) -> None:
+        with self._store.indexing(tenant) as rows:
+            rows.retry_points(token, delay_s, error.code, error.message)
 
     def _embed(self, tenant: TenantId, texts: list[str]) -> dict[str, Vectors]:
         """Embed texts and commit their vectors."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from memforest_core.domain.ids import TenantId
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import WakeUps
-from memforest_core.ports.jobs import JobStore, LeaseLimits, WorkKind
+from memforest_core.ports.jobs import JobRows, JobStore, LeaseLimits, WorkKind
 from memforest_core.ports.refresh import RefreshStore
+from memforest_core.repeating import repeated
 
 REDO_LIMIT = 100
 AGAIN_LIMIT = 1_000
@@ -54,21 +57,27 @@ class Reconciler:
                 return Round(mine=False)
             freed = released = redone = reopened = 0
             for tenant in self._jobs.lost(self._limits):
-                with self._jobs.upkeep(tenant) as rows:
-                    freed += rows.free_lost(self._limits)
+                freed += self._kept(tenant, lambda rows: rows.free_lost(self._limits))
             for tenant in self._jobs.waiting(WorkKind.HELD):
-                with self._jobs.upkeep(tenant) as rows:
-                    released += rows.release_held()
+                released += self._kept(tenant, lambda rows: rows.release_held())
             for tenant in self._jobs.waiting(WorkKind.REDO):
-                with self._refresh.refreshing(tenant) as nodes:
-                    redone += nodes.redo(REDO_LIMIT)
+                redone += self._redone(tenant)
             for tenant in self._jobs.waiting(WorkKind.AGAIN):
-                with self._jobs.upkeep(tenant) as rows:
-                    reopened += rows.reopen_verbatim(AGAIN_LIMIT)
+                reopened += self._kept(tenant, lambda rows: rows.reopen_verbatim(AGAIN_LIMIT))
             # Longer than the lease limit, so that a worker that was only slow can still come back.
             struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
             woken, broker_away = self.wake(*_QUEUES)
             return Round(True, freed, released, redone, reopened, woken, struck_off, broker_away)
+
+    @repeated
+    def _kept(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
+        with self._jobs.upkeep(tenant) as rows:
+            return step(rows)
+
+    @repeated
+    def _redone(self, tenant: TenantId) -> int:
+        with self._refresh.refreshing(tenant) as nodes:
+            return nodes.redo(REDO_LIMIT)
 
     def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
         """Send wake-ups for tenants with claimable work of these kinds.

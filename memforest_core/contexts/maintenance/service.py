@@ -19,6 +19,7 @@ from memforest_core.ports.maintenance import (
     Numbers,
 )
 from memforest_core.ports.telemetry import SILENT, Telemetry
+from memforest_core.repeating import repeated
 
 STEP = "maintain"
 LEASE_S = 600.0
@@ -98,16 +99,24 @@ class MaintenanceService:
         deadline = self._clock() + self._budget_s
         progress: Numbers | None = claim.task.progress
         while progress is not None:
-            progress = take(tenant, claim.task, progress)
-            with self._store.maintaining(tenant) as rows:
-                if progress is None:
-                    return self._finish(rows, claim)
-                if not rows.keep(claim.token, progress, LEASE_S):
-                    return _End.LOST
-                if self._clock() >= deadline:
-                    rows.hand_back(claim.token)
-                    return _End.BUDGET
+            progress = repeated(take)(tenant, claim.task, progress)
+            end = self._kept(tenant, claim, progress, self._clock() >= deadline)
+            if end is not None:
+                return end
         return _End.DONE
+
+    @repeated
+    def _kept(self, tenant: TenantId, claim: ClaimedTask, progress: Numbers | None, late: bool) -> _End | None:
+        """Store what a step came to; how the work on the task ended, or None to go on."""
+        with self._store.maintaining(tenant) as rows:
+            if progress is None:
+                return self._finish(rows, claim)
+            if not rows.keep(claim.token, progress, LEASE_S):
+                return _End.LOST
+            if late:
+                rows.hand_back(claim.token)
+                return _End.BUDGET
+        return None
 
     @staticmethod
     def _finish(rows: MaintenanceRows, claim: ClaimedTask) -> _End:
@@ -144,14 +153,18 @@ class MaintenanceService:
             wait = backoff(claim.task.attempts, self._rng.random())
             self._retry(tenant, claim.token, wait, True, CRASHED, "See the worker's log.")
 
+    @repeated
     def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
         with self._store.maintaining(tenant) as rows:
             rows.retry(token, max(SHORTEST_WAIT_S, delay_s), counts, code, text)
         self._telemetry.retried(STEP, tenant, code)
 
+    @repeated
     def _bury(self, tenant: TenantId, claim: ClaimedTask, code: str, text: str) -> None:
+        """Give the task up, and say so in the audit, unless somebody else has it by now."""
         with self._store.maintaining(tenant) as rows:
-            rows.bury(claim.token, code, text)
+            if not rows.bury(claim.token, code, text):
+                return
             if claim.task.actor:
                 rows.note(outcome_of(claim.task, "dead"))
         self._telemetry.buried(STEP, tenant, code)

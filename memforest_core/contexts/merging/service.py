@@ -18,6 +18,7 @@ from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, Retryabl
 from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.merging import MergeForest, MergeRows, MergeStore
+from memforest_core.repeating import repeated
 from memforest_core.settings import Settings
 
 LOOKED_AT = 1_000
@@ -58,6 +59,7 @@ class Merging:
         self._comparison = Comparison(index, model)
         self._clear = clear
 
+    @repeated
     def ask(
         self,
         tenant: TenantId,
@@ -93,6 +95,7 @@ class Merging:
         self._operations.wake(tenant, task)
         return task
 
+    @repeated
     def conflicts(self, tenant: TenantId, sources: Sequence[str], into: str) -> ConflictReport:
         """What merging these owners' forests would do and what contradicts; nothing is kept of it.
 
@@ -103,6 +106,7 @@ class Merging:
             self._check_live(rows, asked)
             return self._tried(rows, tenant, asked, into).report()
 
+    @repeated
     def report(self, tenant: TenantId, task: TaskId) -> ConflictReport:
         """The same for a merge that was asked for and has not begun, or for a dry run. Raises NotFound otherwise."""
         found = self._operations.get(tenant, task)

@@ -26,6 +26,7 @@ from memforest_core.ports.maintenance import (
     Numbers,
     TaskId,
 )
+from memforest_core.repeating import repeated
 
 POLL_S = 0.1
 NUDGE_S = 5.0
@@ -64,6 +65,7 @@ class Operations:
         self._clock = clock
         self._sleep = sleep
 
+    @repeated
     def forest(self, tenant: TenantId, owner: str) -> ForestId:
         """The owner's forest. Raises InvalidInput, NotFound, StoreUnavailable."""
         owner = checked_name(owner, "owner")
@@ -73,6 +75,7 @@ class Operations:
             raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
         return found
 
+    @repeated
     def ask(
         self,
         tenant: TenantId,
@@ -98,6 +101,7 @@ class Operations:
         """Wake workers for an operation that was asked for."""
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
 
+    @repeated
     def get(self, tenant: TenantId, task: TaskId) -> MaintenanceTask:
         """An operation as it is. Raises NotFound, StoreUnavailable."""
         with self._store.maintaining(tenant) as rows:
@@ -106,6 +110,7 @@ class Operations:
             raise NotFound(f"There is no operation {task}.")
         return found
 
+    @repeated
     def list(self, tenant: TenantId, limit: int = 100) -> Sequence[MaintenanceTask]:
         """The tenant's operations, the newest first. Raises StoreUnavailable."""
         with self._store.maintaining(tenant) as rows:
@@ -156,6 +161,7 @@ class Operations:
                 nudged = self._clock()
             yield POLL_S
 
+    @repeated
     def audit(
         self,
         tenant: TenantId,

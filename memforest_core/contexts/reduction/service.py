@@ -18,6 +18,7 @@ from memforest_core.errors import IndexUnavailable, PermanentError, RetryableErr
 from memforest_core.ports.index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.ports.reduce import ReduceBatch, ReduceRows, ReduceStore, WaitingForest
 from memforest_core.ports.telemetry import SILENT, Telemetry
+from memforest_core.repeating import repeated
 from memforest_core.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -88,14 +89,13 @@ class ReductionService:
         except PermanentError as error:
             log.warning("batch_refused", forest=str(waiting.forest_id), cells=len(waiting.cells), code=error.code)
             if len(waiting.cells) == 1:
-                with self._store.reducing(tenant) as rows:
-                    rows.bury_cell(waiting.cells[0], error.code, error.message)
+                if not self._bury(tenant, waiting, error):
+                    return Reduction(Reduced.BUSY, waiting.forest_id)
                 self._telemetry.buried(STEP, tenant, error.code)
                 return Reduction(Reduced.DONE, waiting.forest_id)
         except RetryableError as error:
             self._telemetry.retried(STEP, tenant, error.code)
-            with self._store.reducing(tenant) as rows:
-                rows.delay_forest(waiting.forest_id, FAILED_DELAY_S)
+            self._delay(tenant, waiting.forest_id)
             raise
         half = len(waiting.cells) // 2
         first, second = (
@@ -109,6 +109,17 @@ class ReductionService:
             first.near_merging and second.near_merging,
         )
 
+    @repeated
+    def _delay(self, tenant: TenantId, forest: ForestId) -> None:
+        with self._store.reducing(tenant) as rows:
+            rows.delay_forest(forest, FAILED_DELAY_S)
+
+    @repeated
+    def _bury(self, tenant: TenantId, waiting: WaitingForest, error: PermanentError) -> bool:
+        with self._store.reducing(tenant) as rows:
+            return rows.bury_cell(waiting, error.code, error.message)
+
+    @repeated
     def _drain_whole(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
         with self._store.reducing(tenant) as rows:
             batch = rows.load(waiting, self._model)

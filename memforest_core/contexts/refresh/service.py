@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from memforest_core.contexts.refresh.summarizer import (
     Summarizer,
     input_hash,
 )
-from memforest_core.domain.ids import LeaseToken, NodeId, TenantId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import add_counts
 from memforest_core.errors import (
     ContentFault,
@@ -24,20 +24,23 @@ from memforest_core.errors import (
     ContextTooLong,
     MemForestError,
     RetryableError,
+    StoreContended,
     StoreUnavailable,
 )
 from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.ports.refresh import (
     NodeArtifact,
     ReadyNode,
+    RefreshRows,
     RefreshStore,
     SummarySource,
 )
 from memforest_core.ports.telemetry import SILENT, Telemetry
+from memforest_core.repeating import repeated
 from memforest_core.settings import RefreshSettings
 
 SAVE_TRIES = 3
-"""A save that lost a deadlock is tried again at once: the summaries in it were paid for."""
+"""A save whose connection broke is tried again at once: the summaries in it were paid for."""
 REDO_AFTER_S = 60.0
 """A degraded summary is made again this long after the model was found away."""
 
@@ -107,9 +110,8 @@ class RefreshService:
             settled = True
         except StoreUnavailable:
             settled = True
-            # A deadlock or a timeout: the nodes are given back at once, not when their lease ends.
-            with self._store.refreshing(tenant) as rows:
-                rows.release(token, 0.0)
+            # The nodes are given back at once, not when their lease ends.
+            self._let_go(tenant, lambda rows, only: rows.release(token, 0.0, only))
             raise
         finally:
             if not settled:
@@ -139,10 +141,24 @@ class RefreshService:
             return
         self._save(tenant, token, nodes, artifacts, calls)
         self._telemetry.called(tenant, calls)
-        with self._store.refreshing(tenant) as rows:
-            stale_s = rows.settle(list(dict.fromkeys(node.tree_id for node in nodes)))
-        for seconds in stale_s:
+        for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
+
+    @repeated
+    def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:
+        with self._store.refreshing(tenant) as rows:
+            return rows.settle(trees)
+
+    def _let_go(self, tenant: TenantId, give_back: Callable[[RefreshRows, NodeId | None], Sequence[NodeId]]) -> None:
+        """Give nodes back: all that nobody else has locked at once, each other one in a transaction of its own."""
+
+        @repeated
+        def freed(only: NodeId | None = None) -> Sequence[NodeId]:
+            with self._store.refreshing(tenant) as rows:
+                return give_back(rows, only)
+
+        for node in freed():
+            freed(node)
 
     def _save(
         self,
@@ -153,15 +169,32 @@ class RefreshService:
         calls: Sequence[CallRecord],
     ) -> None:
         """Store what was paid for; a store that broke the save off is asked again at once."""
+        left = self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls)
+        for artifact in left:
+            self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
+
+    @repeated
+    def _save_free(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        forest: ForestId,
+        artifacts: Sequence[NodeArtifact],
+        calls: Sequence[CallRecord],
+    ) -> Sequence[NodeArtifact]:
+        """One transaction; what somebody else has locked is left. A store that broke it off is asked again at once."""
         for left in range(SAVE_TRIES - 1, -1, -1):
             try:
                 with self._store.refreshing(tenant) as rows:
-                    rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
-                    rows.record_calls(calls, nodes[0].forest_id, None)
-                return
+                    locked = rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
+                    rows.record_calls(calls, forest, None)
+                return locked
+            except StoreContended:
+                raise
             except StoreUnavailable:
                 if not left:
                     raise
+        return ()
 
     def _spans(self, nodes: Sequence[ReadyNode]) -> ExitStack:
         """One span in the trace of each session whose tree is refreshed."""
@@ -180,14 +213,14 @@ class RefreshService:
             decision = decide(error, attempts=attempts, max_attempts=most, divisible=False, jitter=jitter)
             if decision.verdict is Verdict.RETRY and not decision.counts:
                 self._telemetry.retried(STEP, tenant, error.code)
-                with self._store.refreshing(tenant) as rows:
-                    rows.release(token, max(1.0, decision.delay_s))
+                wait = max(1.0, decision.delay_s)
+                self._let_go(tenant, lambda rows, only: rows.release(token, wait, only))
                 return
         code, text = (error.code, error.message) if error is not None else (CRASHED, "See the worker's log.")
         tell = self._telemetry.buried if attempts >= most else self._telemetry.retried
         tell(STEP, tenant, code)
-        with self._store.refreshing(tenant) as rows:
-            rows.fail(token, most, backoff(attempts, jitter), code, text)
+        wait = backoff(attempts, jitter)
+        self._let_go(tenant, lambda rows, only: rows.fail(token, most, wait, code, text, only))
 
     def _key(self, node: ReadyNode) -> bytes:
         return input_hash(self._summarizer.model, self._settings.budget_chars, [c.text for c in node.children])

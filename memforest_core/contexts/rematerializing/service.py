@@ -16,6 +16,7 @@ from memforest_core.messages import Queue
 from memforest_core.ports.accept import Lane, WakeUps
 from memforest_core.ports.maintenance import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.rematerializing import Copied, CopyRows, CopyStore, Options, Pair, Remaining, SourceForest
+from memforest_core.repeating import repeated
 from memforest_core.settings import Settings
 
 BATCH_TURNS = 2_000
@@ -95,6 +96,7 @@ class Rematerializing:
             lane=Lane.BACKFILL,
         )
 
+    @repeated
     def abandon(self, tenant: TenantId, owner: str) -> int:
         """Delete what operations that were given up have left of the owner's hidden forests; how many there were.
 

@@ -22,6 +22,7 @@ from memforest_core.ports.retention import (
     RetentionStore,
     When,
 )
+from memforest_core.repeating import repeated
 
 SET, CLEARED = "set_policy", "clear_policy"
 _NO_POLICY = "No retention policy holds for owner {!r:.80}: set one first."
@@ -35,6 +36,7 @@ class Retention:
         self._operations = operations
         self._applying = Applying(store, eraser)
 
+    @repeated
     def set_policy(
         self,
         tenant: TenantId,
@@ -60,6 +62,7 @@ class Retention:
             rows.note(AuditEntry(actor, SET, "done", forest, owner, detail=told(limits)))
         return policy_of(limits, owner)
 
+    @repeated
     def clear_policy(self, tenant: TenantId, owner: str | None, *, actor: str) -> bool:
         """Take a policy away, after which the tenant's holds for the owner; whether there was one.
 
@@ -73,6 +76,7 @@ class Retention:
                 rows.note(AuditEntry(actor, CLEARED, "done", forest, owner))
         return cleared
 
+    @repeated
     def policy(self, tenant: TenantId, owner: str | None) -> Policy | None:
         """The policy that holds for an owner, its own or the tenant's (whose ``owner`` is None); or the tenant's.
 
@@ -82,11 +86,13 @@ class Retention:
         with self._store.retaining(tenant) as rows:
             return self._holding(rows, forest, owner)
 
+    @repeated
     def policies(self, tenant: TenantId) -> Sequence[Policy]:
         """All policies, the tenant's first, then by owner. Raises StoreUnavailable."""
         with self._store.retaining(tenant) as rows:
             return rows.policies()
 
+    @repeated
     def apply(self, tenant: TenantId, owner: str | None, *, actor: str, dry_run: bool = False) -> Sequence[TaskId]:
         """Ask for a run over an owner's forest, or (owner None) over all that are under a policy, one after the other.
 
@@ -113,6 +119,7 @@ class Retention:
         )
         return (task,)
 
+    @repeated
     def preview(self, tenant: TenantId, owner: str) -> Preview:
         """The ids of what a run would take from an owner's forest now.
 

@@ -9,6 +9,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.ports.index import ScannedPoint, VectorIndex
 from memforest_core.ports.indexing import IndexStore, PointRow
 from memforest_core.ports.verify import Found, VerifyStore
+from memforest_core.repeating import repeated
 
 PAGE = 500
 """Rows or points compared at once."""
@@ -108,10 +109,14 @@ class PointsCheck:
         self._index.delete(orphans)
         # A row that came while its point was taken for an orphan needs it back.
         back = list(self._row(tenant, orphans).values())
+        ahead = {each.id: versions[each.id] for each in odd if each.what == "ahead"}
+        return len(orphans) + self._raised(tenant, back, ahead)
+
+    @repeated
+    def _raised(self, tenant: TenantId, back: Sequence[PointRow], ahead: Mapping[UUID, int]) -> int:
         with self._rows.indexing(tenant) as rows:
             rows.mark_missing(back, {})
-            raised = rows.overtake({each.id: versions[each.id] for each in odd if each.what == "ahead"})
-        return len(orphans) + raised
+            return rows.overtake(ahead)
 
     def _row(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         if not ids:

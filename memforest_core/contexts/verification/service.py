@@ -14,6 +14,7 @@ from memforest_core.errors import IndexUnavailable, NotFound
 from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.indexing import IndexStore
 from memforest_core.ports.verify import Check, Found, SnapshotRows, VerifyStore
+from memforest_core.repeating import repeated
 
 FORESTS_AT_ONCE = 20
 """Forests that share a snapshot: small ones are many, and a long snapshot keeps Postgres from cleaning up."""
@@ -143,9 +144,13 @@ class VerificationService:
     def _mend(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
         mended = 0
         for at in range(0, len(found), REPAIR_BATCH):
-            with self._store.repairing(tenant) as rows:
-                mended += rows.repair(check, found[at : at + REPAIR_BATCH])
+            mended += self._mend_batch(tenant, check, found[at : at + REPAIR_BATCH])
         return mended
+
+    @repeated
+    def _mend_batch(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
+        with self._store.repairing(tenant) as rows:
+            return rows.repair(check, found)
 
     def _index(self, tally: Tally, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
         """Mend while looking: what was mended is not counted as a violation, and is not looked at again."""

@@ -1,4 +1,4 @@
-"""A worker that is configured by ``celeryconfig`` carries ids as JSON on four known queues, and nothing else."""
+"""A worker that is configured by ``memforest_workers.celeryconfig`` carries ids as JSON on four known queues, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memforest_core.messages import TASK_NAMES, Queue
 @pytest.fixture
 def app() -> Iterator[Celery]:
     with Celery("test", set_as_current=False) as configured:
-        configured.config_from_object("celeryconfig")
+        configured.config_from_object("memforest_workers.celeryconfig")
         yield configured
 
 

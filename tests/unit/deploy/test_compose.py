@@ -23,7 +23,7 @@ QUEUES = {queue.value for queue in Queue}
 OURS = {*QUEUES, "migrate", "flower"}
 WATCHERS = {"prometheus", "grafana"}
 """Only started when asked for, with the profile observe."""
-SECRETS = {"POSTGRES_PASSWORD", "MEMFOREST_APP_PASSWORD", "FLOWER_BASIC_AUTH"}
+SECRETS = {"POSTGRES_PASSWORD", "MEMFOREST_APP_PASSWORD", "REDIS_PASSWORD", "FLOWER_BASIC_AUTH"}
 PREFIX = str(Settings.model_config.get("env_prefix"))
 DELIMITER = str(Settings.model_config.get("env_nested_delimiter"))
 VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?:(?P<rule>:-|:\?)(?P<rest>[^}]*))?\}")
@@ -132,7 +132,7 @@ def test_the_values_are_valid_settings(name: str, monkeypatch: pytest.MonkeyPatc
         if variable.startswith(PREFIX) and value is not None:
             monkeypatch.setenv(variable, value)
     settings = Settings()
-    assert settings.broker.url.get_secret_value().startswith("redis://redis:")
+    assert settings.broker.url.get_secret_value().startswith("redis://:REDIS_PASSWORD@redis:")
     if name != "flower":
         assert settings.database.url.get_secret_value().startswith("postgresql+psycopg://memforest_app:")
         assert settings.index.kind == "qdrant"
@@ -200,6 +200,35 @@ def test_the_example_names_every_variable() -> None:
         if value is None
     }
     assert example == defaults | passed_on
+
+
+def test_the_broker_asks_for_its_password() -> None:
+    """Given the broker, then it starts with the password, which stands in no command line, and is asked with it."""
+    broker = SERVICES["redis"]
+    assert broker["environment"] == {"REDIS_PASSWORD": "REDIS_PASSWORD"}
+    assert "requirepass" in broker["command"][-1]
+    assert "$$REDIS_PASSWORD" in broker["command"][-1]
+    assert "$$REDIS_PASSWORD" in broker["healthcheck"]["test"][-1]
+
+
+def test_a_deployment_is_sized_in_the_file() -> None:
+    """Given the file alone, then it says how many containers of a queue run, and how much memory each part may take."""
+    assert {name: int(SERVICES[name]["scale"]) for name in QUEUES} == {
+        "extract": 2,
+        "reduce": 1,
+        "refresh": 1,
+        "maintain": 1,
+    }
+    workers = int(COMPOSE["x-environment"]["MEMFOREST_DEPLOYMENT__WORKER_PROCESSES"])
+    assert sum(int(SERVICES[name]["scale"]) for name in QUEUES) <= workers
+    assert all(re.fullmatch(r"\d+[gm]", SERVICES[name]["mem_limit"]) for name in STORES | OURS)
+
+
+def test_containers_read_further_settings_and_reach_models_on_the_host() -> None:
+    """Given memforest.env, if there is one, then our containers read it; the host has a name in them."""
+    for name in OURS:
+        assert SERVICES[name]["env_file"] == [{"path": "memforest.env", "required": False}]
+        assert SERVICES[name]["extra_hosts"] == ["host.docker.internal:host-gateway"]
 
 
 def test_ports_are_open_on_this_host_only() -> None:

@@ -1,0 +1,110 @@
+"""What reaches a queue can't stop a worker, and a queue holds no more messages than are of use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from pydantic import SecretStr
+
+from memforest_core.adapters.broker.wakeups import ENOUGH, CeleryWakeUps
+from memforest_core.domain.ids import TenantId
+from memforest_core.embedded.valkey import EmbeddedValkey
+from memforest_core.messages import Queue
+from memforest_core.settings import BrokerSettings
+from memforest_workers.worker import BackgroundWorker
+from tests.support.stack import Stack
+from tests.unit.workers.test_broker import headers, message
+
+TENANT = TenantId("default")
+WAIT_S = 20.0
+POISON = [
+    *("", "5", "null", "[]", "\x00\xff", "}{", "[" * 100_000, '{"__type__": "decimal", "__value__": "x"}'),
+    *(json.dumps(message(body=body)) for body in ("", "%%%", "NQ==", "bnVsbA==")),
+    json.dumps({"body": "", "headers": None, "properties": None}),
+    json.dumps(headers(task="os.system")),
+    json.dumps(headers(eta="nonsense", id={"a": 1})),
+]
+
+
+@pytest.fixture
+def valkey(tmp_path: Path) -> Iterator[EmbeddedValkey]:
+    """A broker of the test's own: what is put into it concerns nobody else."""
+    server = EmbeddedValkey(tmp_path, tmp_path / "valkey", tmp_path / "valkey.log")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def client(valkey: EmbeddedValkey) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(valkey.redis_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def worker(pipeline: Stack, valkey: EmbeddedValkey) -> Iterator[BackgroundWorker]:
+    """A Celery worker in this process, on that broker."""
+    running = BackgroundWorker(pipeline.services, valkey.broker_url, 2)
+    running.start()
+    yield running
+    running.stop(5.0)
+
+
+@pytest.fixture
+def wakeups(valkey: EmbeddedValkey) -> Iterator[CeleryWakeUps]:
+    sender = CeleryWakeUps(BrokerSettings(url=SecretStr(valkey.broker_url), publish_timeout_s=2.0))
+    yield sender
+    sender.close()
+
+
+def remembered(pipeline: Stack, wakeups: CeleryWakeUps, name: str) -> None:
+    """A session becomes facts, woken through the broker. Raises WaitTimeout."""
+    turns = [{"role": "user", "content": f"I moved to Rome in {name}.", "timestamp": 1_680_000_000}]
+    pipeline.memory.ingest("bob", name, turns)
+    wakeups.send(Queue.EXTRACT, TENANT, name)
+    pipeline.memory.ingest("bob", name, turns, wait="facts", timeout_s=WAIT_S)
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_can_not_be_read_is_dropped(pipeline: Stack, client: redis.Redis, wakeups: CeleryWakeUps) -> None:
+    """Given messages that are no wake-ups in every queue, then the worker drops them and goes on."""
+    for queue in Queue:
+        client.lpush(queue.value, *POISON)
+    remembered(pipeline, wakeups, "after")
+    assert [client.llen(queue.value) for queue in Queue] == [0] * len(Queue)
+    assert client.hlen("unacked") == 0
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("key", ["extract", "unacked", "unacked_index", "_kombu.binding.extract"])
+def test_a_broker_that_was_overwritten_stops_no_work(
+    pipeline: Stack, client: redis.Redis, wakeups: CeleryWakeUps, key: str
+) -> None:
+    """Given one of the broker's own keys with a value of another type, then workers do without the broker."""
+    remembered(pipeline, wakeups, "before")
+    client.delete(key)
+    client.set(key, "x")
+    remembered(pipeline, wakeups, "meanwhile")
+    client.delete(key)
+    remembered(pipeline, wakeups, "after")
+
+
+def test_a_queue_with_enough_messages_gets_no_more(client: redis.Redis, wakeups: CeleryWakeUps) -> None:
+    """Given a burst that nobody works on yet, then only as many messages wait as can be of use, or as one asks for."""
+    for session in range(20):
+        assert wakeups.send(Queue.EXTRACT, TENANT, str(session), count=2)
+    assert client.llen("extract") == ENOUGH
+    assert wakeups.send(Queue.EXTRACT, TENANT, "long", count=10)
+    assert client.llen("extract") == 10
+    assert wakeups.send(Queue.REDUCE, TENANT, "other")
+    assert client.llen("reduce") == 1
+
+
+def test_a_queue_that_is_none_is_reported_as_not_woken(client: redis.Redis, wakeups: CeleryWakeUps) -> None:
+    """Given a value of another type in a queue's place, then sending says that nobody was woken, and raises nothing."""
+    client.set("extract", "x")
+    assert not wakeups.send(Queue.EXTRACT, TENANT, "s")
