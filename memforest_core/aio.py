@@ -1,104 +1,207 @@
-"""The async facade: the same core in threads, one method for one method."""
+"""The async facade, made from the sync one: calls run in threads of their own, waits hold none."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from memforest_core.api import MemForest
-from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, SessionHandle
-from memforest_core.contexts.answering.answer import Answer
-from memforest_core.contexts.query.asking import RecallOptions
-from memforest_core.contexts.timeline.states import Timeline
-from memforest_core.domain.evidence import RecallResult
+from memforest_core.bootstrap.service import Services
+from memforest_core.client import ROOM_TIMEOUT_S, MemForestClient, SessionHandle
+from memforest_core.contexts.accept.waiting import Steps
+from memforest_core.contexts.deadletters.service import DeadLetters
+from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle import Lifecycle
-from memforest_core.ports.accept import SessionProgress
-from memforest_core.ports.flushing import Backlog
 from memforest_core.settings import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S")
+
+THREADS = 16
+"""Calls at once; more of them queue. A call that waits for work of others is none."""
+LOOKS = 2
+"""Threads that waiting calls take together, each for a few milliseconds."""
 
 
-def in_thread(method: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """The same call, in a thread of the loop's executor."""
+class Threads:
+    """Where the calls of one facade run."""
 
-    async def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(method, *args, **kwargs)
+    def __init__(self, threads: int) -> None:
+        if threads < 1:
+            raise InvalidInput("Set threads to a whole number above 0.", code="invalid_threads")
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="memforest-async")
+        self._looks = asyncio.Semaphore(max(1, min(LOOKS, threads - 1)))
+        self._closed = False
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A call's result."""
+        if self._closed:
+            raise InvalidInput("This memory is closed: open it again.", code="closed")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(call, *args, **kwargs))
+
+    async def finish(self, steps: Steps[T]) -> T:
+        """A wait's result: a thread is held while it looks, none between."""
+        pause, done = await self.run(_advanced, steps)
+        while done is None:
+            await asyncio.sleep(pause)
+            async with self._looks:
+                pause, done = await self.run(_advanced, steps)
+        return done[0]
+
+    async def close(self, last: Callable[[], None]) -> None:
+        """Take no more calls, wait for those under way, and end with ``last``; waits end with an error."""
+        self._closed = True
+        await _apart(self._executor.shutdown)
+        await _apart(last)
+
+
+async def _apart(call: Callable[[], T]) -> T:
+    """A call's result, from a thread for it alone: an executor can't wait for itself, and the loop's may be full."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="memforest-apart")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+    finally:
+        executor.shutdown(wait=False)
+
+
+def _advanced(steps: Steps[T]) -> tuple[float, tuple[T] | None]:
+    """The seconds until the next look, or the result."""
+    try:
+        return next(steps), None
+    except StopIteration as ended:
+        return 0.0, (ended.value,)
+
+
+class Face(Generic[S]):
+    """An async facade over ``sync``."""
+
+    def __init__(self, sync: S, threads: Threads) -> None:
+        self.sync = sync
+        self.threads = threads
+
+
+def on_thread(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[Face[S], P], Coroutine[Any, Any, T]]:
+    """The same call, in one of the facade's threads."""
+
+    @wraps(method)
+    async def called(face: Face[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await face.threads.run(method, face.sync, *args, **kwargs)
 
     return called
 
 
-class AsyncLifecycle:
-    """``Lifecycle`` for asyncio programs: the same methods, each in a thread."""
+def in_steps(
+    method: Callable[Concatenate[S, P], T], steps: Callable[Concatenate[S, P], Steps[T]]
+) -> Callable[Concatenate[Face[S], P], Coroutine[Any, Any, T]]:
+    """The same wait, without a thread between its steps."""
 
-    def __init__(self, lifecycle: Lifecycle) -> None:
-        self.sync = lifecycle
-        self.forget = in_thread(lifecycle.forget)
-        self.receipt = in_thread(lifecycle.receipt)
-        self.correct = in_thread(lifecycle.correct)
-        self.pin = in_thread(lifecycle.pin)
-        self.unpin = in_thread(lifecycle.unpin)
-        self.merge = in_thread(lifecycle.merge)
-        self.merge_conflicts = in_thread(lifecycle.merge_conflicts)
-        self.export = in_thread(lifecycle.export)
-        self.import_ = in_thread(lifecycle.import_)
-        self.rematerialize_plan = in_thread(lifecycle.rematerialize_plan)
-        self.rematerialize = in_thread(lifecycle.rematerialize)
-        self.rematerialize_abandon = in_thread(lifecycle.rematerialize_abandon)
-        self.set_policy = in_thread(lifecycle.set_policy)
-        self.clear_policy = in_thread(lifecycle.clear_policy)
-        self.policies = in_thread(lifecycle.policies)
-        self.apply_policy = in_thread(lifecycle.apply_policy)
-        self.preview_policy = in_thread(lifecycle.preview_policy)
-        self.operation = in_thread(lifecycle.operation)
-        self.operations = in_thread(lifecycle.operations)
-        self.wait = in_thread(lifecycle.wait)
-        self.audit = in_thread(lifecycle.audit)
+    @wraps(method)
+    async def called(face: Face[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await face.threads.finish(steps(face.sync, *args, **kwargs))
+
+    return called
 
 
-class AsyncMemForest:
-    """``MemForest`` for asyncio programs; each call runs in a thread of the loop's executor."""
+class AsyncLifecycle(Face[Lifecycle]):
+    """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
 
-    def __init__(self, memory: MemForest) -> None:
-        self.sync = memory
+    forget = on_thread(Lifecycle.forget)
+    receipt = on_thread(Lifecycle.receipt)
+    correct = on_thread(Lifecycle.correct)
+    pin = on_thread(Lifecycle.pin)
+    unpin = on_thread(Lifecycle.unpin)
+    merge = on_thread(Lifecycle.merge)
+    merge_conflicts = on_thread(Lifecycle.merge_conflicts)
+    export = on_thread(Lifecycle.export)
+    import_ = on_thread(Lifecycle.import_)
+    rematerialize_plan = on_thread(Lifecycle.rematerialize_plan)
+    rematerialize = on_thread(Lifecycle.rematerialize)
+    rematerialize_abandon = on_thread(Lifecycle.rematerialize_abandon)
+    set_policy = on_thread(Lifecycle.set_policy)
+    clear_policy = on_thread(Lifecycle.clear_policy)
+    policies = on_thread(Lifecycle.policies)
+    apply_policy = on_thread(Lifecycle.apply_policy)
+    preview_policy = on_thread(Lifecycle.preview_policy)
+    operation = on_thread(Lifecycle.operation)
+    operations = on_thread(Lifecycle.operations)
+    wait = in_steps(Lifecycle.wait, Lifecycle.wait_steps)
+    audit = on_thread(Lifecycle.audit)
+
+
+class AsyncDeadLetters(Face[DeadLetters]):
+    """``DeadLetters`` for asyncio programs: the same methods."""
+
+    list = on_thread(DeadLetters.list)
+    show = on_thread(DeadLetters.show)
+    retry = on_thread(DeadLetters.retry)
+    retry_all = on_thread(DeadLetters.retry_all)
+    discard = on_thread(DeadLetters.discard)
+
+
+class AsyncMemForest(Face[MemForest]):
+    """``MemForest`` for asyncio programs: the same methods, in ``threads`` threads of its own.
+
+    A call that waits for the work of others (``wait=``, ``flush``, ``wait``) holds no thread meanwhile, so any number
+    of them leaves recall as fast as it is.
+    """
+
+    def __init__(self, memory: MemForest, *, threads: int = THREADS) -> None:
+        super().__init__(memory, Threads(threads))
 
     @classmethod
-    async def connect(cls, settings: Settings | None = None) -> Self:
+    async def connect(cls, settings: Settings | None = None, *, threads: int = THREADS) -> Self:
         """As ``MemForest.connect``."""
-        return cls(await asyncio.to_thread(MemForest.connect, settings))
+        return cls(await _apart(partial(MemForest.connect, settings)), threads=threads)
 
     @classmethod
-    async def embedded(cls, path: str | Path, settings: Settings | None = None) -> Self:
+    async def embedded(
+        cls, path: str | Path, settings: Settings | None = None, *, concurrency: int = 8, threads: int = THREADS
+    ) -> Self:
         """As ``MemForest.embedded``."""
-        return cls(await asyncio.to_thread(MemForest.embedded, path, settings))
+        opened = await _apart(partial(MemForest.embedded, path, settings, concurrency=concurrency))
+        return cls(opened, threads=threads)
 
-    async def ingest(
-        self,
-        owner: str,
-        session_id: str,
-        turns: Sequence[object],
-        *,
-        wait: str = "none",
-        display_name: str | None = None,
-    ) -> SessionHandle:
-        """As ``MemForest.ingest``."""
-        return await asyncio.to_thread(self.sync.ingest, owner, session_id, turns, wait=wait, display_name=display_name)
+    @property
+    def settings(self) -> Settings:
+        """As ``MemForest.settings``."""
+        return self.sync.settings
 
-    async def append(
-        self, owner: str, session_id: str, turn: object, *, wait: str = "none", display_name: str | None = None
-    ) -> SessionHandle:
-        """As ``MemForest.append``."""
-        return await asyncio.to_thread(self.sync.append, owner, session_id, turn, wait=wait, display_name=display_name)
+    @property
+    def services(self) -> Services:
+        """As ``MemForest.services``."""
+        return self.sync.services
 
-    async def ingest_many(
-        self, sessions: Iterable[tuple[str, str, Sequence[object]]], *, wait: str = "none"
-    ) -> list[SessionHandle]:
-        """As ``MemForest.ingest_many``."""
-        return await asyncio.to_thread(self.sync.ingest_many, sessions, wait=wait)
+    @property
+    def client(self) -> MemForestClient:
+        """As ``MemForest.client``; its calls block."""
+        return self.sync.client
+
+    @cached_property
+    def lifecycle(self) -> AsyncLifecycle:
+        """As ``MemForest.lifecycle``."""
+        return AsyncLifecycle(self.sync.lifecycle, self.threads)
+
+    @cached_property
+    def dead(self) -> AsyncDeadLetters:
+        """As ``MemForest.dead``."""
+        return AsyncDeadLetters(self.sync.dead, self.threads)
+
+    ingest = in_steps(MemForest.ingest, MemForest.ingest_steps)
+    enqueue = ingest
+    append = in_steps(MemForest.append, MemForest.append_steps)
+    ingest_many = in_steps(MemForest.ingest_many, MemForest.ingest_many_steps)
+    wait = in_steps(MemForest.wait, MemForest.wait_steps)
+    flush = in_steps(MemForest.flush, MemForest.flush_steps)
+    recall = on_thread(MemForest.recall)
+    recall_many = on_thread(MemForest.recall_many)
+    answer = on_thread(MemForest.answer)
+    timeline = on_thread(MemForest.timeline)
+    status = on_thread(MemForest.status)
 
     async def enqueue_stream(
         self,
@@ -108,62 +211,14 @@ class AsyncMemForest:
         room_timeout_s: float = ROOM_TIMEOUT_S,
     ) -> AsyncIterator[SessionHandle]:
         """As ``MemForest.enqueue_stream``."""
-        stream = self.sync.enqueue_stream(sessions, backfill=backfill, room_timeout_s=room_timeout_s)
-        while (handle := await asyncio.to_thread(next, stream, None)) is not None:
-            yield handle
-
-    async def recall(
-        self,
-        owner: str,
-        question: str,
-        k: int | None = None,
-        mode: str | None = None,
-        **options: Unpack[RecallOptions],
-    ) -> RecallResult:
-        """As ``MemForest.recall``."""
-        return await asyncio.to_thread(self.sync.recall, owner, question, k, mode, **options)
-
-    async def answer(
-        self,
-        owner: str,
-        question: str,
-        k: int | None = None,
-        mode: str | None = None,
-        **options: Unpack[RecallOptions],
-    ) -> Answer:
-        """As ``MemForest.answer``."""
-        return await asyncio.to_thread(self.sync.answer, owner, question, k, mode, **options)
-
-    async def timeline(
-        self,
-        owner: str,
-        *,
-        entity: str | None = None,
-        attribute: str | None = None,
-        scene: str | None = None,
-        as_of: object | None = None,
-    ) -> Timeline:
-        """As ``MemForest.timeline``."""
-        return await asyncio.to_thread(
-            self.sync.timeline, owner, entity=entity, attribute=attribute, scene=scene, as_of=as_of
-        )
-
-    @cached_property
-    def lifecycle(self) -> AsyncLifecycle:
-        """As ``MemForest.lifecycle``."""
-        return AsyncLifecycle(self.sync.lifecycle)
-
-    async def status(self, owner: str, session_id: str) -> SessionProgress:
-        """As ``MemForest.status``."""
-        return await asyncio.to_thread(self.sync.status, owner, session_id)
-
-    async def flush(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Backlog:
-        """As ``MemForest.flush``."""
-        return await asyncio.to_thread(self.sync.flush, owner, timeout_s)
+        for owner, session_id, turns in sessions:
+            yield await self.threads.finish(
+                self.client.enqueue_steps(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
+            )
 
     async def close(self) -> None:
-        """As ``MemForest.close``."""
-        await asyncio.to_thread(self.sync.close)
+        """As ``MemForest.close``, after the calls under way; waits end with InvalidInput (code "closed")."""
+        await self.threads.close(self.sync.close)
 
     async def __aenter__(self) -> Self:
         return self

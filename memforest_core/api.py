@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, MemForestClient, SessionHandle, stage_named
+from memforest_core.contexts.accept.waiting import Steps, waited
 from memforest_core.contexts.answering.answer import Answer
 from memforest_core.contexts.answering.service import MAX_TOKENS
 from memforest_core.contexts.deadletters.service import DeadLetters
@@ -20,7 +21,7 @@ from memforest_core.contexts.timeline.states import Timeline
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
-from memforest_core.ports.accept import SessionProgress
+from memforest_core.ports.accept import SessionProgress, Stage
 from memforest_core.ports.flushing import Backlog
 from memforest_core.settings import Settings, load_settings
 
@@ -103,24 +104,73 @@ class MemForest:
         Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded with ``retry_after`` in seconds;
         nothing is stored then. Raises WaitTimeout when the stage is not reached in time; the session is stored.
         """
-        self._check()
-        stage = stage_named(wait)
-        handle = self._client.enqueue(owner, session_id, turns, started_at=started_at, display_name=display_name)
-        if stage is not None:
-            handle.wait(wait, timeout_s)
-        return handle
+        return waited(
+            self.ingest_steps(
+                owner,
+                session_id,
+                turns,
+                wait=wait,
+                started_at=started_at,
+                display_name=display_name,
+                timeout_s=timeout_s,
+            )
+        )
 
     enqueue = ingest
 
-    def append(
-        self, owner: str, session_id: str, turn: object, *, display_name: str | None = None, wait: str = "none"
-    ) -> SessionHandle:
-        """Add one turn to a running session; ``display_name`` as in ``ingest``."""
+    def ingest_steps(
+        self,
+        owner: str,
+        session_id: str,
+        turns: Sequence[object],
+        *,
+        wait: str = "none",
+        started_at: object | None = None,
+        display_name: str | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Steps[SessionHandle]:
+        """``ingest`` in short steps, for callers that sleep in their own way."""
         self._check()
-        stage = stage_named(wait)
-        handle = self._client.append(owner, session_id, turn, display_name=display_name)
-        if stage is not None:
-            handle.wait(wait)
+        stage_named(wait)
+        handle = self._client.enqueue(owner, session_id, turns, started_at=started_at, display_name=display_name)
+        yield from self._waiting(handle, wait, timeout_s)
+        return handle
+
+    def append(
+        self,
+        owner: str,
+        session_id: str,
+        turn: object,
+        *,
+        display_name: str | None = None,
+        wait: str = "none",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> SessionHandle:
+        """Add one turn to a running session.
+
+        It waits up to ``accept.quiet_s`` for the second turn of its cell, and is searchable meanwhile. With ``wait``
+        "facts" or "summaries" the cell is closed instead, so that the call takes no longer than extraction does; the
+        next turn begins a new cell. ``display_name`` as in ``ingest``. Raises as ``ingest``.
+        """
+        return waited(
+            self.append_steps(owner, session_id, turn, display_name=display_name, wait=wait, timeout_s=timeout_s)
+        )
+
+    def append_steps(
+        self,
+        owner: str,
+        session_id: str,
+        turn: object,
+        *,
+        display_name: str | None = None,
+        wait: str = "none",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Steps[SessionHandle]:
+        """``append`` in short steps."""
+        self._check()
+        closes = stage_named(wait) in (Stage.FACTS, Stage.SUMMARIES)
+        handle = self._client.append(owner, session_id, turn, display_name=display_name, close=closes)
+        yield from self._waiting(handle, wait, timeout_s)
         return handle
 
     def ingest_many(
@@ -135,13 +185,32 @@ class MemForest:
 
         Sessions are taken one by one. A full queue is waited for, at most ``room_timeout_s`` for one session.
         """
+        return waited(self.ingest_many_steps(sessions, wait=wait, timeout_s=timeout_s, room_timeout_s=room_timeout_s))
+
+    def ingest_many_steps(
+        self,
+        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        *,
+        wait: str = "none",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        room_timeout_s: float = ROOM_TIMEOUT_S,
+    ) -> Steps[list[SessionHandle]]:
+        """``ingest_many`` in short steps."""
         self._check()
-        stage = stage_named(wait)
-        handles = self._client.enqueue_many(sessions, room_timeout_s=room_timeout_s)
-        if stage is not None:
-            for handle in handles:
-                handle.wait(wait, timeout_s)
+        stage_named(wait)
+        handles = []
+        for owner, session_id, turns in sessions:
+            handle = yield from self._client.enqueue_steps(
+                owner, session_id, turns, backfill=True, room_timeout_s=room_timeout_s
+            )
+            handles.append(handle)
+        for handle in handles:
+            yield from self._waiting(handle, wait, timeout_s)
         return handles
+
+    def _waiting(self, handle: SessionHandle, wait: str, timeout_s: float) -> Steps[None]:
+        if wait != "none":
+            yield from self._client.wait_steps(handle.owner, handle.session_id, wait, timeout_s)
 
     def enqueue_stream(
         self,
@@ -171,8 +240,8 @@ class MemForest:
         and ``as_of`` bound the time, ``asked_at`` says when it is asked, ``max_tokens`` and ``budget_ms`` what
         may be spent, ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running
         session, ``sessions``, ``exclude_sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to
-        look, and ``min_score`` leaves out what scores less (RecallOptions tells more). Raises InvalidInput, NotFound,
-        StoreUnavailable.
+        look, and ``min_score`` leaves out what scores less (RecallOptions tells more). An owner without a memory yet
+        gets an empty result whose ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
         self._check()
         return self._services.recall.recall(self._client.tenant, owner, question, k, mode, **options)
@@ -220,8 +289,8 @@ class MemForest:
     ) -> Timeline:
         """The states of an entity, an attribute or a scene in the order of time, each with the turns that say so.
 
-        Without ``entity`` they are the owner's own; "*" is everybody. Raises InvalidInput (naming what is known) and
-        NotFound.
+        Without ``entity`` they are the owner's own; "*" is everybody. An owner without a memory yet has none, and
+        ``owner_known`` is False. Raises InvalidInput (naming what is known), StoreUnavailable.
         """
         self._check()
         return self._services.timeline.timeline(
@@ -245,14 +314,34 @@ class MemForest:
             return list(pool.map(lambda pair: self.recall(pair[0], pair[1], k, mode), questions))
 
     def status(self, owner: str, session_id: str) -> SessionProgress:
-        """How far a session has come. Raises NotFound."""
+        """How far a session has come, and why no further (``last_error``). Raises NotFound."""
         self._check()
         return self._client.status(owner, session_id)
 
+    def wait(
+        self, owner: str, session_id: str, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> SessionProgress:
+        """Wait until a session's raw cells, facts or summaries can be asked for.
+
+        Raises NotFound, and WaitTimeout whose ``last_error`` says why it goes no further.
+        """
+        return waited(self.wait_steps(owner, session_id, stage, timeout_s))
+
+    def wait_steps(
+        self, owner: str, session_id: str, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> Steps[SessionProgress]:
+        """``wait`` in short steps."""
+        self._check()
+        return self._client.wait_steps(owner, session_id, stage, timeout_s)
+
     def flush(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Backlog:
         """Wait until all that was accepted for the owner is durable, placed, refreshed and indexed."""
+        return waited(self.flush_steps(owner, timeout_s))
+
+    def flush_steps(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[Backlog]:
+        """``flush`` in short steps."""
         self._check()
-        return self._client.flush(owner, timeout_s)
+        return self._client.flush_steps(owner, timeout_s)
 
     def close(self) -> None:
         """Stop the embedded node, if there is one, and release connections."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Self
@@ -13,6 +13,7 @@ from memforest_core.bootstrap.deadletters import open_deadletters
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.contexts.accept.quotas import Quota, when_there_is_room
 from memforest_core.contexts.accept.service import Accepted
+from memforest_core.contexts.accept.waiting import Steps, waited
 from memforest_core.contexts.deadletters.service import DeadLetters
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import checked_name
@@ -101,6 +102,34 @@ class MemForestClient:
         Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded, whose ``retry_after`` says in how
         many seconds to come back; nothing is stored then.
         """
+        return waited(
+            self.enqueue_steps(
+                owner,
+                session_id,
+                turns,
+                started_at=started_at,
+                display_name=display_name,
+                backfill=backfill,
+                transaction=transaction,
+                trace=trace,
+                room_timeout_s=room_timeout_s,
+            )
+        )
+
+    def enqueue_steps(
+        self,
+        owner: str,
+        session_id: str,
+        turns: Sequence[object],
+        *,
+        started_at: object | None = None,
+        display_name: str | None = None,
+        backfill: bool = False,
+        transaction: object | None = None,
+        trace: str | None = None,
+        room_timeout_s: float = 0.0,
+    ) -> Steps[SessionHandle]:
+        """``enqueue`` in short steps, for callers that sleep in their own way while the queue is full."""
         lane = Lane.BACKFILL if backfill else Lane.LIVE
 
         def attempt() -> Accepted:
@@ -117,7 +146,7 @@ class MemForestClient:
                     trace=own,
                 )
 
-        accepted = when_there_is_room(attempt, room_timeout_s, time.monotonic, time.sleep)
+        accepted = yield from when_there_is_room(attempt, room_timeout_s, time.monotonic)
         return SessionHandle(owner, session_id, accepted, self)
 
     def append(
@@ -127,13 +156,24 @@ class MemForestClient:
         turn: object,
         *,
         display_name: str | None = None,
+        close: bool = False,
         transaction: object | None = None,
         trace: str | None = None,
     ) -> SessionHandle:
-        """Add one turn to a running session. Raises as ``enqueue``."""
+        """Add one turn to a running session; it waits up to ``accept.quiet_s`` for the second turn of its cell.
+
+        With ``close`` it is extracted at once: for the last turn, or one that is waited for. Raises as ``enqueue``.
+        """
         with self._producer.tracer.span("append", trace, session=str(session_id)) as own:
             accepted = self._producer.acceptance.append(
-                self._tenant, owner, session_id, turn, display_name=display_name, joined=transaction, trace=own
+                self._tenant,
+                owner,
+                session_id,
+                turn,
+                display_name=display_name,
+                close=close,
+                joined=transaction,
+                trace=own,
             )
         return SessionHandle(owner, session_id, accepted, self)
 
@@ -175,20 +215,41 @@ class MemForestClient:
         return self._tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
 
     def status(self, owner: str, session_id: str) -> SessionProgress:
-        """How far a session has come. Raises NotFound."""
-        return self._producer.acceptance.progress(self._tenant, owner, session_id)
+        """How far a session has come, and why no further: ``last_error``. Raises NotFound."""
+        progress = self._producer.acceptance.progress(self._tenant, owner, session_id)
+        if progress.ready:
+            return progress
+        return replace(progress, last_error=self._producer.acceptance.last_error(self._tenant, owner, session_id))
 
     def wait(self, owner: str, session_id: str, stage: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> SessionProgress:
-        """Wait until a session has reached a stage. Raises WaitTimeout, NotFound."""
+        """Wait until a session has reached a stage. Raises WaitTimeout (with ``last_error``), NotFound."""
+        return waited(self.wait_steps(owner, session_id, stage, timeout_s))
+
+    def wait_steps(
+        self, owner: str, session_id: str, stage: str, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> Steps[SessionProgress]:
+        """``wait`` in short steps, for callers that sleep in their own way."""
         wanted = stage_named(stage)
         if wanted is None:
             return self.status(owner, session_id)
-        return self._producer.flushing.wait_session(
-            self._tenant, owner, lambda: self.status(owner, session_id), wanted, timeout_s
+        acceptance = self._producer.acceptance
+        return (
+            yield from self._producer.flushing.wait_session(
+                self._tenant,
+                owner,
+                lambda: acceptance.progress(self._tenant, owner, session_id),
+                lambda: acceptance.last_error(self._tenant, owner, session_id),
+                wanted,
+                timeout_s,
+            )
         )
 
     def flush(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Backlog:
         """Wait until all that was accepted for the owner is placed, refreshed and indexed."""
+        return waited(self.flush_steps(owner, timeout_s))
+
+    def flush_steps(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[Backlog]:
+        """``flush`` in short steps."""
         return self._producer.flushing.flush(self._tenant, owner, timeout_s)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
 from memforest_core.client import DEFAULT_TIMEOUT_S
+from memforest_core.contexts.accept.waiting import Steps
 from memforest_core.contexts.bundles.service import Watch
 from memforest_core.contexts.erasure.receipt import Receipt
 from memforest_core.contexts.merging.report import ConflictReport
@@ -285,6 +286,15 @@ class Lifecycle:
     ) -> MaintenanceTask:
         """Wait until an operation is done. Raises OperationFailed, WaitTimeout."""
         return self._parts.operations.wait(self._tenant, operation, timeout_s, watch)
+
+    def wait_steps(
+        self,
+        operation: TaskId,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> Steps[MaintenanceTask]:
+        """``wait`` in short steps, for callers that sleep in their own way."""
+        return self._parts.operations.wait_steps(self._tenant, operation, timeout_s, watch)
 
     def audit(
         self,

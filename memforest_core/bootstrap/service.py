@@ -23,6 +23,7 @@ from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
 from memforest_core.adapters.postgres.retention_visits import PostgresVisitStore
 from memforest_core.adapters.postgres.schema import check_ready
 from memforest_core.adapters.postgres.timeline import PostgresTimelineStore
+from memforest_core.adapters.served.address import read_address
 from memforest_core.bootstrap.answering import open_answering
 from memforest_core.bootstrap.inspection import open_inspection
 from memforest_core.bootstrap.lifecycle import LifecycleParts, open_handlers
@@ -239,14 +240,24 @@ class Services:
             self.producer.close()
 
 
-def open_index(settings: Settings, embedder: Embedder) -> VectorIndex:
-    """The configured vector index, not yet prepared."""
-    if settings.index.kind == "qdrant_edge":
-        from memforest_core.adapters.qdrant.edge import EdgeIndex
+def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -> VectorIndex:
+    """The configured vector index, not yet prepared.
 
+    A directory that belongs to an embedded node is opened by that node alone (``owned``); whoever else is given it
+    asks the node.
+    """
+    if settings.index.kind == "qdrant_edge":
         if settings.index.path is None:
             raise InvalidSettings("Set MEMFOREST_INDEX__PATH to a directory for the in-process index.")
-        return EdgeIndex(Path(settings.index.path), embedder.model, embedder.dimension)
+        path = Path(settings.index.path)
+        served_at = None if owned else read_address(path)
+        if served_at is not None:
+            from memforest_core.adapters.served.client import ServedIndex
+
+            return ServedIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
+        from memforest_core.adapters.qdrant.edge import EdgeIndex
+
+        return EdgeIndex(path, embedder.model, embedder.dimension)
     from memforest_core.adapters.qdrant.server import QdrantServerIndex
 
     key = settings.index.api_key
@@ -259,9 +270,16 @@ def open_index(settings: Settings, embedder: Embedder) -> VectorIndex:
     )
 
 
-def open_services(settings: Settings, *, embedder: Embedder | None = None, telemetry: Telemetry = SILENT) -> Services:
+def open_services(
+    settings: Settings,
+    *,
+    embedder: Embedder | None = None,
+    telemetry: Telemetry = SILENT,
+    owns_index: bool = False,
+) -> Services:
     """Wire the whole service and check that it fits the stored state.
 
+    ``owns_index`` says that this process is the node whose directory the in-process index lies in.
     Raises InvalidSettings for a database at another schema, a superuser role, or an embedding model that the
     stored vectors were not made with; StoreUnavailable. An index that is away is no error: what is written is indexed
     when it is back.
@@ -273,7 +291,7 @@ def open_services(settings: Settings, *, embedder: Embedder | None = None, telem
         limits = open_limits(settings)
         undo.callback(limits.close)
         embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
-        index = open_index(settings, embedder)
+        index = open_index(settings, embedder, owned=owns_index)
         claim_collection(producer.engine, index.name, embedder.model, embedder.dimension)
         undo.pop_all()
     return Services(settings, producer, index, embedder, limits, telemetry)

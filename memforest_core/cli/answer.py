@@ -9,7 +9,7 @@ import typer
 from memforest_core.cli.evidence_view import evidence_text
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
-from memforest_core.cli.output import Exit, console, print_json, printable
+from memforest_core.cli.output import Exit, console, no_memory, print_json, printable
 
 if TYPE_CHECKING:
     from memforest_core.contexts.answering.answer import Answer
@@ -57,6 +57,8 @@ def answer(
         print_json(answered)
     else:
         print_answer(answered)
+        if not answered.evidence.owner_known:
+            console().print(no_memory(owner))
     if not answered.text:
         raise typer.Exit(Exit.LATER)
 

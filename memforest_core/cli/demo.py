@@ -78,7 +78,7 @@ def demo(
 
     with _directory(data, keep) as directory:
         started = time.perf_counter()
-        with opened_memory(directory, create=True) as memory, StageProgress(shown=not as_json) as progress:
+        with opened_memory(directory, create=True, alone=True) as memory, StageProgress(shown=not as_json) as progress:
             startup_s = time.perf_counter() - started
             if not as_json:
                 print_header(memory.settings.llm.model, directory, startup_s)

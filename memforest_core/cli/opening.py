@@ -35,18 +35,31 @@ class Store:
 
 @contextmanager
 def opened_memory(
-    data: Path | None, *, create: bool = False, concurrency: int = EMBEDDED_CONCURRENCY
+    data: Path | None, *, create: bool = False, concurrency: int = EMBEDDED_CONCURRENCY, alone: bool = False
 ) -> Iterator[MemForest]:
-    """The whole memory: an embedded node in ``data``, or the services that the settings name."""
+    """The whole memory: an embedded node in ``data``, or the services that the settings name.
+
+    A node that runs in ``data`` already is used as it is, unless the command must be the node itself (``alone``).
+    """
     from memforest_core.api import MemForest
 
     quiet_logs()
-    if data is None:
-        opened = MemForest.connect()
-    else:
-        opened = MemForest.embedded(_checked(data, create), concurrency=concurrency)
-    with opened as memory:
+    with MemForest.connect() if data is None else _opened_node(_checked(data, create), concurrency, alone) as memory:
         yield memory
+
+
+def _opened_node(data: Path, concurrency: int, alone: bool) -> MemForest:
+    from memforest_core.api import MemForest
+    from memforest_core.embedded.directory import DataDirectoryInUse, running_node
+    from memforest_core.settings import load_settings
+
+    try:
+        return MemForest.embedded(data, concurrency=concurrency)
+    except DataDirectoryInUse:
+        published = None if alone else running_node(data)
+        if published is None:
+            raise
+        return MemForest.connect(load_settings(**published))
 
 
 @contextmanager

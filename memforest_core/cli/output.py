@@ -115,6 +115,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in joined)
 
 
+def no_memory(owner: str) -> str:
+    """What a reading command says about an owner without a memory."""
+    return f"{printable(owner)} has no memory yet: memforest ingest stores a conversation."
+
+
 def shortened(text: str, limit: int) -> str:
     """Printable text of at most ``limit`` characters."""
     line = printable(text)

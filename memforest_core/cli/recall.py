@@ -9,7 +9,7 @@ import typer
 from memforest_core.cli.evidence_view import evidence_text
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
-from memforest_core.cli.output import console, print_json, printable
+from memforest_core.cli.output import console, no_memory, print_json, printable
 
 if TYPE_CHECKING:
     from memforest_core.domain.evidence import RecallResult
@@ -63,11 +63,14 @@ def recall(
     if as_json:
         print_json(result)
     else:
-        _print(result)
+        _print(owner, result)
 
 
-def _print(result: RecallResult) -> None:
+def _print(owner: str, result: RecallResult) -> None:
     out = console()
+    if not result.owner_known:
+        out.print(no_memory(owner))
+        return
     if not result.evidence:
         out.print("Nothing is known about that.")
     for number, evidence in enumerate(result.evidence, start=1):

@@ -12,7 +12,7 @@ import typer
 
 from memforest_core.cli.opening import opened_memory, quiet_logs
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
-from memforest_core.cli.output import console, print_json, printable, shortened
+from memforest_core.cli.output import console, no_memory, print_json, printable, shortened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,8 +94,11 @@ def timeline(
 
 def _print(found: Timeline) -> None:
     out = console()
+    if not found.owner_known:
+        out.print(no_memory(found.owner))
+        return
     if not found.states:
-        out.print("Nothing is known about that time.")
+        out.print('No states are known. --entity "*" shows those of everybody.')
         return
     out.print(table_of(found))
     current = sum(state.current for state in found.states)

@@ -37,11 +37,12 @@ def up(
 ) -> None:
     """Run Postgres, broker, vector engine and a worker in one directory until Ctrl-C or SIGTERM.
 
-    Other processes of this machine can hand over sessions and look inside by the printed addresses.
+    Other processes of this user can do everything beside it: commands with the same --data, programs by the printed
+    addresses.
     """
     from memforest_workers.signals import stop_requested
 
-    with opened_memory(data, create=True, concurrency=concurrency) as memory:
+    with opened_memory(data, create=True, concurrency=concurrency, alone=True) as memory:
         directory = data.expanduser().resolve()
         broker_url = memory.settings.broker.url.get_secret_value()
         with _flower(directory, broker_url, flower_port if flower else None) as page, stop_requested() as stop:
@@ -77,20 +78,23 @@ def _wait(stop: threading.Event, page: EmbeddedFlower | None) -> None:
 
 
 def _announce(settings: Settings, data: Path, concurrency: int, page: str | None, as_json: bool) -> None:
-    addresses = {
-        "MEMFOREST_DATABASE__URL": settings.database.url.get_secret_value(),
-        "MEMFOREST_BROKER__URL": settings.broker.url.get_secret_value(),
+    from memforest_core.embedded.node import addresses
+
+    environment = {
+        f"MEMFOREST_{group}__{name}".upper(): value
+        for group, values in addresses(settings).items()
+        for name, value in values.items()
     }
     if as_json:
-        state = {"pid": os.getpid(), "data": data, "concurrency": concurrency, "environment": addresses}
+        state = {"pid": os.getpid(), "data": data, "concurrency": concurrency, "environment": environment}
         print_json(state | {"flower": page})
     else:
         out = console()
         out.print(f"MemForest is up in {data} (process {os.getpid()}, {concurrency} tasks at once).", soft_wrap=True)
         if page is not None:
             out.print(f"Flower shows its queues and tasks: {page}", soft_wrap=True)
-        out.print("For memforest ingest, status, tree and app servers on this machine:\n", soft_wrap=True)
-        for name, value in addresses.items():
+        out.print(f"Commands reach it with --data {data}; app servers of this user with:\n", soft_wrap=True)
+        for name, value in environment.items():
             out.print(f"  export {name}='{value}'", soft_wrap=True)
         out.print("\nStop with Ctrl-C.")
     sys.stdout.flush()  # whoever started this may wait for these lines

@@ -143,6 +143,8 @@ class RecallResult:
     """What the planner decided: ``type`` of plan, type of ``question``, anchors; empty in other modes."""
     calls: int = 0
     """Calls made to chat models."""
+    owner_known: bool = True
+    """False when the owner has no memory yet: nothing was ever stored for them, or all of it was forgotten."""
 
     def text(self, max_tokens: int | None = None) -> str:
         """The evidence as one text for a reader or a model: the best pieces that fit, in order of time.

@@ -10,14 +10,18 @@ import shutil
 import stat
 import tempfile
 import weakref
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from memforest_core.adapters.served.address import write_address
 from memforest_core.errors import CallerError
 
 LOCK_NAME = "memforest.lock"
+NODE_NAME = "node.json"
+"""By which settings other processes reach the node that runs in a directory."""
 
 SOCKET_PATH_LIMIT = 103
 """Longest socket path in bytes that Linux (108) and macOS (104) both take, with the final NUL."""
@@ -59,9 +63,12 @@ class DataDirectory:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _acquire(self.path)
             _opened.add(self)
+            (self.path / NODE_NAME).unlink(missing_ok=True)  # a killed node's
             for part in (self.qdrant, self.valkey, self.logs):
                 part.mkdir(mode=0o700, exist_ok=True)
             self.run = _socket_directory(self.path)
+            # Before any server runs: whoever finds one must find whom to ask for vectors.
+            write_address(self.qdrant, self.index_socket)
         except DataDirectoryUnusable:
             self._release()
             raise
@@ -86,8 +93,21 @@ class DataDirectory:
         return self.path / "qdrant"
 
     @property
+    def index_socket(self) -> Path:
+        """Where the vector index is served to other processes."""
+        return self.run / "index" / "socket"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
+
+    def publish(self, addresses: Mapping[str, Mapping[str, str]]) -> None:
+        """Write down, for this user alone, with which settings (by group) other processes reach what runs here."""
+        fresh = self.path / f"{NODE_NAME}.new"
+        fresh.unlink(missing_ok=True)
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
+            json.dump(addresses, written)
+        fresh.rename(self.path / NODE_NAME)
 
     def check_process(self) -> None:
         """Raise UsedAfterFork unless the calling process is the one that opened the directory."""
@@ -102,6 +122,7 @@ class DataDirectory:
         """Remove the sockets and release the lock; closing twice is allowed."""
         self.check_process()
         if self._lock >= 0:
+            (self.path / NODE_NAME).unlink(missing_ok=True)
             shutil.rmtree(self.run, ignore_errors=True)
             self._release()
 
@@ -120,6 +141,15 @@ class DataDirectory:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+
+def running_node(path: Path) -> dict[str, dict[str, str]] | None:
+    """The settings, by group, with which to reach the node that runs in a directory; None while it is not ready."""
+    try:
+        found: dict[str, dict[str, str]] = json.loads((path.expanduser() / NODE_NAME).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return found
 
 
 def _acquire(directory: Path) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from memforest_core.adapters.postgres.schema import upgrade
+from memforest_core.adapters.served.server import IndexServer
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.bootstrap.watching import Watching, open_watching
 from memforest_core.embedded.servers import EmbeddedServers
@@ -26,9 +27,15 @@ class EmbeddedNode:
     """Running servers, services and worker; use ``start``, then ``close``."""
 
     def __init__(
-        self, servers: EmbeddedServers, services: Services, worker: BackgroundWorker, watching: Watching
+        self,
+        servers: EmbeddedServers,
+        services: Services,
+        worker: BackgroundWorker,
+        watching: Watching,
+        index_server: IndexServer,
     ) -> None:
         self.servers = servers
+        self._index_server = index_server
         self._watching = watching
         self.services = services
         self.worker = worker
@@ -47,14 +54,17 @@ class EmbeddedNode:
             upgrade(local.database)
             watching = open_watching(local)
             undo.callback(watching.close)
-            services = open_services(local, telemetry=watching.telemetry)
+            services = open_services(local, telemetry=watching.telemetry, owns_index=True)
             undo.callback(services.close)
             worker = BackgroundWorker(services, servers.broker_url, concurrency)
             worker.start()
             undo.callback(worker.stop, 0.0)
+            index_server = IndexServer(services.index, servers.directory.index_socket)
+            undo.callback(index_server.close)
             watching.serve(services.engine, lambda: worker.upkept)
+            servers.directory.publish(addresses(local))
             undo.pop_all()
-        return cls(servers, services, worker, watching)
+        return cls(servers, services, worker, watching, index_server)
 
     def check_process(self) -> None:
         """Raise UsedAfterFork in a forked process."""
@@ -71,8 +81,18 @@ class EmbeddedNode:
         self._closed = True
         self.worker.stop(deadline_s)
         self._watching.close()
+        self._index_server.close()
         self.services.close()
         self.servers.close()
+
+
+def addresses(settings: Settings) -> dict[str, dict[str, str]]:
+    """The settings, by group, with which other processes of this user reach a node that has these."""
+    return {
+        "database": {"url": settings.database.url.get_secret_value()},
+        "broker": {"url": settings.broker.url.get_secret_value()},
+        "index": {"kind": settings.index.kind, "path": str(settings.index.path)},
+    }
 
 
 def embedded_settings(settings: Settings, servers: EmbeddedServers) -> Settings:

@@ -59,6 +59,14 @@ class SessionHead:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkError:
+    """What a failed try ended with: a code for programs, a sentence for people; never conversation text or a key."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionProgress:
     """A session's state, derived from its cells: never stored, so never wrong.
 
@@ -85,6 +93,8 @@ class SessionProgress:
     """Cells that a model has read as it should, and whose facts are in the trees."""
     facts: int
     dirty_trees: int
+    last_error: WorkError | None = None
+    """Why it goes no further: what the last failed try of its unfinished work ended with. None when nothing failed."""
 
     @property
     def coverage(self) -> float:
@@ -182,6 +192,10 @@ class AcceptRows(Protocol):
 
     def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
         """How far a session has come; None when it does not exist."""
+        ...
+
+    def last_error(self, session: SessionId) -> WorkError | None:
+        """What the last failed try of the session's unfinished work ended with; else of any other waiting cell."""
         ...
 
     def limits(self) -> TenantLimits:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.ports.accept import WorkError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class FlushRows(Protocol):
 
     def backlog(self, forest: ForestId) -> Backlog:
         """What the forest still has to do (dead work is not counted)."""
+        ...
+
+    def last_error(self, forest: ForestId) -> WorkError | None:
+        """What the last failed try of the forest's unfinished work ended with."""
         ...
 
     def release_held(self, forest: ForestId) -> int:

@@ -54,8 +54,8 @@ class TimelineRows(Protocol):
         """The facts that set any of these attributes (None: any at all) of these subjects (normalized names)."""
         ...
 
-    def of_attributes(self, forest: ForestId, attributes: Collection[str], limit: int) -> list[StoredState]:
-        """The facts that set any of these attributes of anybody."""
+    def of_attributes(self, forest: ForestId, attributes: Collection[str] | None, limit: int) -> list[StoredState]:
+        """The facts that set any of these attributes (None: any at all) of anybody."""
         ...
 
     def of_trees(self, trees: Collection[TreeId], limit: int) -> list[StoredState]:

@@ -227,7 +227,6 @@ def test_recall_reads_well(remembered: Remembered) -> None:
         (("recall", "", "--owner", "bob"), "empty_question"),
         (("recall", "Where?", "--owner", "bob", "--k", "0"), "invalid_k"),
         (("recall", "Where?", "--owner", "bob", "--mode", "psychic"), "invalid_mode"),
-        (("recall", "Where?", "--owner", "nobody"), "not_found"),
         (("tree", "nobody"), "not_found"),
         (("tree", "bob", "no such tree"), "not_found"),
         (("status", "no such session", "--owner", "bob"), "not_found"),
@@ -339,10 +338,50 @@ def test_a_bad_line_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     ]
 
 
-def test_a_second_process_is_told_who_has_the_directory(node: Node) -> None:
-    second = memforest("recall", "Kayaks?", "-o", "bob", "--data", str(node.directory), "--json")
+def test_a_second_node_is_told_who_has_the_directory(node: Node) -> None:
+    second = memforest("up", "--data", str(node.directory), "--json")
     assert (second.code, second.error["code"]) == (2, "data_directory_in_use")
     assert str(node.pid) in second.error["message"]
+
+
+def test_other_processes_recall_with_vectors_beside_a_running_node(node: Node) -> None:
+    """Given a node in the foreground, when others ask by its directory or by its addresses, then vectors take part."""
+    asked = ("recall", "Where did Bob live before moving to Miami?", "--owner", "bob", "--json")
+    by_directory = memforest(*asked, "--data", str(node.directory)).json
+    by_addresses = memforest(*asked, **node.addresses).json
+    for result in (by_directory, by_addresses):
+        assert result["degraded"] == []
+        assert result["round_trips"] > 0
+        assert any("Davis" in piece["text"] for piece in result["evidence"])
+    assert [piece["text"] for piece in by_directory["evidence"]] == [
+        piece["text"] for piece in by_addresses["evidence"]
+    ]
+
+
+def test_verify_beside_a_running_node_compares_both_stores(node: Node) -> None:
+    report = memforest("verify", "--data", str(node.directory), "--json")
+    assert report.code == 0, report.err
+    assert (report.json["violations"], report.json["complete"]) == (0, True)
+
+
+def test_the_addresses_of_a_node_are_for_its_user_alone(node: Node) -> None:
+    assert (node.directory / "node.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_owner_without_a_memory_is_told_so_in_a_sentence(node: Node) -> None:
+    for command in (("recall", "Where?", "--owner", "nobody"), ("timeline", "--owner", "nobody")):
+        ended = memforest(*command, **node.addresses)
+        assert (ended.code, ended.out.strip()) == (
+            0,
+            "nobody has no memory yet: memforest ingest stores a conversation.",
+        )
+        assert memforest(*command, "--json", **node.addresses).json["owner_known"] is False
+
+
+def test_the_timeline_of_the_readme(node: Node) -> None:
+    ended = memforest("timeline", "--owner", "bob", **node.addresses)
+    assert ended.code == 0
+    assert "residence" in ended.out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from memforest_core.api import MemForest
 from memforest_core.cli import answer as command
 from memforest_core.contexts.answering.answer import NOT_IN_MEMORY
-from memforest_core.errors import InvalidInput, InvalidSettings, ModelAuthFailed, NotFound
+from memforest_core.errors import InvalidInput, InvalidSettings, ModelAuthFailed
 from memforest_core.ports.models import Embedder
 from tests.support.model_answers import messages_of
 from tests.support.model_faults import Fault
@@ -177,12 +177,17 @@ def test_without_a_chat_model_it_says_what_to_set(pipeline: Stack) -> None:
 
 
 def test_input_that_recall_refuses_is_refused(bob: Stack, server: ModelServer) -> None:
-    with pytest.raises(NotFound):
-        bob.memory.answer("eve", VIOLIN)
     with pytest.raises(InvalidInput):
         bob.memory.answer("bob", " ")
     with pytest.raises(InvalidInput, match="asked_at"):
         bob.memory.answer("bob", VIOLIN, asked_at="soon")
+    assert server.requests == []
+
+
+def test_an_owner_without_a_memory_yet_is_answered_without_a_call(bob: Stack, server: ModelServer) -> None:
+    answered = bob.memory.answer("eve", VIOLIN)
+    assert answered.not_in_memory
+    assert not answered.evidence.owner_known
     assert server.requests == []
 
 

@@ -17,7 +17,7 @@ from memforest_core.contexts.query.service import RecallService
 from memforest_core.domain.evidence import Freshness, RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.errors import IndexUnavailable, InvalidInput, ModelUnavailable, NotFound
+from memforest_core.errors import IndexUnavailable, InvalidInput, ModelUnavailable
 from memforest_core.ports.index import Hit, IndexQuery
 from memforest_core.ports.models import Embedded
 from tests.support.stack import Stack
@@ -93,8 +93,9 @@ def test_owners_do_not_see_each_other(bob: Stack) -> None:
 
 
 def test_tenants_do_not_see_each_other(bob: Stack) -> None:
-    with pytest.raises(NotFound):
-        bob.services.recall.recall(TenantId("other"), "bob", "Where does Bob live?")
+    found = bob.services.recall.recall(TenantId("other"), "bob", "Where does Bob live?")
+    assert found.evidence == ()
+    assert not found.owner_known
 
 
 def test_raw_text_is_found_before_anything_was_processed(pipeline: Stack) -> None:
@@ -166,9 +167,23 @@ def test_bad_input_is_refused(bob: Stack, question: str, options: dict[str, obje
     assert refused.value.code == code
 
 
-def test_an_unknown_owner_is_not_found(bob: Stack) -> None:
-    with pytest.raises(NotFound):
-        bob.memory.recall("nobody", "Where?")
+@pytest.mark.parametrize("mode", ["auto", "flat", "root", "embedding"])
+def test_an_owner_without_a_memory_yet_gets_an_empty_result_that_says_so(bob: Stack, mode: str) -> None:
+    """Given somebody's first message, when a chat asks their memory, then there is nothing, and no error."""
+    found = bob.memory.recall("nobody", "Where?", mode=mode)
+    assert (found.evidence, found.owner_known, found.degraded) == ((), False, ())
+    assert found.mode != "auto"
+    assert found.text() == ""
+    assert bob.memory.recall("bob", "Where?", mode=mode).owner_known
+
+
+def test_a_wrong_question_of_an_owner_without_a_memory_is_refused_all_the_same(bob: Stack) -> None:
+    for question, mode, code in (("", "flat", "empty_question"), ("Where?", "best", "invalid_mode")):
+        with pytest.raises(InvalidInput) as refused:
+            bob.memory.recall("nobody", question, mode=mode)
+        assert refused.value.code == code
+    with pytest.raises(InvalidInput):
+        bob.memory.recall("nobody", "Where?", mode="llm")
 
 
 @dataclass

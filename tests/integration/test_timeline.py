@@ -20,7 +20,7 @@ from memforest_core.cli import timeline as command
 from memforest_core.contexts.timeline.service import TimelineService
 from memforest_core.contexts.timeline.states import Timeline, TimelineState
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.errors import InvalidInput
 from memforest_core.ports.models import Embedder
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack
@@ -190,8 +190,6 @@ def test_pages_join_into_the_whole(ines: Stack, service: TimelineService) -> Non
 @pytest.mark.parametrize(
     "options, code, says",
     [
-        ({}, "nothing_named", "an entity, an attribute or a scene"),
-        ({"entity": "*"}, "missing_attribute", "attribute"),
         ({"entity": "Zoltan"}, "unknown_entity", "Clara"),
         ({"attribute": "shoe size"}, "unknown_attribute", "weight"),
         ({"entity": "Clara", "attribute": "pet"}, "unknown_attribute", "Attributes: residence."),
@@ -224,8 +222,38 @@ def test_an_owner_who_says_nothing_of_themselves_learns_whom_to_ask_about(pipeli
 
 def test_owners_and_tenants_do_not_see_each_other(ines: Stack, service: TimelineService) -> None:
     for tenant, owner in ((ines.tenant, "nobody"), (TenantId("other"), "ines")):
-        with pytest.raises(NotFound):
-            service.timeline(tenant, owner, attribute="job")
+        found = service.timeline(tenant, owner, attribute="job")
+        assert (found.states, found.owner_known) == ((), False)
+
+
+def test_without_a_name_it_is_all_states_of_the_owner_and_with_a_star_of_everybody(
+    ines: Stack, service: TimelineService
+) -> None:
+    """Given the README's ``memforest timeline --owner O``, then all chains of the owner come in one order of time."""
+    own, everybody = service.timeline(ines.tenant, "ines"), service.timeline(ines.tenant, "ines", entity="*")
+    for attribute in ("residence", "job"):
+        assert {s.fact_id for s in service.timeline(ines.tenant, "ines", attribute=attribute).states} <= {
+            state.fact_id for state in own.states
+        }
+    assert own.owner_known
+    assert {state.attribute for state in own.states} >= {"residence", "job"}
+    assert {state.subject for state in own.states} == {"Ines"}
+    assert {state.subject for state in everybody.states} >= {"Ines", "Clara"}
+    assert [state.fact_id for state in everybody.states if state.subject == "Ines"] == [
+        state.fact_id for state in own.states
+    ]
+
+
+def test_an_owner_with_no_state_of_their_own_yet_has_an_empty_timeline(pipeline: Stack) -> None:
+    pipeline.memory.ingest("club", "s", turns((SPRING[0],)))
+    pipeline.drive()
+    known = open_timeline(pipeline.services.engine).timeline(pipeline.tenant, "club")
+    assert (known.states, known.owner_known) == ((), True)
+
+
+def test_a_wrong_request_is_refused_before_the_owner_is_known(pipeline: Stack) -> None:
+    with pytest.raises(InvalidInput, match="limit"):
+        open_timeline(pipeline.services.engine).timeline(pipeline.tenant, "nobody", limit=0)
 
 
 @pytest.fixture

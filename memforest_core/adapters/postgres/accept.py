@@ -30,6 +30,7 @@ from memforest_core.ports.accept import (
     StoredTurns,
     TenantLimits,
     WaitingCells,
+    WorkError,
 )
 
 SAMPLE_WINDOWS = 200
@@ -257,6 +258,10 @@ class PostgresAcceptRows:
             stage = Stage.ACCEPTED
         return SessionProgress(session_id=session, stage=stage, **counts)
 
+    def last_error(self, session: SessionId) -> WorkError | None:
+        row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "s": session}).first()
+        return None if row is None else WorkError(row.error_code, row.error_text or "")
+
     def limits(self) -> TenantLimits:
         row = self._db.execute(
             sa.select(m.Tenant.max_waiting_cells, m.Tenant.max_turns_per_day).where(m.Tenant.tenant_id == self._tenant)
@@ -318,6 +323,30 @@ _PROGRESS = sa.text(
       LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
      WHERE s.tenant_id = :t AND s.session_id = :s
      GROUP BY s.turn_count
+    """
+)
+
+# While a model is left alone after failures nothing is claimed: then another waiting cell says why.
+_LAST_ERROR = sa.text(
+    """
+    SELECT error_code, error_text FROM (
+        (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND session_id = :s AND state <> 'done' AND error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 1, i.error_code, i.error_text, i.available_at FROM memforest.cell c
+           JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
+          WHERE c.tenant_id = :t AND c.session_id = :s AND i.state <> 'done' AND i.error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 1, n.error_code, n.error_text, n.available_at FROM memforest.tree r
+           JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+          WHERE r.tenant_id = :t AND r.session_id = :s AND n.version > n.clean_version AND n.error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 2, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND state = 'ready' AND error_code IS NOT NULL
+            AND EXISTS (SELECT 1 FROM memforest.cell u
+                         WHERE u.tenant_id = :t AND u.session_id = :s AND u.state IN ('ready', 'running'))
+          LIMIT 1)) e
+     ORDER BY place, available_at DESC LIMIT 1
     """
 )
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.ports.accept import WorkError
 from memforest_core.ports.flushing import Backlog, FlushRows
 
 _BACKLOG = sa.text(
@@ -20,6 +21,22 @@ _BACKLOG = sa.text(
              WHERE tenant_id = :t AND forest_id = :f AND due_at IS NOT NULL) AS trees,
            (SELECT count(*) FROM memforest.index_row
              WHERE tenant_id = :t AND forest_id = :f AND state IN ('ready', 'running')) AS points
+    """
+)
+
+_LAST_ERROR = sa.text(
+    """
+    SELECT error_code, error_text FROM (
+        (SELECT error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
+        UNION ALL
+        (SELECT error_code, error_text, available_at FROM memforest.index_row
+          WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
+        UNION ALL
+        (SELECT n.error_code, n.error_text, n.available_at FROM memforest.tree r
+           JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+          WHERE r.tenant_id = :t AND r.forest_id = :f AND r.due_at IS NOT NULL AND n.error_code IS NOT NULL LIMIT 1)
+    ) e ORDER BY available_at DESC LIMIT 1
     """
 )
 
@@ -68,6 +85,10 @@ class PostgresFlushRows:
     def backlog(self, forest: ForestId) -> Backlog:
         row = self._db.execute(_BACKLOG, {"t": self._tenant, "f": forest}).one()
         return Backlog(row.cells, row.trees, row.points)
+
+    def last_error(self, forest: ForestId) -> WorkError | None:
+        row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "f": forest}).first()
+        return None if row is None else WorkError(row.error_code, row.error_text or "")
 
     def release_held(self, forest: ForestId) -> int:
         return self._db.execute(_RELEASE, {"t": self._tenant, "f": forest}).rowcount

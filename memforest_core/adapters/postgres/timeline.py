@@ -36,7 +36,7 @@ OF_ATTRIBUTES = sa.text(
            f.superseded_by, f.superseded_at
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> '' AND f.subject_key <> ''
-       AND f.attribute = ANY(CAST(:attributes AS text[]))
+       AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
      ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
     """
 )
@@ -130,8 +130,9 @@ class PostgresTimelineRows:
         wanted = None if attributes is None else sorted(attributes)
         return self._states(OF_SUBJECTS, f=forest, subjects=sorted(subjects), attributes=wanted, n=limit)
 
-    def of_attributes(self, forest: ForestId, attributes: Collection[str], limit: int) -> list[StoredState]:
-        return self._states(OF_ATTRIBUTES, f=forest, attributes=sorted(attributes), n=limit)
+    def of_attributes(self, forest: ForestId, attributes: Collection[str] | None, limit: int) -> list[StoredState]:
+        wanted = None if attributes is None else sorted(attributes)
+        return self._states(OF_ATTRIBUTES, f=forest, attributes=wanted, n=limit)
 
     def of_trees(self, trees: Collection[TreeId], limit: int) -> list[StoredState]:
         return self._states(OF_TREES, trees=list(trees), n=limit)

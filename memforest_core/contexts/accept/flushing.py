@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from memforest_core.contexts.accept.waiting import Steps
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.messages import Queue
-from memforest_core.ports.accept import SessionProgress, Stage, WakeUps
+from memforest_core.ports.accept import SessionProgress, Stage, WakeUps, WorkError
 from memforest_core.ports.flushing import Backlog, FlushStore
 from memforest_core.repeating import repeated
 
@@ -22,9 +23,13 @@ _ORDER = [Stage.ACCEPTED, Stage.RAW, Stage.FACTS, Stage.SUMMARIES]
 
 
 class WaitTimeout(RetryableError):
-    """The stage was not reached in time; the work goes on."""
+    """The stage was not reached in time; the work goes on. ``last_error`` is what its last failed try ended with."""
 
     code = "wait_timeout"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, last_error: WorkError | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.last_error = last_error
 
 
 class Flushing:
@@ -39,9 +44,10 @@ class Flushing:
         tenant: TenantId,
         owner: str,
         progress: Callable[[], SessionProgress],
+        last_error: Callable[[], WorkError | None],
         stage: Stage,
         timeout_s: float,
-    ) -> SessionProgress:
+    ) -> Steps[SessionProgress]:
         """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
         found = progress()
 
@@ -53,14 +59,15 @@ class Flushing:
         def nudge() -> None:
             self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
 
-        if not self._poll(reached, nudge, timeout_s):
+        if not (yield from self._poll(reached, nudge, timeout_s)):
+            error = last_error()
             raise WaitTimeout(
-                f"The session is at stage {found.stage.value} after {timeout_s:g} s: check that workers run"
-                " (memforest status)."
+                f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
+                last_error=error,
             )
         return found
 
-    def flush(self, tenant: TenantId, owner: str, timeout_s: float) -> Backlog:
+    def flush(self, tenant: TenantId, owner: str, timeout_s: float) -> Steps[Backlog]:
         """Close open cells and wait until everything accepted for the owner is placed, refreshed and indexed.
 
         Raises InvalidInput, NotFound, WaitTimeout.
@@ -75,10 +82,16 @@ class Flushing:
                 left = rows.backlog(forest)
             return left.done
 
-        if not self._poll(drained, lambda: self._nudge(tenant, owner, None, Stage.SUMMARIES), timeout_s):
+        def nudge() -> None:
+            self._nudge(tenant, owner, None, Stage.SUMMARIES)
+
+        if not (yield from self._poll(drained, nudge, timeout_s)):
+            with self._store.flushing(tenant) as rows:
+                error = rows.last_error(forest)
             raise WaitTimeout(
                 f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"
-                f" {left.points} index rows to do: check that workers run (memforest status)."
+                f" {left.points} index rows to do: {_advice(error)}",
+                last_error=error,
             )
         return left
 
@@ -109,7 +122,7 @@ class Flushing:
             self._wakeups.send(queue, tenant, "wait")
 
     @staticmethod
-    def _poll(reached: Callable[[], bool], nudge: Callable[[], None], timeout_s: float) -> bool:
+    def _poll(reached: Callable[[], bool], nudge: Callable[[], None], timeout_s: float) -> Steps[bool]:
         deadline = time.monotonic() + timeout_s
         pause, next_nudge = FIRST_PAUSE_S, time.monotonic() + FIRST_PAUSE_S
         while not reached():
@@ -119,6 +132,12 @@ class Flushing:
             if now >= next_nudge:
                 nudge()
                 next_nudge = now + NUDGE_S
-            time.sleep(min(pause, max(0.0, deadline - now)))
+            yield min(pause, max(0.0, deadline - now))
             pause = min(LONGEST_PAUSE_S, pause * 1.5)
         return True
+
+
+def _advice(error: WorkError | None) -> str:
+    if error is None:
+        return "check that workers run (memforest status)."
+    return f"its last try failed [{error.code}]. {error.message}"

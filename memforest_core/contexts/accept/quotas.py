@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
+from memforest_core.contexts.accept.waiting import Steps
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded
 from memforest_core.ports.accept import AcceptRows, Lane, TenantLimits
@@ -194,8 +195,7 @@ def when_there_is_room(
     attempt: Callable[[], Result],
     timeout_s: float,
     clock: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> Result:
+) -> Steps[Result]:
     """What ``attempt`` returns, tried again as long as a quota refuses it; after ``timeout_s`` raises QuotaExceeded."""
     deadline = clock() + timeout_s
     while True:
@@ -205,4 +205,5 @@ def when_there_is_room(
             left = deadline - clock()
             if left <= 0:
                 raise
-            sleep(min(refused.retry_after, left))
+            wait_s = min(refused.retry_after, left)
+        yield wait_s

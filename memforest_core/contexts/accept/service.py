@@ -31,6 +31,7 @@ from memforest_core.ports.accept import (
     SessionProgress,
     TenantLimits,
     WakeUps,
+    WorkError,
 )
 from memforest_core.repeating import repeated
 from memforest_core.settings import AcceptSettings
@@ -155,12 +156,14 @@ class Acceptance:
         turn: object,
         *,
         display_name: str | None = None,
+        close: bool = False,
         joined: object | None = None,
         trace: str | None = None,
     ) -> Accepted:
         """Add one turn to a running session; its cell stays open for a second turn for the quiet period.
 
-        A turn whose id is already stored in the session is a no-op. Raises as ``enqueue``.
+        With ``close`` it is extracted at once instead. A turn whose id is already stored in the session adds nothing.
+        Raises as ``enqueue``.
         """
         owner, session_id, called = self._names(owner, session_id, display_name)
         with self._store.accepting(tenant, joined) as rows:
@@ -172,11 +175,13 @@ class Acceptance:
             frame = replace(frame, first_ordinal=head.turn_count)
             new = parse_turns([turn], frame, self._limits)
             made = _Stored()
-            if not self._known(rows, head.id, new[0]):
-                self._quotas.check(rows, tenant, Lane.LIVE)
-                made = self._store_turns(rows, forest, head.id, new, head.cell_count, head.lane, self._settings.quiet_s)
-            else:
+            if self._known(rows, head.id, new[0]):
                 new = []
+            if new:
+                self._quotas.check(rows, tenant, Lane.LIVE)
+            if new or close:
+                held_for_s = None if close else self._settings.quiet_s
+                made = self._store_turns(rows, forest, head.id, new, head.cell_count, head.lane, held_for_s)
         self._quotas.note(tenant, made.cells, len(new))
         self._wake(tenant, joined, head.id, made.windows)
         return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), made.windows)
@@ -191,6 +196,14 @@ class Acceptance:
         if not found:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
         return found
+
+    @repeated
+    def last_error(self, tenant: TenantId, owner: str, session_id: str) -> WorkError | None:
+        """What the last failed try of a session's unfinished work ended with. Raises InvalidInput."""
+        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        with self._store.accepting(tenant) as rows:
+            forest = rows.forest(owner)
+            return None if forest is None else rows.last_error(derive_session_id(forest.id, session_id))
 
     @repeated
     def quota(self, tenant: TenantId) -> Quota:

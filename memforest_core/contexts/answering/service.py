@@ -19,7 +19,6 @@ from memforest_core.errors import (
     InvalidInput,
     MemForestError,
     ModelUnavailable,
-    NotFound,
     StoreUnavailable,
 )
 from memforest_core.ports.accept import ForestRef
@@ -67,15 +66,13 @@ class AnswerService:
         ``asked_at`` is when it is asked (ISO 8601, unix seconds or a datetime; a naive one is in the forest's zone; now
         unless given). ``max_tokens`` bounds the evidence shown, in estimated tokens. Without evidence no call is made.
         A model that is away, or refuses this content, is no error: ``degraded`` says so and the evidence is kept.
-        Raises InvalidInput, NotFound, StoreUnavailable, and ModelRejected or ModelAuthFailed when no call can succeed.
+        Raises InvalidInput, StoreUnavailable, and ModelRejected or ModelAuthFailed when no call can succeed.
         """
         if max_tokens < 1:
             raise InvalidInput("Set max_tokens to a whole number above 0.", code="invalid_max_tokens")
         forest = self._ledger.forest(tenant, owner)
-        if forest is None:
-            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
-        moment = _moment(asked_at, ZoneInfo(forest.time_zone))
-        if not result.evidence:
+        moment = _moment(asked_at, ZoneInfo("UTC" if forest is None else forest.time_zone))
+        if forest is None or not result.evidence:
             return self._concluded(result, Reply("", (), supported=False), 0, [])
         lines = piece_lines(result.evidence, moment, max_tokens)
         shown = render(list(lines.values()), question_line(question, result.asked_for, moment), self._draw)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from memforest_core.contexts.accept.flushing import WaitTimeout
+from memforest_core.contexts.accept.waiting import Steps, waited
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import NotFound, PermanentError
 from memforest_core.messages import Queue
-from memforest_core.ports.accept import Lane, WakeUps
+from memforest_core.ports.accept import Lane, WakeUps, WorkError
 from memforest_core.ports.maintenance import (
     DRY_RUN,
     AuditEntry,
@@ -126,6 +127,16 @@ class Operations:
 
         Raises OperationFailed when it was given up, WaitTimeout (it goes on), NotFound, StoreUnavailable.
         """
+        return waited(self.wait_steps(tenant, task, timeout_s, watch), self._sleep)
+
+    def wait_steps(
+        self,
+        tenant: TenantId,
+        task: TaskId,
+        timeout_s: float,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> Steps[MaintenanceTask]:
+        """``wait`` in short steps, for callers that sleep in their own way."""
         deadline = self._clock() + timeout_s
         nudged = self._clock()
         while True:
@@ -139,11 +150,16 @@ class Operations:
             if found.finished:
                 return found
             if self._clock() >= deadline:
-                raise WaitTimeout(f"Operation {task} ({found.kind}) is still {found.state}: it goes on; look later.")
+                error = None if found.error_code is None else WorkError(found.error_code, found.error_text or "")
+                why = "" if error is None else f" Its last try failed [{error.code}]. {error.message}"
+                raise WaitTimeout(
+                    f"Operation {task} ({found.kind}) is still {found.state}: it goes on; look later.{why}",
+                    last_error=error,
+                )
             if self._clock() - nudged >= NUDGE_S:
                 self.wake(tenant, task)
                 nudged = self._clock()
-            self._sleep(POLL_S)
+            yield POLL_S
 
     @repeated
     def audit(

@@ -29,7 +29,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scoring import Voted, Weights, vote
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ModelRejected, ModelUnavailable, NotFound, StoreUnavailable
+from memforest_core.errors import ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.answering import AnswerCalls
 from memforest_core.ports.index import DenseVector, VectorIndex
@@ -104,17 +104,21 @@ class RecallService:
     ) -> RecallResult:
         """The ``k`` best pieces of evidence for a question; see RecallOptions for the rest.
 
-        Raises InvalidInput (also for a mode that needs a chat model when none is configured), NotFound for an owner
-        without a forest, StoreUnavailable. An index or a model that is away is no error: ``degraded`` says what was
-        done without.
+        An owner without a memory yet gets an empty result with ``owner_known`` False. Raises InvalidInput (also for a
+        mode that needs a chat model when none is configured), StoreUnavailable. An index or a model that is away is no
+        error: ``degraded`` says what was done without.
         """
         asked = checked(self._settings, question, k, mode, options)
         owner = checked_name(owner, "owner")
         clock = Clock()
-        forest, turns, place = self._place(tenant, owner, asked)
-        thought = Thought(self._settings, asked.moment(ZoneInfo(forest.time_zone)), self._chat)
-        if asked.mode in (Mode.LLM, Mode.PLANNER) and not thought.possible:
+        if asked.mode in (Mode.LLM, Mode.PLANNER) and self._chat is None:
             raise no_chat_model()
+        found = self._place(tenant, owner, asked)
+        if found is None:
+            mode = Mode.FLAT if asked.mode is Mode.AUTO else asked.mode
+            return RecallResult(question, mode, (), clock.total(), owner_known=False)
+        forest, turns, place = found
+        thought = Thought(self._settings, asked.moment(ZoneInfo(forest.time_zone)), self._chat)
         degraded: list[str] = []
         if turns:
             with clock.stage("rewrite"):
@@ -150,12 +154,12 @@ class RecallService:
             calls=len(thought.calls),
         )
 
-    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[ForestRef, list[SaidTurn], Place]:
+    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[ForestRef, list[SaidTurn], Place] | None:
         """The forest, the last turns of the running session if a model can use them, and the bounds."""
         with self._store.recalling(tenant) as rows:
             forest = rows.forest(owner)
             if forest is None:
-                raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+                return None
             turns: list[SaidTurn] = []
             if asked.session_id is not None and self._chat is not None:
                 turns = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)

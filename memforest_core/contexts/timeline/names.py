@@ -39,11 +39,6 @@ class Speakers:
         return frozenset({key}) if person is None else frozenset(self._keys[person])
 
 
-def nothing_named() -> InvalidInput:
-    """Neither entity nor attribute nor scene was given."""
-    return InvalidInput("Name an entity, an attribute or a scene.", code="nothing_named")
-
-
 def unknown_entity(name: str, chains: Sequence[KnownChain]) -> InvalidInput:
     """No states of such a subject."""
     known = dict.fromkeys(chain.subject for chain in chains)

@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.contexts.timeline.names import (
     Speakers,
-    nothing_named,
     unknown_attribute,
     unknown_entity,
     unknown_scene,
@@ -23,7 +22,7 @@ from memforest_core.domain.ids import TenantId, TreeId
 from memforest_core.domain.state_names import canonical, spellings
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
-from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.errors import InvalidInput
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.timeline import SourceTurn, TimelineRows, TimelineStore, TurnKey
 
@@ -72,15 +71,17 @@ class TimelineService:
     ) -> Timeline:
         """The states of an entity, of an attribute (the owner's, or with the entity "*" everybody's) or in a scene.
 
-        Of several of these, what all of them name. ``as_of`` leaves out what was said later; ``since`` and ``until``
-        keep the states that happened or were mentioned in that time (both ends included). Times are ISO 8601, unix
-        seconds or datetimes, naive ones in the owner's zone. ``limit`` (1 to 1,000) states at once; ``cursor`` is that
-        of the page before. Raises NotFound for an unknown owner, InvalidInput, StoreUnavailable.
+        Of several of these, what all of them name; of none, all states of the owner. ``as_of`` leaves out what was said
+        later; ``since`` and ``until`` keep the states that happened or were mentioned in that time (both ends
+        included). Times are ISO 8601, unix seconds or datetimes, naive ones in the owner's zone. ``limit`` (1 to 1,000)
+        states at once; ``cursor`` is that of the page before. An owner without a memory yet has no states, and
+        ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
         with self._store.reading(tenant) as rows:
             forest = rows.forest(checked_name(owner, "owner"))
             if forest is None:
-                raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+                _checked(entity, attribute, scene, (as_of, since, until), ZoneInfo("UTC"), limit, cursor)
+                return Timeline(owner=owner, time_zone="UTC", states=(), owner_known=False)
             zone = ZoneInfo(forest.time_zone)
             wanted = _checked(entity, attribute, scene, (as_of, since, until), zone, limit, cursor)
             speakers = Speakers(owner, rows.speakers(forest.id))
@@ -108,10 +109,6 @@ def _checked(
     limit: int,
     cursor: str | None,
 ) -> _Wanted:
-    if entity is None and attribute is None and scene is None:
-        raise nothing_named()
-    if entity == EVERYBODY and attribute is None and scene is None:
-        raise InvalidInput('Name an attribute beside the entity "*".', code="missing_attribute")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"Set limit to a whole number from 1 to {MAX_LIMIT}.", code="invalid_limit")
     as_of, since, until = (
@@ -138,10 +135,10 @@ def _facts(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Spe
         return _facts_of_scene(rows, forest, wanted, speakers)
     if wanted.entity != EVERYBODY:
         return _facts_of_subject(rows, forest, wanted, speakers)
-    attribute = wanted.attribute or ""
-    facts = rows.of_attributes(forest.id, spellings(attribute), MAX_FACTS + 1)
-    if not facts:
-        raise unknown_attribute(attribute, (chain.attribute for chain in rows.chains(forest.id)))
+    attributes = None if wanted.attribute is None else spellings(wanted.attribute)
+    facts = rows.of_attributes(forest.id, attributes, MAX_FACTS + 1)
+    if not facts and wanted.attribute is not None:
+        raise unknown_attribute(wanted.attribute, (chain.attribute for chain in rows.chains(forest.id)))
     return facts
 
 
@@ -171,7 +168,7 @@ def _facts_of_subject(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, sp
     subjects = speakers.owner_keys if wanted.entity is None else speakers.keys(wanted.entity)
     attributes = None if wanted.attribute is None else spellings(wanted.attribute)
     facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS + 1)
-    if facts:
+    if facts or (wanted.entity is None and wanted.attribute is None):
         return facts
     chains = rows.chains(forest.id)
     own = [chain for chain in chains if chain.subject_key in subjects]

@@ -69,6 +69,8 @@ class Timeline:
     cursor: str | None = None
     oldest_left_out: bool = False
     """There are more facts than one timeline reads; it was made from the latest of them."""
+    owner_known: bool = True
+    """False when the owner has no memory yet."""
 
     def to_dict(self) -> dict[str, Any]:
         """The timeline as JSON values, by the names of the fields."""

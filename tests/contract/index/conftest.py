@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from qdrant_client import QdrantClient
 
 from memforest_core.adapters.qdrant.edge import EdgeIndex
 from memforest_core.adapters.qdrant.server import QdrantServerIndex
+from memforest_core.adapters.served.client import ServedIndex
+from memforest_core.adapters.served.server import IndexServer
 from memforest_core.ports.index import VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
 from tests.support.qdrant_http import QdrantHttp
@@ -51,13 +54,30 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(params=["edge", "server over http", "server on local mode"])
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[ServedIndex]:
+    """A client of the engine over a socket; the owner's side runs in this process."""
+    owner = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
+    owner.prepare()
+    with tempfile.TemporaryDirectory(prefix="mf-") as short:
+        server = IndexServer(owner, Path(short) / "index" / "socket")
+        client = ServedIndex(Path(short) / "index" / "socket", MODEL, DIMENSION, timeout_s=10)
+        yield client
+        client.close()
+        server.close()
+        owner.close()
+
+
+@pytest.fixture(params=["edge", "edge of another process's node", "server over http", "server on local mode"])
 def index(request: pytest.FixtureRequest, prepared: Path, tmp_path: Path) -> Iterator[VectorIndex]:
     """An empty, prepared index; closed at the end."""
     made: VectorIndex
     if request.param == "edge":
         copy_index(prepared / "edge", tmp_path / "edge")
         made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
+    elif request.param == "edge of another process's node":
+        copy_index(prepared / "edge", tmp_path / "edge")
+        made = request.getfixturevalue("served")
     elif request.param == "server over http":
         copy_index(prepared / "server", tmp_path / "server")
         server: QdrantHttp = request.getfixturevalue("qdrant_http")

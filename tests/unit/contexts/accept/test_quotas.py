@@ -19,6 +19,7 @@ from memforest_core.contexts.accept.quotas import (
     Quotas,
     when_there_is_room,
 )
+from memforest_core.contexts.accept.waiting import waited
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded, StoreUnavailable
 from memforest_core.ports.accept import AcceptRows, Lane, StoredTurns, TenantLimits, WaitingCells
@@ -238,7 +239,7 @@ def patient(door: Door, timeout_s: float) -> tuple[str, list[float]]:
         slept.append(seconds)
         clock.now += seconds
 
-    return when_there_is_room(door, timeout_s, clock, sleep), slept
+    return waited(when_there_is_room(door, timeout_s, clock), sleep), slept
 
 
 def test_it_waits_as_long_as_it_was_told_and_goes_on() -> None:
@@ -264,4 +265,4 @@ def test_other_errors_are_not_waited_for() -> None:
         raise StoreUnavailable("Postgres is away.")
 
     with pytest.raises(StoreUnavailable):
-        when_there_is_room(attempt, 60.0, Clock(), lambda _: None)
+        waited(when_there_is_room(attempt, 60.0, Clock()), lambda _: None)

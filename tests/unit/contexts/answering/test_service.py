@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -19,7 +20,6 @@ from memforest_core.errors import (
     ModelRateLimited,
     ModelRejected,
     ModelUnavailable,
-    NotFound,
 )
 from memforest_core.ports.models import Step
 from tests.unit.contexts.answering.said import TENANT, Ledger, ScriptedChat, piece, recalled, says
@@ -161,9 +161,11 @@ def test_an_answer_is_given_even_when_its_cost_cannot_be_recorded() -> None:
     assert "could not be recorded" in given.degraded[0]
 
 
-def test_who_has_no_memory_is_not_found() -> None:
-    with pytest.raises(NotFound, match="eve"):
-        AnswerService(ScriptedChat([]), Ledger()).answer(TENANT, "eve", QUESTION, FOUND)
+def test_who_has_no_memory_yet_is_answered_without_a_call() -> None:
+    found = replace(FOUND, evidence=(), owner_known=False)
+    given = AnswerService(ScriptedChat([]), Ledger()).answer(TENANT, "eve", QUESTION, found)
+    assert given.not_in_memory
+    assert given.calls == 0
 
 
 @pytest.mark.parametrize("asked_at", ["yesterday", 1e30, True])

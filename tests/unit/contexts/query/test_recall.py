@@ -12,7 +12,7 @@ from memforest_core.domain.evidence import EvidenceKind, Freshness, Mode, Recall
 from memforest_core.domain.ids import FactId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
-from memforest_core.errors import InvalidInput, ModelUnavailable, NotFound
+from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.rerank import Reranker
 from memforest_core.settings import RecallSettings
@@ -479,9 +479,9 @@ class TestRefusals:
         assert self.code(world, since="2024-01-02", until="2024-01-01") == "invalid_range"
         assert self.code(world, since="yesterday") == "invalid_timestamp"
 
-    def test_an_unknown_owner(self, world: World) -> None:
-        with pytest.raises(NotFound):
-            world.recall(owner="nobody")
+    def test_an_unknown_owner_is_no_error_and_no_search(self, world: World) -> None:
+        assert not world.recall(owner="nobody").owner_known
+        assert world.index.calls == []
 
     def code(self, world: World, **options: object) -> str:
         with pytest.raises(InvalidInput) as refused:
