@@ -260,6 +260,8 @@ class WorkerSettings(Group):
     """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
     retain_every_s: float = Field(default=3_600.0, gt=0)
     """How often policies are applied to the forests that are under one."""
+    vacuum_every_s: float = Field(default=300.0, ge=1)
+    """How often tables are vacuumed at most, after rows of this tenant were deleted."""
     stuck_s: float = Field(default=900.0, gt=0)
     """A unit of work that takes this long is stuck past every deadline: its process ends and is started anew."""
     health_file: Path | None = None

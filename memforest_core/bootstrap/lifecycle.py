@@ -12,6 +12,7 @@ from memforest_core.adapters.postgres.erasure import PostgresErasureStore
 from memforest_core.adapters.postgres.merging import PostgresMergeStore
 from memforest_core.adapters.postgres.retention import PostgresRetentionStore
 from memforest_core.adapters.postgres.statements import from_document
+from memforest_core.adapters.postgres.vacuuming import PostgresVacuumStore
 from memforest_core.adapters.postgres.verify import PostgresVerifyStore
 from memforest_core.bootstrap.rematerializing import open_rematerializing
 from memforest_core.contexts.bundles.export import ExportService
@@ -21,6 +22,7 @@ from memforest_core.contexts.correction.service import Correction, Eraser
 from memforest_core.contexts.erasure.clearing import Clearing, ForestEraser
 from memforest_core.contexts.erasure.service import Erasure
 from memforest_core.contexts.erasure.steps import Erasing
+from memforest_core.contexts.erasure.vacuuming import Vacuuming
 from memforest_core.contexts.maintenance.service import Handler
 from memforest_core.contexts.merging.service import Merging
 from memforest_core.contexts.rematerializing.service import Rematerializing
@@ -72,14 +74,21 @@ class LifecycleParts:
 
 def open_handlers(services: Services) -> dict[str, Handler]:
     """The handlers of operations, by kind."""
-    parts = services.lifecycle
-    return {
+    parts, vacuuming = services.lifecycle, open_vacuuming(services)
+    deleting: dict[str, Handler] = {
         MaintenanceKind.ERASE: open_erasing(services).step,
         MaintenanceKind.CORRECT: parts.correction.step,
         MaintenanceKind.REMATERIALIZE: parts.rematerializing.step,
         MaintenanceKind.MERGE: parts.merging.step,
         MaintenanceKind.RETAIN: parts.retention.step,
     }
+    following = {kind: vacuuming.following(handler) for kind, handler in deleting.items()}
+    return following | {MaintenanceKind.VACUUM: vacuuming.step}
+
+
+def open_vacuuming(services: Services) -> Vacuuming:
+    """What vacuums after deletions."""
+    return Vacuuming(PostgresVacuumStore(services.engine), services.settings.worker.vacuum_every_s)
 
 
 def open_erasing(services: Services) -> Erasing:
@@ -91,7 +100,7 @@ def open_erasing(services: Services) -> Erasing:
 
 def open_erasure(services: Services) -> Erasure:
     """Asking for deletions, and their receipts."""
-    return Erasure(PostgresErasureStore(services.engine), services.operations)
+    return Erasure(PostgresErasureStore(services.engine), services.operations, open_vacuuming(services))
 
 
 def open_clearing(services: Services) -> Clearing:

@@ -99,6 +99,8 @@ def _print_receipt(receipt: Receipt) -> None:
             table.add_row(printable(name.replace("_", " ")), str(count))
         out.print(table)
     out.print("Nothing of it is left." if receipt.clean else "References are left: ask for it again.")
+    if receipt.finished_at is not None and not receipt.vacuumed:
+        out.print("The pages that it stood in are vacuumed within minutes; memforest db vacuum does it now.")
 
 
 def register(program: typer.Typer) -> None:

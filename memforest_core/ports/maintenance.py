@@ -41,6 +41,8 @@ class MaintenanceKind(StrEnum):
     """Build a forest's facts, trees and summaries anew beside the live ones."""
     RETAIN = "retain"
     """Apply a retention policy to a forest."""
+    VACUUM = "vacuum"
+    """Take deleted rows out of the pages of all tables and their indexes."""
 
 
 @dataclass(frozen=True, slots=True)

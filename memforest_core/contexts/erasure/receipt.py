@@ -29,6 +29,9 @@ class Receipt:
     finished_at: datetime | None
     planned: bool = False
     """It was a dry run: nothing was removed."""
+    vacuumed: bool = False
+    """Postgres has taken the deleted rows out of its pages since; until then they are in its files, and nobody can ask
+    for them."""
 
     @property
     def clean(self) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.contexts.erasure.arguments import arguments_of
 from memforest_core.contexts.erasure.receipt import Receipt, receipt_of
+from memforest_core.contexts.erasure.vacuuming import Vacuuming
 from memforest_core.contexts.operations.service import Operations
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.domain.turns import checked_name, parse_timestamp
@@ -26,9 +28,10 @@ _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a tim
 class Erasure:
     """Resolves what is to be deleted and asks for it. Thread-safe."""
 
-    def __init__(self, store: ErasureStore, operations: Operations) -> None:
+    def __init__(self, store: ErasureStore, operations: Operations, vacuuming: Vacuuming) -> None:
         self._store = store
         self._operations = operations
+        self._vacuuming = vacuuming
 
     def ask(
         self,
@@ -88,7 +91,10 @@ class Erasure:
         found = self._store.task(tenant, task)
         if found is None or found.kind != MaintenanceKind.ERASE:
             raise NotFound(f"There is no deletion {task}.")
-        return receipt_of(found)
+        receipt = receipt_of(found)
+        if receipt.finished_at is None or receipt.planned:
+            return receipt
+        return replace(receipt, vacuumed=self._vacuuming.done_since(tenant, receipt.finished_at))
 
     def _of_session(self, tenant: TenantId, forest: ForestId, name: str, turns: Sequence[str]) -> Scope:
         name = checked_name(name, "session")
