@@ -15,9 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session as OrmSession
 
 from memforest_core.adapters.broker import wakeups
+from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import PostgresExtractStore
 from memforest_core.client import MemForestClient
-from memforest_core.errors import InvalidInput, MemForestError, SessionConflict
+from memforest_core.domain.turns import MAX_METADATA_DEPTH
+from memforest_core.errors import InvalidInput, MemForestError, SessionConflict, StoreUnavailable
 from tests.support.builders import said
 from tests.support.proxy import door
 from tests.support.servers import SessionServers
@@ -587,3 +589,84 @@ def test_a_session_grows_to_its_limit_and_not_beyond(servers: SessionServers, tm
             client_of(pipeline).append("bob", "s1", said("5")[0])
         assert sent.value.code == appended.value.code == "too_many_turns"
         assert pipeline.counts() == before
+
+
+TURNS = "SELECT ordinal, external_id, content FROM memforest.turn ORDER BY session_id, ordinal"
+
+
+def spoken(content: str, id_: str | None = None) -> dict[str, object]:
+    return {"role": "user", "content": content} | ({} if id_ is None else {"id": id_})
+
+
+def test_a_turn_without_an_id_is_never_taken_for_one_that_has_an_id_like_ours(pipeline: Stack) -> None:
+    """Given ids that count up as generated ones did, when turns without ids come, then all of them are stored."""
+    client = client_of(pipeline)
+    client.enqueue("bob", "s1", [spoken("Hello.", "turn-1"), spoken("Yes.", "turn-2")])
+
+    assert client.append("bob", "s1", spoken("Yes.")).accepted.new_turns == 1
+    assert client.append("bob", "s1", spoken("No.")).accepted.new_turns == 1
+    longer = [
+        spoken("Hello.", "turn-1"),
+        spoken("Yes.", "turn-2"),
+        spoken("Yes."),
+        spoken("No."),
+        spoken("So.", "turn-3"),
+    ]
+    assert client.enqueue("bob", "s1", longer).accepted.new_turns == 1
+    assert [row.content for row in pipeline.rows(TURNS)] == ["Hello.", "Yes.", "Yes.", "No.", "So."]
+
+
+def test_an_id_of_the_callers_is_stored_once(pipeline: Stack) -> None:
+    client = client_of(pipeline)
+    for n in (1, 0, 0):
+        assert client.append("bob", "s1", spoken("Yes.", "turn-7")).accepted.new_turns == n
+    with pytest.raises(SessionConflict):
+        client.append("bob", "s1", spoken("No.", "turn-7"))
+    with pytest.raises(InvalidInput) as refused:
+        client.append("bob", "s1", spoken("No.", "turn@1"))
+    assert refused.value.code == "reserved_turn_id"
+    assert len(pipeline.rows(TURNS)) == 1
+
+
+def test_sessions_of_an_older_version_keep_their_meaning(pipeline: Stack) -> None:
+    """Given turns with generated ids of an older version, then the session sent again is the same, and goes on."""
+    client = client_of(pipeline)
+    client.enqueue("bob", "s1", [spoken("Hello."), spoken("Yes.")])
+    pipeline.execute("UPDATE memforest.turn SET external_id = 'turn-' || ordinal")
+
+    assert client.enqueue("bob", "s1", [spoken("Hello."), spoken("Yes.")]).accepted.new_turns == 0
+    assert client.append("bob", "s1", spoken("Yes.")).accepted.new_turns == 1
+    assert client.enqueue("bob", "s1", [spoken("Hello."), spoken("Yes."), spoken("Yes."), spoken("No.")])
+    assert [row.external_id for row in pipeline.rows(TURNS)] == ["turn-0", "turn-1", "turn@2", "turn@3"]
+    with pytest.raises(InvalidInput) as refused:
+        client.enqueue("bob", "s1", [*map(spoken, ("Hello.", "Yes.", "Yes.", "No.")), spoken("So.", "turn-1")])
+    assert refused.value.code == "duplicate_turn_id"
+
+
+def test_metadata_that_is_taken_is_read_far_down_a_stack(pipeline: Stack) -> None:
+    """Given the deepest metadata there may be, when it is read within 200 calls, then it can be."""
+    value: object = 1
+    for _ in range(MAX_METADATA_DEPTH - 2):
+        value = [value]
+    sent = spoken("I moved to Rome.") | {"metadata": {"a": value}}
+
+    def within(calls: int) -> int:
+        return within(calls - 1) if calls else client_of(pipeline).enqueue("bob", "s1", [sent]).accepted.new_turns
+
+    assert (within(0), within(200)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [("53100", "no disk space"), ("53200", "no memory"), ("53300", "no more connections"), ("58030", "its files")],
+)
+def test_a_server_in_need_is_not_called_unreachable(pipeline: Stack, state: str, says: str) -> None:
+    """Given an error that Postgres raises itself, then the sentence says what is wrong with it."""
+    with (
+        pytest.raises(StoreUnavailable) as refused,
+        tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection,
+    ):
+        connection.exec_driver_sql(f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$")
+
+    assert says in refused.value.message and state in refused.value.message
+    assert "reached" not in refused.value.message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
@@ -119,3 +121,35 @@ def test_the_same_through_the_async_facade(ann: Stack) -> None:
 
     result = asyncio.run(AsyncMemForest(ann.memory).recall("ann", HOME, k=50, as_of="2023-05-01"))
     assert sessions(result) == {"spring"}
+
+
+def test_sessions_can_be_left_out_with_their_neighbours(ann: Stack) -> None:
+    result = ann.memory.recall("ann", HOME, k=50, exclude_sessions=["winter", "unknown"], neighbours=3)
+
+    assert sessions(result) == {"spring", "summer"}
+    near = {other.session_id for piece in result.evidence for other in (*piece.predecessors, *piece.successors)}
+    assert near <= {"spring", "summer"}
+
+
+def test_pieces_that_score_too_little_are_left_out(ann: Stack) -> None:
+    everything = ann.memory.recall("ann", HOME, k=50).evidence
+    least = everything[2].score
+
+    found = ann.memory.recall("ann", HOME, k=50, min_score=least).evidence
+
+    assert [piece.text for piece in found] == [piece.text for piece in everything if piece.score >= least]
+    assert 3 <= len(found) < len(everything)
+    assert ann.memory.recall("ann", HOME, min_score=1e9).evidence == ()
+
+
+def test_results_are_dictionaries_of_json_values(ann: Stack) -> None:
+    memory = ann.memory
+    result = memory.recall("ann", HOME, neighbours=1).to_dict()
+    timeline = memory.timeline("ann", attribute="residence").to_dict()
+    status = memory.status("ann", "spring").to_dict()
+
+    assert json.loads(json.dumps([result, timeline, status])) == [result, timeline, status]
+    assert result.keys() == {field.name for field in fields(RecallResult)}
+    assert result["evidence"][0]["turn_ids"] and result["evidence"][0]["path"][0]["tree_kind"] == "session"
+    assert timeline["states"][0]["subject"] == "Ann"
+    assert (status["stage"], status["ready"], status["coverage"]) == ("summaries", True, 1.0)

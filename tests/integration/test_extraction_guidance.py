@@ -1,0 +1,128 @@
+"""What steers extraction, as a model over HTTP gets it: settings, names of attributes, parameters; and what it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memforest_core.contexts.extraction.prompt import SYSTEM
+from memforest_core.ports.models import Embedder
+from tests.support.builders import said
+from tests.support.model_answers import wants_extraction
+from tests.support.model_server import ModelServer
+from tests.support.servers import SessionServers
+from tests.support.stack import stack
+
+DAY = 86_400
+
+
+def llm(model: ModelServer, **more: object) -> dict[str, object]:
+    return {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", **more}
+
+
+def asked(model: ModelServer) -> list[Mapping[str, Any]]:
+    """The bodies of the extraction calls."""
+    return [call.body for call in model.requests if call.path.endswith("/completions") and wants_extraction(call.body)]
+
+
+def shown(body: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(body["messages"][1]["content"])
+    return found
+
+
+def test_a_call_is_shown_the_names_of_known_attributes_and_nothing_else_of_memory(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given facts with attributes, then the next call gets their names, last; the fixed part stays as it was."""
+    with ModelServer() as model, stack(servers, tmp_path, embedder=embedder, llm=llm(model)) as pipeline:
+        pipeline.memory.ingest("bob", "s1", said("I live in Davis.", "I work at a bakery."))
+        pipeline.drive()
+        pipeline.memory.ingest("eve", "s1", said("I live in Oslo.", name="Eve"))
+        pipeline.drive()
+        pipeline.memory.ingest("bob", "s2", said("I bought 3 red kayaks.", start=1_700_000_000 + DAY))
+        pipeline.drive()
+
+        first, other, second = asked(model)
+        known = {row[0] for row in pipeline.rows("SELECT DISTINCT attribute FROM memforest.fact WHERE attribute <> ''")}
+    assert "attributes" not in shown(first) and "attributes" not in shown(other)
+    assert list(shown(second))[-1] == "attributes"
+    assert known >= set(shown(second)["attributes"]) >= {"residence", "job"}
+    assert "Davis" not in second["messages"][1]["content"]
+    assert {
+        body["messages"][0]["content"].split("\n\nAnswer with JSON")[0][: len(SYSTEM)] for body in asked(model)
+    } == {SYSTEM}
+
+
+def test_at_most_32_names_are_shown_the_most_frequent_first(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    with ModelServer() as model, stack(servers, tmp_path, embedder=embedder, llm=llm(model)) as pipeline:
+        pipeline.memory.ingest("bob", "s1", said(*(f"I bought {n} lamps." for n in range(60))))
+        pipeline.drive()
+        pipeline.execute(
+            "UPDATE memforest.fact SET attribute = CASE WHEN seq % 2 = 0 THEN 'lamp' WHEN seq % 3 = 0 THEN 'x; DROP'"
+            " ELSE 'name ' || seq END"
+        )
+        pipeline.memory.ingest("bob", "s2", said("I sold a lamp.", start=1_700_000_000 + DAY))
+        pipeline.drive()
+
+        names = shown(asked(model)[-1])["attributes"]
+    assert names[0] == "lamp"
+    assert 10 < len(names) <= 32
+    assert not any("DROP" in name for name in names)
+
+
+def test_an_answer_is_not_paid_for_again_when_other_attributes_are_known(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    with ModelServer() as model, stack(servers, tmp_path, embedder=embedder, llm=llm(model)) as pipeline:
+        pipeline.memory.ingest("bob", "s1", said("I live in Davis."))
+        pipeline.drive()
+        calls = len(asked(model))
+        pipeline.execute("UPDATE memforest.fact SET attribute = 'something new'")
+        pipeline.execute("UPDATE memforest.cell SET state = 'ready'")
+        pipeline.drive()
+
+        assert len(asked(model)) == calls == 1
+
+
+def test_instructions_and_categories_follow_the_fixed_part_and_make_another_key(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given a session extracted without, when settings say what matters, then the model is told and the key is new."""
+    extract = {"instructions": "Always keep order numbers.", "categories": ["orders", "returns"]}
+    with ModelServer() as model:
+        with stack(servers, tmp_path, embedder=embedder, llm=llm(model)) as before:
+            before.memory.ingest("bob", "s1", said("I live in Davis."))
+            before.drive()
+            [plain] = before.rows("SELECT input_hash FROM memforest.extraction_cache")
+        (tmp_path / "told").mkdir()
+        with stack(servers, tmp_path / "told", embedder=embedder, llm=llm(model), extract=extract) as pipeline:
+            pipeline.memory.ingest("bob", "s1", said("I live in Davis."))
+            pipeline.drive()
+            [told] = pipeline.rows("SELECT input_hash FROM memforest.extraction_cache")
+        _, body = asked(model)
+    system = body["messages"][0]["content"]
+    assert plain != told
+    assert system.startswith(SYSTEM)
+    added = system.removeprefix(SYSTEM)
+    assert "orders, returns" in added and "Always keep order numbers." in added
+
+
+def test_parameters_reach_the_provider_for_each_step(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    settings = {"parameters": {"top_p": 0.5, "seed": 1}, "extract": {"parameters": {"seed": 7}}}
+    refresh = {"budget_chars": 100}
+    with (
+        ModelServer() as model,
+        stack(servers, tmp_path, embedder=embedder, llm=llm(model, **settings), refresh=refresh) as pipeline,
+    ):
+        pipeline.memory.ingest("bob", "s1", said(*(f"I bought {n} brass lamps in Oslo." for n in range(12))))
+        pipeline.drive()
+        extracting = asked(model)
+        others = [call.body for call in model.requests if call.path.endswith("/completions")]
+    assert {(body["top_p"], body["seed"]) for body in extracting} == {(0.5, 7)}
+    assert {(body["top_p"], body["seed"]) for body in others if body not in extracting} == {(0.5, 1)}
