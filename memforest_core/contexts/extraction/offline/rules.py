@@ -77,6 +77,12 @@ RULES = (
     ),
     _rule(
         "residence",
+        r"moved\s+(?:in)?to\s+(?:(?:my|our|an?|the)\s+)?(?:[\w-]+\s+){0,2}"
+        rf"(?:flat|apartment|house|place|home|studio|room|condo)\s+in\s+{PLACE}",
+        Change.SWITCH,
+    ),
+    _rule(
+        "residence",
         rf"(?:moved|relocated)(?:\s+\w+)?\s+(?:in)?to\s+{PLACE}(?:\s+from\s+{_LATER})?",
         Change.SWITCH,
     ),

@@ -133,6 +133,7 @@ def test_first_person_becomes_the_speaker(said: str, told: str) -> None:
         ("I became a vegetarian.", "diet", "vegetarian", Change.NONE),
         ("I quit smoking in March.", "activity", "smoking", Change.STOP),
         ("I started learning Spanish.", "activity", "learning Spanish", Change.START),
+        ("I moved into my new flat in Bergen this morning.", "residence", "Bergen", Change.SWITCH),
         ("I settled in Ghent last spring.", "residence", "Ghent", Change.SWITCH),
         ("I moved out of Ghent.", "residence", "Ghent", Change.STOP),
         ("I no longer live there.", "residence", "", Change.STOP),
