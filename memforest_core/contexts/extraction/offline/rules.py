@@ -47,9 +47,12 @@ _PETS = "|".join(PETS)
 _SOLID = "car|house|apartment|condo|bike|motorcycle|boat|truck|van|laptop|phone|guitar|piano|camera"
 _NUMBER = r"(?:\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[- ][a-z]+)?)"
 _NAME = r"(?P<value>[A-Z][\w&-]*(?:\s+[A-Z][\w&-]+){0,2})"
-_NO_EMPLOYER = (
-    r"(?!\s+(?:Club|club|Gym|gym|Team|team|Party|party|Choir|choir|Band|band|League|league|Church|church|Society|group|for"
-    r"|on|at|to)\b)"
+_CLUBS = (
+    "club|gym|team|party|choir|band|league|church|society|group|orchestra|facebook|instagram|twitter|reddit|discord"
+)
+_EMPLOYER = (
+    rf"(?!(?:[A-Z][\w&-]*\s+){{0,3}}(?i:{_CLUBS})\b){_NAME}(?![\w&'’-])(?!\s+[A-Z])(?!\s+(?:for|on|at|to)\b)"
+    rf"(?!\s+(?:{_CLUBS})\b)"
 )
 _AMOUNT = r"(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|m|km|miles|bpm|%|k)?)"
 
@@ -70,6 +73,12 @@ RULES = (
     _rule(
         "residence",
         rf"(?:moved|relocated)(?:\s+back)?\s+from\s+{_FROM}\s+(?:back\s+)?to\s+{PLACE}",
+        Change.SWITCH,
+    ),
+    _rule(
+        "residence",
+        r"moved\s+(?:in)?to\s+(?:(?:my|our|an?|the)\s+)?(?:[\w-]+\s+){0,2}"
+        rf"(?:flat|apartment|house|place|home|studio|room|condo)\s+in\s+{PLACE}",
         Change.SWITCH,
     ),
     _rule(
@@ -129,8 +138,8 @@ RULES = (
         Change.STOP,
         case=True,
     ),
-    _rule("job", rf"joined\s+{_NAME}{_NO_EMPLOYER}", Change.START, case=True),
-    _rule("job", rf"(?:join|joining)\s+{_NAME}{_NO_EMPLOYER}", Change.START, modality=Modality.PLANNED, case=True),
+    _rule("job", rf"joined\s+{_EMPLOYER}", Change.START, case=True),
+    _rule("job", rf"(?:join|joining)\s+{_EMPLOYER}", Change.START, modality=Modality.PLANNED, case=True),
     _rule(
         "job",
         r"(?:start|begin)s?\s+(?:(?:(?:a|my|the|his|her)\s+)?(?:\w+\s+)?(?:job|position|role|internship)\s+"

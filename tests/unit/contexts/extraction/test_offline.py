@@ -133,6 +133,26 @@ def test_first_person_becomes_the_speaker(said: str, told: str) -> None:
         ("I became a vegetarian.", "diet", "vegetarian", Change.NONE),
         ("I quit smoking in March.", "activity", "smoking", Change.STOP),
         ("I started learning Spanish.", "activity", "learning Spanish", Change.START),
+        ("I moved into my new flat in Bergen this morning.", "residence", "Bergen", Change.SWITCH),
+        ("I settled in Ghent last spring.", "residence", "Ghent", Change.SWITCH),
+        ("I moved out of Ghent.", "residence", "Ghent", Change.STOP),
+        ("I no longer live there.", "residence", "", Change.STOP),
+        ("I no longer work there.", "job", "", Change.STOP),
+        ("I quit.", "job", "", Change.STOP),
+        ("I quit last week.", "job", "", Change.STOP),
+        ("I quit Initech in May.", "job", "Initech", Change.STOP),
+        ("I resigned from Initech yesterday.", "job", "Initech", Change.STOP),
+        ("I got laid off last Friday.", "job", "", Change.STOP),
+        ("I handed in my notice at Initech.", "job", "Initech", Change.STOP),
+        ("I joined Hooli as a designer two weeks ago.", "job", "Hooli", Change.START),
+        ("I have a dog named Rex.", "pet", "dog named Rex", Change.NONE),
+        ("Our dog Nero ran away.", "pet", "dog Nero", Change.STOP),
+        ("We gave our cat Misty away.", "pet", "cat Misty", Change.STOP),
+        ("I lost my dog Rex in April.", "pet", "dog Rex", Change.STOP),
+        ("I drive a red Volvo.", "possession", "red Volvo", Change.NONE),
+        ("My bike was stolen.", "possession", "bike", Change.STOP),
+        ("I started dating Kim.", "relationship", "dating Kim", Change.START),
+        ("Ben and I broke up.", "relationship", "broke up", Change.START),
     ],
 )
 def test_common_statements_set_an_attribute(text: str, attribute: str, value: str, change: Change) -> None:
@@ -147,6 +167,8 @@ def test_common_statements_set_an_attribute(text: str, attribute: str, value: st
     [
         ("I moved to Denver.", Modality.ASSERTED),
         ("I'm moving to Denver.", Modality.PLANNED),
+        ("I start at Globex on Monday.", Modality.PLANNED),
+        ("I'm joining Hooli in June.", Modality.PLANNED),
         ("I'm going to run a marathon.", Modality.PLANNED),
         ("I plan to visit Japan.", Modality.PLANNED),
         ("I'll start therapy on Monday.", Modality.PLANNED),
@@ -374,3 +396,32 @@ def test_each_cell_has_a_summary_with_its_speaker() -> None:
 )
 def test_names_are_capitalized_words_but_not_days_or_openers(sentence: str, names: tuple[str, ...]) -> None:
     assert names_in(sentence) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I quit smoking.",
+        "I quit the gym.",
+        "I want to quit.",
+        "I left Boston at noon.",
+        "I left Oslo and moved to Lund.",
+        "I joined Ben for lunch.",
+        "I joined Facebook Club.",
+    ],
+)
+def test_other_things_are_quit_left_and_joined_than_jobs(text: str) -> None:
+    assert "job" not in {item.attribute for item in items(text)}
+
+
+def test_each_state_of_a_sentence_has_its_own_date() -> None:
+    left, joined = items("I left Initech in April and joined Hooli in May.")
+
+    assert (left.value, left.change, left.when) == ("Initech", Change.STOP, "in April")
+    assert (joined.value, joined.change, joined.when) == ("Hooli", Change.START, "in May")
+
+
+def test_states_without_a_date_of_their_own_share_the_first() -> None:
+    left, joined = items("In April I left Initech and joined Hooli.")
+
+    assert (left.when, joined.when) == ("In April", "In April")
