@@ -129,7 +129,9 @@ class AsyncLifecycle(Face[Lifecycle]):
     preview_policy = on_thread(Lifecycle.preview_policy)
     operation = on_thread(Lifecycle.operation)
     operations = on_thread(Lifecycle.operations)
+    cancel = on_thread(Lifecycle.cancel)
     wait = in_steps(Lifecycle.wait, Lifecycle.wait_steps)
+    ended = in_steps(Lifecycle.ended, Lifecycle.ended_steps)
     audit = on_thread(Lifecycle.audit)
 
 

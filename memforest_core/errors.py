@@ -11,6 +11,7 @@
     ├── RetryableError              the same work can succeed later; carries ``retry_after`` seconds or None
     │   ├── StoreUnavailable        Postgres
     │   │   └── StoreContended      a deadlock, a serialization failure, a lock timeout: repeated within the library
+    │   ├── ForestChanged           the owner's memory was replaced at this moment: ask again
     │   ├── BrokerUnavailable       Redis
     │   ├── IndexUnavailable        the vector store
     │   └── ModelUnavailable        a chat or embedding provider (5xx, timeouts, refused connections)
@@ -131,6 +132,12 @@ class StoreContended(StoreUnavailable):
     def __init__(self, state: str) -> None:
         super().__init__(f"Postgres asked to try again ({state}).")
         self.state = state
+
+
+class ForestChanged(RetryableError):
+    """The forest that was named has just been deleted, merged away or built anew: asked again, the new one is found."""
+
+    code = "forest_changed"
 
 
 class BrokerUnavailable(RetryableError):

@@ -9,6 +9,7 @@ from memforest_core.adapters.bundles.files import SqliteBundles
 from memforest_core.adapters.postgres.bundles import PostgresBundleStore
 from memforest_core.adapters.postgres.corrections import PostgresCorrectionStore
 from memforest_core.adapters.postgres.erasure import PostgresErasureStore
+from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStore
 from memforest_core.adapters.postgres.merging import PostgresMergeStore
 from memforest_core.adapters.postgres.retention import PostgresRetentionStore
 from memforest_core.adapters.postgres.statements import from_document
@@ -25,6 +26,8 @@ from memforest_core.contexts.erasure.steps import Erasing
 from memforest_core.contexts.erasure.vacuuming import Vacuuming
 from memforest_core.contexts.maintenance.service import Handler
 from memforest_core.contexts.merging.service import Merging
+from memforest_core.contexts.operations.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
+from memforest_core.contexts.operations.service import OPERATIONS
 from memforest_core.contexts.rematerializing.service import Rematerializing
 from memforest_core.contexts.retention.service import Retention
 from memforest_core.domain.ids import FactId, TenantId
@@ -40,6 +43,11 @@ class LifecycleParts:
     def __init__(self, services: Services) -> None:
         self._services = services
         self.operations = services.operations
+
+    @cached_property
+    def cancelling(self) -> Cancelling:
+        """Taking operations back."""
+        return Cancelling(PostgresMaintenanceStore(self._services.engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:
@@ -83,7 +91,23 @@ def open_handlers(services: Services) -> dict[str, Handler]:
         MaintenanceKind.RETAIN: parts.retention.step,
     }
     following = {kind: vacuuming.following(handler) for kind, handler in deleting.items()}
-    return following | {MaintenanceKind.VACUUM: vacuuming.step}
+    return following | {
+        MaintenanceKind.IMPORT: needs_its_file,
+        MaintenanceKind.EXPORT: needs_its_file,
+        MaintenanceKind.VACUUM: vacuuming.step,
+    }
+
+
+def open_undo(services: Services) -> dict[str, Handler]:
+    """The handlers of operations that were cancelled, by kind."""
+    parts, vacuuming = services.lifecycle, open_vacuuming(services)
+    nothing: dict[str, Handler] = {kind: undo_nothing for kind in OPERATIONS}
+    clearing: dict[str, Handler] = {
+        MaintenanceKind.MERGE: parts.merging.undo,
+        MaintenanceKind.REMATERIALIZE: parts.rematerializing.undo,
+        MaintenanceKind.IMPORT: UndoImport(open_clearing(services).clear).step,
+    }
+    return nothing | {kind: vacuuming.following(handler) for kind, handler in clearing.items()}
 
 
 def open_vacuuming(services: Services) -> Vacuuming:
@@ -117,8 +141,8 @@ def open_correction(services: Services, erase: Eraser | None = None) -> Correcti
     """Correcting and pinning facts; ``erase`` asks for the deletion of a fact, by itself an operation."""
     erasure = open_erasure(services)
 
-    def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str) -> TaskId:
-        return erasure.ask(tenant, owner, fact=fact, actor=actor)
+    def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
+        return erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
 
     store = PostgresCorrectionStore(services.engine)
     return Correction(store, services.embedder, services.producer.wakeups, erase or erase_fact)

@@ -58,6 +58,7 @@ class Reconciler:
             freed = released = redone = reopened = 0
             for tenant in self._jobs.lost(self._limits):
                 freed += self._kept(tenant, lambda rows: rows.free_lost(self._limits))
+                self._release_sources(tenant)
             for tenant in self._jobs.waiting(WorkKind.HELD):
                 released += self._kept(tenant, lambda rows: rows.release_held())
             for tenant in self._jobs.waiting(WorkKind.REDO):
@@ -73,6 +74,11 @@ class Reconciler:
     def _kept(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
         with self._jobs.upkeep(tenant) as rows:
             return step(rows)
+
+    @repeated
+    def _release_sources(self, tenant: TenantId) -> None:
+        with self._jobs.upkeep(tenant) as rows:
+            rows.release_sources()
 
     @repeated
     def _redone(self, tenant: TenantId) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+from memforest_core.contexts.operations.cancelling import undone
 from memforest_core.contexts.operations.service import Operations
 from memforest_core.contexts.reduction.removing import retire
 from memforest_core.contexts.rematerializing.options import arguments_of, copy_of, options_of, rules_of
@@ -14,7 +15,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import Lane, WakeUps
-from memforest_core.ports.maintenance import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import CANCELLED, DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.rematerializing import Copied, CopyRows, CopyStore, Options, Pair, Remaining, SourceForest
 from memforest_core.repeating import repeated
 from memforest_core.settings import Settings
@@ -171,6 +172,18 @@ class Rematerializing:
                 counted: dict[str, str | int] = dict.fromkeys(("sessions", "cells", "candidates", "again"), 0)
                 return {"phase": "copy", "copy": str(pair.copy), "after": ""} | counted
 
+    def undo(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One step of taking it back: the copy is cleared. Past the switch it goes on to its end."""
+        if task.dry_run or progress.get("phase") == CANCELLED:
+            return undone(progress)
+        copy = copy_of(task.id)
+        with self._store.copying(tenant) as rows:
+            found = rows.forest(copy)
+            late = found is not None and found.state in ("live", "frozen")
+        if late or progress.get("phase") in ("switched", "attributed", "overtaken"):
+            return self.step(tenant, task, progress)
+        return undone(progress) if self._clear(tenant, copy) else progress
+
     def _dry(self, tenant: TenantId, forest: ForestId, options: Options, progress: Numbers) -> Numbers | None:
         if progress.get("phase") == "planned":
             return None
@@ -188,12 +201,16 @@ class Rematerializing:
             return {"phase": "begin", "copy": str(pair.copy)}
         rules = rules_of(self._settings, source.rules, options.rules)
         with self._store.copying(tenant) as rows:
-            rows.begin(pair, rules, forget_summaries=options.summaries)
+            begun = rows.begin(pair, rules, forget_summaries=options.summaries)
+        if not begun:
+            raise _taken()
         return {"phase": "begin", "copy": str(pair.copy)}
 
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
         with self._store.copying(tenant) as rows:
+            if not rows.kept(pair.copy):
+                raise _taken()
             sessions = rows.sessions_after(pair.source, after, BATCH_TURNS)
             copied = [rows.copy_session(pair, session) for session in sessions]
         self._wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
@@ -234,6 +251,8 @@ class Rematerializing:
         """Bring one session up to date: by what came to it, or anew when something of it went or was changed."""
         with self._store.copying(tenant) as rows:
             rows.lock(pair.copy)
+            if not rows.kept(pair.copy):
+                raise _taken()
             copied = rows.copy_session(pair, source) if source is not None else Copied()
             if copy is not None and (source is None or rows.differing(pair, 1, source)):
                 self._drop(rows, pair.copy, copy)
@@ -283,6 +302,10 @@ class Rematerializing:
                 rows.attribute(pair)
             return dict(progress) | {"phase": "attributed"}
         return None if self._clear(tenant, pair.source) else progress
+
+
+def _taken() -> StillMaterializing:
+    return StillMaterializing("A deletion is at the live forest: the copy is begun anew after it.", retry_after=WAIT_S)
 
 
 def _added(progress: Numbers, copied: list[Copied]) -> dict[str, str | int]:
