@@ -18,6 +18,8 @@ from memforest_core.adapters.postgres import models as m
 _LOCKS = re.compile(r"\b(INSERT|UPDATE|DELETE)\b|\bFOR (NO KEY UPDATE|UPDATE|SHARE|KEY SHARE)\b")
 _SKIPS = re.compile(r"SKIP LOCKED")
 _ORDERED = re.compile(r"ORDER BY")
+GUARDS = {"candidate": "cell", "occurrence": "cell", "node_summary": "node"}
+"""Rows that are locked only by whoever has locked the row they belong to, which their key begins with."""
 GATE = "forest"
 """Who holds a row of this table is the only writer of what belongs to it."""
 _KEYS = {
@@ -27,7 +29,7 @@ _KEYS = {
 }
 _HELD = sa.text(
     " UNION ALL ".join(
-        f"SELECT '{table}' AS name, concat_ws('/', {', '.join(keys)}) AS id,"  # noqa: S608 - names of our own tables
+        f"SELECT '{table}' AS name, concat_ws('/', {', '.join(keys)}) AS id,"
         f" l.modes[array_position(l.pids, :pid)] AS mode"
         f" FROM pgrowlocks('memforest.{table}') l JOIN memforest.{table} t ON t.ctid = l.locked_row"
         f" WHERE :pid = ANY(l.pids)"
@@ -93,6 +95,8 @@ class LockOrder:
         """Edges within one table, not in the order of ids."""
         self.ordered: dict[Edge, str] = {}
         """Edges within one table, in that order."""
+        self.unguarded: set[str] = set()
+        """Tables of which a row was locked without the row that guards it."""
         self.statements = 0
 
     @contextmanager
@@ -127,6 +131,9 @@ class LockOrder:
         transaction.held |= new
         if _SKIPS.search(statement):
             return
+        guarded = {row for row in new if _guarded(row, transaction.held)}
+        self.unguarded |= {table for table, id_ in new.keys() - guarded if table in GUARDS}
+        new = {row: mode for row, mode in new.items() if row not in guarded}
         for (table, id_), mode in new.items():
             for (other, held), held_as in before.items():
                 edge = Edge(other, held_as, table, mode, alone)
@@ -153,9 +160,7 @@ class LockOrder:
         """
         shared = {edge: statement for edge, statement in self.edges.items() if not edge.alone}
         found = [_told(path, self.edges) for edge in shared if (path := _back(edge, list(shared)))]
-        found += [
-            _told(path, self.edges) for edge in self.edges if edge.alone and (path := _back(edge, list(shared)))
-        ]
+        found += [_told(path, self.edges) for edge in self.edges if edge.alone and (path := _back(edge, list(shared)))]
         within = {**self.ordered, **self.unordered}
         found += [
             _told([edge, other], within)
@@ -164,6 +169,12 @@ class LockOrder:
             if edge.held == other.held and edge.meets(other) and other.meets(edge) and not (edge.alone and other.alone)
         ]
         return sorted(set(found))
+
+
+def _guarded(row: tuple[str, str], held: dict[tuple[str, str], Mode]) -> bool:
+    table, id_ = row
+    guard = (GUARDS.get(table, ""), id_.split("/")[0])
+    return held.get(guard, Mode.KEY_SHARE) >= Mode.NO_KEY_UPDATE
 
 
 def _pid(connection: sa.Connection) -> int:

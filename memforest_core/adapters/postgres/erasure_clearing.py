@@ -12,6 +12,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import erasure_sql as q
+from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import text_hash
 from memforest_core.adapters.postgres.removal import PostgresRemoval
 from memforest_core.domain.ids import ForestId
@@ -51,10 +52,12 @@ _DROP_SUMMARIES = sa.text(f"DELETE FROM memforest.node_summary WHERE tenant_id =
 
 
 def _some(table: str, where: str) -> sa.TextClause:
-    """Delete a bounded number of rows."""
+    """Delete a bounded number of rows, locked in the order of their keys."""
+    keys = ", ".join(column.name for column in m.Base.metadata.tables[f"{m.SCHEMA}.{table}"].primary_key.columns)
     return sa.text(
         f"""DELETE FROM memforest.{table} WHERE ctid = ANY(ARRAY(
-               SELECT ctid FROM memforest.{table} WHERE tenant_id = :t AND {where} LIMIT :n))"""
+               SELECT ctid FROM memforest.{table} WHERE tenant_id = :t AND {where} ORDER BY {keys} LIMIT :n FOR UPDATE))
+        """
     )
 
 

@@ -194,6 +194,7 @@ class Rematerializing:
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
         with self._store.copying(tenant) as rows:
+            rows.lock(pair.copy)
             sessions = rows.sessions_after(pair.source, after, BATCH_TURNS)
             copied = [rows.copy_session(pair, session) for session in sessions]
         self._wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
