@@ -18,8 +18,14 @@ from memforest_core.adapters.postgres import models as m
 _LOCKS = re.compile(r"\b(INSERT|UPDATE|DELETE)\b|\bFOR (NO KEY UPDATE|UPDATE|SHARE|KEY SHARE)\b")
 _SKIPS = re.compile(r"SKIP LOCKED")
 _ORDERED = re.compile(r"ORDER BY")
-GUARDS = {"candidate": "cell", "occurrence": "cell", "node_summary": "node"}
-"""Rows that are locked only by whoever has locked the row they belong to, which their key begins with."""
+GUARDS = {
+    "candidate": ("cell",),
+    "occurrence": ("cell",),
+    "node_summary": ("node",),
+    "index_row of cell": ("cell",),
+    "index_row of node": ("node",),
+}
+"""Rows that belong to another one, whose key theirs begins with: who has locked that one meets nobody who has, too."""
 GATE = "forest"
 """Who holds a row of this table is the only writer of what belongs to it."""
 _KEYS = {
@@ -27,9 +33,10 @@ _KEYS = {
     for table in m.Base.metadata.sorted_tables
     if "tenant_id" in table.primary_key.columns
 }
+_NAMES = {"index_row": "'index_row of ' || t.kind"}
 _HELD = sa.text(
     " UNION ALL ".join(
-        f"SELECT '{table}' AS name, concat_ws('/', {', '.join(keys)}) AS id,"
+        f"SELECT {_NAMES.get(table, repr(table))} AS name, concat_ws('/', {', '.join(keys)}) AS id,"
         f" l.modes[array_position(l.pids, :pid)] AS mode"
         f" FROM pgrowlocks('memforest.{table}') l JOIN memforest.{table} t ON t.ctid = l.locked_row"
         f" WHERE :pid = ANY(l.pids)"
@@ -37,6 +44,17 @@ _HELD = sa.text(
         if keys
     )
 )
+
+
+Row = tuple[str, str]
+"""A table and a key."""
+
+
+_PARKED = sa.text(
+    f"SELECT count(*) FROM memforest.{GATE} WHERE state = 'hidden' AND reduce_available_at > timestamptz '8000-01-01'"
+    f" AND CAST(forest_id AS text) = ANY(:ids)"
+)
+"""A forest that an import fills: until it is shown no worker finds anything in it."""
 
 
 class Mode(IntEnum):
@@ -71,15 +89,26 @@ class Edge:
     alone: bool
     """As the only writer of its forest."""
 
+    had: Mode | None = None
+    """Its own lock on the wanted row, before it went for a stronger one."""
+    held_guarded: bool = False
+    wanted_guarded: bool = False
+
     def meets(self, other: Edge) -> bool:
-        """Whether what this one wants may be what the other holds."""
-        return self.wanted == other.held and self.wanted_as.waits_for(other.held_as)
+        """Whether this one may have to wait for what the other holds."""
+        return (
+            self.wanted == other.held
+            and self.wanted_as.waits_for(other.held_as)
+            and not (self.had is not None and self.had.waits_for(other.held_as))
+            and not (self.wanted_guarded and other.held_guarded)
+        )
 
 
 @dataclass
 class _Transaction:
     pid: int
-    held: dict[tuple[str, str], Mode] = field(default_factory=dict)
+    held: dict[Row, Mode] = field(default_factory=dict)
+    guarded: set[Row] = field(default_factory=set)
 
     @property
     def alone(self) -> bool:
@@ -95,8 +124,6 @@ class LockOrder:
         """Edges within one table, not in the order of ids."""
         self.ordered: dict[Edge, str] = {}
         """Edges within one table, in that order."""
-        self.unguarded: set[str] = set()
-        """Tables of which a row was locked without the row that guards it."""
         self.statements = 0
 
     @contextmanager
@@ -129,28 +156,28 @@ class LockOrder:
         # A lock that becomes stronger is one more to wait for.
         new = {row: mode for row, mode in now.items() if mode > before.get(row, -1)}
         transaction.held |= new
-        if _SKIPS.search(statement):
+        held_guarded = set(transaction.guarded)
+        transaction.guarded |= {row for row in new if _guarded(row, transaction.held)}
+        gates = [id_ for (table, id_), mode in before.items() if table == GATE and mode >= Mode.NO_KEY_UPDATE]
+        if _SKIPS.search(statement) or (gates and eye.scalar(_PARKED, {"ids": gates}) == len(gates)):
             return
-        guarded = {row for row in new if _guarded(row, transaction.held)}
-        self.unguarded |= {table for table, id_ in new.keys() - guarded if table in GUARDS}
-        new = {row: mode for row, mode in new.items() if row not in guarded}
-        for (table, id_), mode in new.items():
-            for (other, held), held_as in before.items():
-                edge = Edge(other, held_as, table, mode, alone)
-                if other != table:
+        several: dict[str, list[Edge]] = defaultdict(list)
+        for row, mode in new.items():
+            for other, held_as in before.items():
+                edge = Edge(
+                    *(other[0], held_as, row[0], mode, alone),
+                    before.get(row),
+                    other in held_guarded,
+                    row in transaction.guarded,
+                )
+                if other[0] != row[0]:
                     self.edges.setdefault(edge, statement)
-                elif held != id_:
-                    (self.ordered if held < id_ else self.unordered).setdefault(edge, statement)
-        self._within(new, statement, alone)
-
-    def _within(self, new: dict[tuple[str, str], Mode], statement: str, alone: bool) -> None:
-        """Several rows of a table, locked by one statement."""
-        tables: dict[str, list[Mode]] = defaultdict(list)
-        for (table, _), mode in new.items():
-            tables[table].append(mode)
-        for table, modes in tables.items():
-            if len(modes) > 1:
-                edge = Edge(table, max(modes), table, max(modes), alone)
+                elif other != row:
+                    (self.ordered if other < row else self.unordered).setdefault(edge, statement)
+            guarded = row in transaction.guarded
+            several[row[0]].append(Edge(row[0], mode, row[0], mode, alone, before.get(row), guarded, guarded))
+        for edges in several.values():
+            for edge in edges if len(edges) > 1 else ():
                 (self.ordered if _ORDERED.search(statement) else self.unordered).setdefault(edge, statement)
 
     def cycles(self) -> list[str]:
@@ -171,10 +198,10 @@ class LockOrder:
         return sorted(set(found))
 
 
-def _guarded(row: tuple[str, str], held: dict[tuple[str, str], Mode]) -> bool:
+def _guarded(row: Row, held: dict[Row, Mode]) -> bool:
     table, id_ = row
-    guard = (GUARDS.get(table, ""), id_.split("/")[0])
-    return held.get(guard, Mode.KEY_SHARE) >= Mode.NO_KEY_UPDATE
+    guards = ((guard, id_.split("/")[0]) for guard in GUARDS.get(table, ()))
+    return any(held.get(guard, Mode.KEY_SHARE) >= Mode.NO_KEY_UPDATE for guard in guards)
 
 
 def _pid(connection: sa.Connection) -> int:
