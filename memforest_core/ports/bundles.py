@@ -531,6 +531,10 @@ class ImportRows(BundleTasks, Protocol):
         """Make a hidden forest that no worker touches."""
         ...
 
+    def lock(self, forest: ForestId) -> None:
+        """Become the forest's only writer until the transaction ends."""
+        ...
+
     def put(self, table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> None:
         """Insert rows, whose derived hashes follow their columns."""
         ...

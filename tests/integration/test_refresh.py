@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
+from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.refresh import PostgresRefreshRows, PostgresRefreshStore
 from memforest_core.contexts.refresh.service import RefreshService
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.ports.models import CallRecord
@@ -192,3 +199,115 @@ def test_a_tree_is_due_after_quiet_but_no_later_than_its_staleness(pipeline: Sta
         pass
     left = pipeline.rows("SELECT extract(epoch FROM due_at - last_mark_at) FROM memforest.tree WHERE kind = 'session'")
     assert float(left[0][0]) < 0.6
+
+
+PAUSE = 4711
+"""The advisory lock that holds a claim up in the middle of its first statement."""
+
+
+@contextmanager
+def held_up(pipeline: Stack) -> Iterator[Callable[[], bool]]:
+    """While this lasts, a transaction that looks for functions in the schema ``hook`` first stops when it asks for the
+    time: after its statement's snapshot was taken, and before its rows are locked. Yields whether one has stopped."""
+    pipeline.execute("CREATE SCHEMA hook")
+    pipeline.execute("GRANT USAGE ON SCHEMA hook TO PUBLIC")
+    pipeline.execute(
+        f"""CREATE FUNCTION hook.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+            BEGIN
+                PERFORM pg_catalog.pg_advisory_xact_lock_shared({PAUSE});
+                RETURN pg_catalog.clock_timestamp();
+            END $$"""
+    )
+    engine = pipeline.owner_engine()
+    with engine.connect() as holder, holder.begin():
+        holder.execute(sa.text(f"SELECT pg_advisory_xact_lock({PAUSE})"))
+        stopped = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        yield lambda: bool(pipeline.rows(stopped)[0][0])
+    engine.dispose()
+
+
+def claimed_slowly(pipeline: Stack) -> list[ReadyNode]:
+    """Claim all that is ready, on the clock of ``held_up``."""
+    with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
+        connection.execute(sa.text("SET LOCAL search_path = hook, pg_catalog"))
+        rows = PostgresRefreshRows(connection, pipeline.tenant)
+        return rows.claim_ready(pipeline.runtime.worker, 100, 60.0, 3_600.0, pipeline.services.embedder.model)[1]
+
+
+def until(reached: Callable[[], bool]) -> None:
+    """Wait for what another thread is about to do."""
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+BEHIND = """
+    SELECT p.node_id FROM memforest.node p JOIN memforest.node c ON c.tenant_id = p.tenant_id AND c.parent_id = p.node_id
+      JOIN memforest.node_summary ps ON ps.tenant_id = p.tenant_id AND ps.node_id = p.node_id
+      JOIN memforest.node_summary cs ON cs.tenant_id = c.tenant_id AND cs.node_id = c.node_id
+     WHERE p.version = p.clean_version AND ps.created_at < cs.created_at"""
+"""Clean nodes with a summary that is older than a child's."""
+
+
+def test_a_node_whose_child_is_marked_while_it_is_claimed_is_left_to_its_child(grown: Stack) -> None:
+    """Given roots that are ready, and a claim that has seen them so, when facts are placed below them before the claim
+    locks them, then it takes none of them: their children's new summaries come first."""
+    refresher = service(grown, CountingSummarizer(), batch_nodes=1)
+    below = "SELECT count(*) FROM memforest.node WHERE version > clean_version AND level > 0 AND parent_id IS NOT NULL"
+    while grown.rows(below)[0][0]:
+        assert refresher.run_one(grown.tenant, grown.runtime.worker) == 1
+    assert dirty(grown) > 0
+    grown.memory.client.enqueue(
+        "bob", "s1", said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(28)])
+    )
+    while grown.runtime.extract():
+        pass
+    with ThreadPoolExecutor(1) as pool:
+        with held_up(grown) as stopped:
+            claim = pool.submit(claimed_slowly, grown)
+            until(stopped)
+            assert grown.services.reduction.run_one(grown.tenant).cells == 2
+        claimed = claim.result()
+    ids = [node.id for node in claimed if not node.stale]
+    assert not grown.rows(
+        """SELECT c.node_id FROM memforest.node c
+            WHERE c.parent_id = ANY(CAST(:ids AS uuid[])) AND c.version > c.clean_version""",
+        ids=ids,
+    )
+    grown.execute("UPDATE memforest.node SET lease_token = NULL, lease_until = NULL, worker_id = NULL")
+    make_due(grown)
+    refresh_all(grown, refresher)
+    assert dirty(grown) == 0
+    assert not grown.rows(BEHIND)
+
+
+def test_however_placing_and_refreshing_interleave_no_clean_summary_is_older_than_a_child(pipeline: Stack) -> None:
+    sentences = [f"I moved to city {n % 7} and bought pen {n}." for n in range(60)]
+    placed = threading.Event()
+
+    def place() -> None:
+        try:
+            for end in range(4, len(sentences) + 1, 4):
+                pipeline.memory.client.enqueue("bob", "s1", said(*sentences[:end]))
+                while pipeline.runtime.extract() + pipeline.runtime.reduce():
+                    pass
+                make_due(pipeline)
+        finally:
+            placed.set()
+
+    def refresh(batch: int) -> int:
+        refresher, done = service(pipeline, CountingSummarizer(), batch_nodes=batch), 0
+        while not placed.is_set():
+            done += refresher.run_one(pipeline.tenant, pipeline.runtime.worker)
+        return done
+
+    with ThreadPoolExecutor(4) as pool:
+        placing = pool.submit(place)
+        refreshed = [pool.submit(refresh, batch) for batch in (1, 3, 8)]
+        placing.result()
+        assert sum(each.result() for each in refreshed) > 0
+    make_due(pipeline)
+    refresh_all(pipeline, service(pipeline, CountingSummarizer()))
+    assert dirty(pipeline) == 0
+    assert not pipeline.rows(BEHIND)

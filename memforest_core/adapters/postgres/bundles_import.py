@@ -15,7 +15,7 @@ from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.bundles_sql import FOREVER, WRITING, arrays
 from memforest_core.adapters.postgres.bundles_tasks import PostgresBundleTasks
 from memforest_core.adapters.postgres.extract import record_calls
-from memforest_core.adapters.postgres.owners import set_forest_state
+from memforest_core.adapters.postgres.owners import lock_forests, set_forest_state
 from memforest_core.adapters.postgres.trees import PostgresTrees, node_of
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
@@ -199,6 +199,9 @@ class PostgresImportRows(PostgresBundleTasks):
                     reduce_available_at=sa.text(FOREVER),
                 )
             )
+
+    def lock(self, forest: ForestId) -> None:
+        lock_forests(self._db, self._tenant, [forest])
 
     def put(self, table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> None:
         if not rows:

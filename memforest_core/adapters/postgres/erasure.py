@@ -210,6 +210,7 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
         return self._items(q.DROP_ITEMS, items).rowcount
 
     def quiet(self, cells: Sequence[CellId]) -> None:
+        self._ids(q.HOLD_TELLING, cells)
         self._ids(q.QUIET, cells)
 
     def drop_cells(self, cells: Sequence[CellId]) -> dict[TreeId, list[NodeId]]:

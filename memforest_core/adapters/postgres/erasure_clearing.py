@@ -12,6 +12,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import erasure_sql as q
+from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import text_hash
 from memforest_core.adapters.postgres.removal import PostgresRemoval
 from memforest_core.domain.ids import ForestId
@@ -24,7 +25,7 @@ _OF = "WHERE tenant_id = :t AND forest_id = :f"
 _TREES = f"SELECT tree_id FROM memforest.tree {_OF}"
 _SESSIONS = f"SELECT session_id FROM memforest.session {_OF}"
 
-_CELLS = sa.text(f"SELECT cell_id, text, time_start FROM memforest.cell {_OF} LIMIT :n FOR UPDATE")
+_CELLS = sa.text(f"SELECT cell_id, text, time_start FROM memforest.cell {_OF} ORDER BY cell_id LIMIT :n FOR UPDATE")
 _ITEM_HASHES = sa.text(
     "SELECT text_hash, routing_hash FROM memforest.candidate WHERE tenant_id = :t AND cell_id = " + q.IDS
 )
@@ -32,7 +33,7 @@ _OF_CELLS = {
     name: sa.text(f"DELETE FROM memforest.{table} WHERE tenant_id = :t AND cell_id = {q.IDS}")
     for name, table in (("occurrences", "occurrence"), ("candidates", "candidate"), ("cells", "cell"))
 }
-_FACTS = sa.text(f"SELECT fact_id, text_hash FROM memforest.fact {_OF} LIMIT :n FOR UPDATE")
+_FACTS = sa.text(f"SELECT fact_id, text_hash FROM memforest.fact {_OF} ORDER BY fact_id LIMIT :n FOR UPDATE")
 _OF_FACTS = {
     name: sa.text(f"DELETE FROM memforest.{table} WHERE tenant_id = :t AND fact_id = {q.IDS}")
     for name, table in (("occurrences", "occurrence"), ("facts", "fact"))
@@ -51,10 +52,12 @@ _DROP_SUMMARIES = sa.text(f"DELETE FROM memforest.node_summary WHERE tenant_id =
 
 
 def _some(table: str, where: str) -> sa.TextClause:
-    """Delete a bounded number of rows."""
+    """Delete a bounded number of rows, locked in the order of their keys."""
+    keys = ", ".join(column.name for column in m.Base.metadata.tables[f"{m.SCHEMA}.{table}"].primary_key.columns)
     return sa.text(
         f"""DELETE FROM memforest.{table} WHERE ctid = ANY(ARRAY(
-               SELECT ctid FROM memforest.{table} WHERE tenant_id = :t AND {where} LIMIT :n))"""
+               SELECT ctid FROM memforest.{table} WHERE tenant_id = :t AND {where} ORDER BY {keys} LIMIT :n FOR UPDATE))
+        """
     )
 
 

@@ -103,9 +103,12 @@ LOCK_CELLS = sa.text(
     f"""
     SELECT c.cell_id FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
-       AND (c.state = 'running' OR EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
-                                              AND u.ordinal BETWEEN c.first_turn AND c.last_turn))
-     ORDER BY c.cell_id FOR UPDATE
+       AND (c.state = 'running' OR (c.session_id, c.window_ordinal) IN (
+            SELECT w.session_id, w.window_ordinal FROM memforest.cell w
+             WHERE w.tenant_id = :t AND w.session_id = ANY(CAST(:held AS uuid[]))
+               AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = w.session_id
+                              AND u.ordinal BETWEEN w.first_turn AND w.last_turn)))
+     ORDER BY c.cell_id FOR UPDATE OF c
     """
 )
 
@@ -221,6 +224,11 @@ FREE = sa.text(f"DELETE FROM memforest.occurrence WHERE tenant_id = :t AND fact_
 
 DROP_ITEMS = sa.text(
     f"DELETE FROM memforest.candidate k USING {ITEMS} WHERE k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item"
+)
+
+# Whoever changes what a cell says has locked its row.
+HOLD_TELLING = sa.text(
+    f"SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND cell_id = {IDS} ORDER BY cell_id FOR NO KEY UPDATE"
 )
 
 QUIET = sa.text(

@@ -13,7 +13,7 @@ from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.collections import STORE
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
-from memforest_core.adapters.postgres.owners import forest_id
+from memforest_core.adapters.postgres.owners import forest_id, lock_forests
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
@@ -126,19 +126,27 @@ _BEHIND_BY_KIND = sa.text(
 _ANY_INDEXED = sa.text("SELECT EXISTS (SELECT 1 FROM memforest.index_row WHERE tenant_id = :t AND indexed_version > 0)")
 
 # Rows are locked in the order of ids, as everywhere; an index that was lost has no point of a row any more.
+_PICK_ALL = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row
+     WHERE tenant_id = :t AND point_id > :after AND NOT deleted AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
+     ORDER BY point_id LIMIT :n
+    """
+)
+
 _MARK_ALL = sa.text(
     """
-    WITH picked AS (
-        SELECT point_id FROM memforest.index_row
-         WHERE tenant_id = :t AND point_id > :after AND NOT deleted
-           AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
-         ORDER BY point_id LIMIT :n FOR NO KEY UPDATE)
     UPDATE memforest.index_row i
        SET version = i.version + 1, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
            state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp(), lease_token = NULL,
            lease_until = NULL, worker_id = NULL
-      FROM picked WHERE i.tenant_id = :t AND i.point_id = picked.point_id
-    RETURNING i.point_id
+     WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
+    """
+)
+
+_FORESTS_OF = sa.text(
+    """
+    SELECT DISTINCT forest_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
     """
 )
 
@@ -360,8 +368,16 @@ class PostgresIndexRows(PostgresVectors):
 
     def mark_all(self, after: UUID | None, limit: int, forest: ForestId | None, lost: bool) -> tuple[UUID | None, int]:
         values = {"t": self._tenant, "after": after or _FIRST, "n": limit, "f": forest, "lost": lost}
-        marked = self._db.scalars(_MARK_ALL, values).all()
-        return max(marked, default=None), len(marked)
+        picked = self._db.scalars(_PICK_ALL, values).all()
+        self._hold(picked)
+        marked = self._db.execute(_MARK_ALL, values | {"ids": picked}).rowcount if picked else 0
+        return max(picked, default=None), marked
+
+    def _hold(self, points: Sequence[UUID]) -> None:
+        """Lock many points' rows, as the writer of their forests: those lock such rows in several statements."""
+        values = {"t": self._tenant, "ids": list(points)}
+        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in self._db.scalars(_FORESTS_OF, values)])
+        self._db.execute(_LOCK_POINTS, values)
 
     def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         found = self._db.execute(
@@ -387,7 +403,7 @@ class PostgresIndexRows(PostgresVectors):
         if not versions:
             return 0
         ids = list(versions)
-        self._db.execute(_LOCK_POINTS, {"t": self._tenant, "ids": ids})
+        self._hold(ids)
         return self._db.execute(
             _OVERTAKE, {"t": self._tenant, "ids": ids, "versions": list(versions.values())}
         ).rowcount
@@ -401,7 +417,7 @@ class PostgresIndexRows(PostgresVectors):
             "versions": [row.version for row in rows],
             "found": [found.get(row.id, 0) for row in rows],
         }
-        self._db.execute(_LOCK_POINTS, {"t": self._tenant, "ids": values["ids"]})
+        self._hold([row.id for row in rows])
         return self._db.execute(_MARK_MISSING, values).rowcount
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:

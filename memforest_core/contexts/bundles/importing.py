@@ -209,7 +209,8 @@ class Import:
                 done = int(self._progress.get("rows", 0)) + len(page)
                 filled = filling.filled(table, page)
                 with self._parts.store.importing(self._tenant) as rows:
-                    # First: it holds the record, and tells whether the rows are still this process's to write.
+                    rows.lock(self._forest)
+                    # Before rows are written: it tells whether they are still this process's to write.
                     self._kept(rows, {"table": table.name, "after": after, "rows": done})
                     rows.put(table, self._forest, model, filled)
                 watch(done)
@@ -248,6 +249,7 @@ class Import:
         model, dimension = self._parts.embedder.model, self._parts.embedder.dimension
         while True:
             with self._parts.store.importing(self._tenant) as rows:
+                rows.lock(self._forest)
                 scenes = rows.scenes(self._forest, after, BATCH)
                 for scene in scenes:
                     total: Vectors = np.zeros(dimension, np.float32)
@@ -261,6 +263,7 @@ class Import:
     @repeated
     def _settle(self, renamed: bool) -> str:
         with self._parts.store.importing(self._tenant) as rows:
+            rows.lock(self._forest)
             rows.settle(self._forest, renamed)
         return "prove"
 
@@ -280,6 +283,7 @@ class Import:
         done: Numbers = {**self._progress, "phase": "done", **head.rows, "rows": head.total}
         done = {name: value for name, value in done.items() if name not in ("table", "after")}
         with self._parts.store.importing(self._tenant) as rows:
+            rows.lock(self._forest)
             shown = rows.show(self._forest, self._owner)
             if shown:
                 if not rows.end(self._task.id, done):

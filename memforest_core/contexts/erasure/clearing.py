@@ -48,6 +48,7 @@ class Clearing:
                 return after
         self._index.delete(points)
         with self._store.erasing(tenant) as rows:
+            rows.hold_forest(forest)
             progress = rows.ahead(task, progress) if task is not None else progress
             after = _plus(progress, {"points": rows.drop_points(points)})
             if task is not None:

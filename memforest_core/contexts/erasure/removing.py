@@ -176,7 +176,7 @@ class Removal:
             return frozenset()
         freed = {item for fact in facts for item in fact.others if item.item >= 0}
         cells = tuple(sorted({item.cell_id for item in freed}, key=str))
-        batch = self._rows.load(WaitingForest(self._forest, self._rows.owner_of(self._forest), cells), self._model)
+        batch = self._rows.load(WaitingForest(self._forest, self._rows.owner_of(self._forest), cells, {}), self._model)
         batch = replace(
             batch,
             cells=tuple(

@@ -154,6 +154,7 @@ class Erasing:
             return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
         self._index.delete(list(tombstones))
         with self._store.erasing(tenant) as rows:
+            rows.hold_forest(scope.forest)
             alive = rows.confirm(tombstones)
         left = len(self._index.versions(tenant, [id_ for id_ in tombstones if id_ not in alive]))
         found = int(progress.get(INDEX_LEFT, 0)) + left

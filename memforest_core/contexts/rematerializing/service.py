@@ -209,6 +209,7 @@ class Rematerializing:
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
         with self._store.copying(tenant) as rows:
+            rows.lock(pair.copy)
             if not rows.kept(pair.copy):
                 raise _taken()
             sessions = rows.sessions_after(pair.source, after, BATCH_TURNS)

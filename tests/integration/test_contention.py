@@ -1,0 +1,164 @@
+"""Real deadlocks with another connection: nobody hears of them, and the work is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+
+from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStore
+from memforest_core.adapters.postgres.reduce import PostgresReduceStore
+from memforest_core.errors import StoreContended, StoreUnavailable
+from memforest_core.ports.maintenance import MaintenanceKind
+from memforest_core.ports.reduce import WaitingForest
+from tests.integration.test_pipeline import said
+from tests.support.stack import Stack
+
+ALL_FORESTS = "SELECT 1 FROM memforest.forest FOR UPDATE"
+
+
+@pytest.fixture
+def told(pipeline: Stack) -> Stack:
+    """A forest with facts, and a session whose last cell is open. Whoever of ours waits is the one to notice a deadlock
+    and to be broken off; the other connection is patient."""
+    pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis.", "I adopted a dog named Rex."))
+    pipeline.drive()
+    append(pipeline, "I bought a lamp.")
+    name = sa.make_url(pipeline.settings.database.url.get_secret_value()).database
+    pipeline.execute(f"ALTER ROLE memforest_app IN DATABASE {name} SET deadlock_timeout = '2s'")
+    pipeline.services.engine.dispose()
+    return pipeline
+
+
+def append(pipeline: Stack, text: str, transaction: sa.Connection | None = None) -> None:
+    turn = {"role": "user", "content": text}
+    pipeline.memory.client.append("bob", "stream", turn, transaction=transaction)
+
+
+def pin(pipeline: Stack) -> None:
+    fact = pipeline.rows("SELECT fact_id FROM memforest.fact WHERE text LIKE '%Davis%'")[0][0]
+    pipeline.memory.lifecycle.pin("bob", fact, actor="test")
+
+
+def place(pipeline: Stack) -> None:
+    assert pipeline.services.reduction.run_one(pipeline.tenant).cells == 1
+
+
+def erase(pipeline: Stack) -> None:
+    assert pipeline.runtime.maintain() > 0
+
+
+def blocked(pipeline: Stack) -> bool:
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'memforest_app' AND wait_event_type = 'Lock'"
+    return bool(pipeline.rows(waits)[0][0])
+
+
+def collide(pipeline: Stack, held: str, wanted: str, unit: Callable[[], None]) -> None:
+    """Run a unit that comes to wait for what we hold, and then want what it holds."""
+    engine = pipeline.owner_engine()
+    with engine.connect() as other, ThreadPoolExecutor(1) as pool, other.begin():
+        other.execute(sa.text("SET LOCAL deadlock_timeout = '60s'"))
+        other.execute(sa.text("SET LOCAL lock_timeout = 0"))
+        other.execute(sa.text(held))
+        running = pool.submit(unit)
+        deadline = time.monotonic() + 30
+        while not blocked(pipeline):
+            assert time.monotonic() < deadline
+            assert not running.done(), running.result()
+            time.sleep(0.01)
+        other.execute(sa.text(wanted))
+        other.rollback()
+        running.result()
+    engine.dispose()
+
+
+UNITS: dict[str, tuple[str, str, Callable[[Stack], None]]] = {
+    "append": (
+        "SELECT 1 FROM memforest.cell WHERE state = 'held' FOR UPDATE",
+        "SELECT 1 FROM memforest.session FOR UPDATE",
+        lambda pipeline: append(pipeline, "I sold a lamp."),
+    ),
+    "pin": ("SELECT 1 FROM memforest.fact FOR UPDATE", ALL_FORESTS, pin),
+    "reduce": ("SELECT 1 FROM memforest.cell WHERE state = 'done' AND NOT placed FOR UPDATE", ALL_FORESTS, place),
+    "erase": ("SELECT 1 FROM memforest.cell FOR UPDATE", ALL_FORESTS, erase),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_deadlock_is_repeated_before_anybody_hears_of_it(told: Stack, name: str) -> None:
+    held, wanted, unit = UNITS[name]
+    if name == "reduce":
+        told.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
+        told.runtime.extract()
+    if name == "erase":
+        told.memory.lifecycle.forget("bob", session="s1", actor="test")
+    with capture_logs() as logs:
+        collide(told, held, wanted, lambda: unit(told))
+    assert [line["state"] for line in logs if line["event"] == "transaction_repeated"] == ["40P01"]
+    told.drive()
+    dead = told.rows("SELECT count(*) FROM memforest.maintenance WHERE state = 'dead' OR attempts > 1")
+    assert dead[0][0] == 0
+
+
+def test_inside_the_callers_transaction_it_is_raised(told: Stack) -> None:
+    """Only the caller can run the whole of it again."""
+
+    def join() -> None:
+        with told.services.engine.connect() as connection, connection.begin():
+            append(told, "I sold a lamp.", connection)
+
+    with capture_logs() as logs, pytest.raises(StoreUnavailable, match="40P01") as raised:
+        collide(told, UNITS["append"][0], UNITS["append"][1], join)
+    assert not isinstance(raised.value, StoreContended)
+    assert not [line for line in logs if line["event"] == "transaction_repeated"]
+    append(told, "I sold a lamp.")
+
+
+def waiting_cell(told: Stack) -> WaitingForest:
+    """The one extracted cell that is not placed yet, as the reducer sees it."""
+    told.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
+    told.runtime.extract()
+    with PostgresReduceStore(told.services.engine).reducing(told.tenant) as rows:
+        waiting = rows.waiting(10)
+    assert waiting is not None
+    assert len(waiting.cells) == 1
+    return waiting
+
+
+def buried(told: Stack, waiting: WaitingForest) -> bool:
+    with PostgresReduceStore(told.services.engine).reducing(told.tenant) as rows:
+        return rows.bury_cell(waiting, "invariant_violated", "A stored statement is damaged.")
+
+
+def test_a_cell_is_buried_only_as_it_was_seen(told: Stack) -> None:
+    waiting = waiting_cell(told)
+    told.execute("UPDATE memforest.cell SET extracted_at = now() + interval '1 s' WHERE state = 'done' AND NOT placed")
+    assert not buried(told, waiting)
+    with told.owner_engine().connect() as other, other.begin():
+        other.execute(sa.text("SELECT 1 FROM memforest.forest FOR NO KEY UPDATE"))
+        assert not buried(told, waiting_again(told, waiting))
+    assert buried(told, waiting_again(told, waiting))
+
+
+def waiting_again(told: Stack, waiting: WaitingForest) -> WaitingForest:
+    (cell,) = waiting.cells
+    seen = told.rows("SELECT extracted_at FROM memforest.cell WHERE cell_id = :id", id=cell)[0][0]
+    return replace(waiting, extracted_at={cell: seen})
+
+
+def test_a_task_is_given_up_only_by_who_has_it(told: Stack) -> None:
+    """Given a worker whose lease went to another, when it gives the task up, then neither task nor audit say so."""
+    told.memory.lifecycle.forget("bob", session="s1", actor="test")
+    store, service = PostgresMaintenanceStore(told.services.engine), told.services.maintenance.tasks
+    with store.maintaining(told.tenant) as rows:
+        claim = rows.claim((MaintenanceKind.ERASE,), told.runtime.worker, 60.0)
+    assert claim is not None
+    told.execute("UPDATE memforest.maintenance SET lease_token = gen_random_uuid()")
+    service._bury(told.tenant, claim, "crashed", "It crashed.")
+    assert told.rows("SELECT state FROM memforest.maintenance")[0][0] == "running"
+    assert told.rows("SELECT count(*) FROM memforest.audit WHERE outcome = 'dead'")[0][0] == 0

@@ -1,0 +1,98 @@
+"""No two transactions wait for each other: every operation's locks, statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from memforest_core.bootstrap.verification import open_verification
+from memforest_core.ports.models import Embedder
+from tests.support.builders import said
+from tests.support.grown_forests import BOB, DAY_S, MONDAY, grow
+from tests.support.kill_operations import REAL
+from tests.support.lock_order import LockOrder
+from tests.support.servers import SessionServers
+from tests.support.stack import Grown, Stack, cloned, grown_by
+
+
+@pytest.fixture(scope="module")
+def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
+    with grown_by(grow, servers, tmp_path_factory.mktemp("grown"), embedder) as found:
+        yield found
+
+
+def tell(running: Stack, _directory: Path) -> None:
+    """Sessions come, grow and are waited for; what failed for good is tried again."""
+    client = running.memory.client
+    client.enqueue(BOB, "boats", said(*[f"I moved to harbour {n % 5} with boat {n}." for n in range(30)]))
+    running.runtime.extract()
+    running.execute("UPDATE memforest.cell SET state = 'dead' WHERE state = 'done' AND NOT placed AND ordinal = 1")
+    running.drive()
+    running.execute(
+        """UPDATE memforest.node SET dead = true, version = version + 1 WHERE node_id = (
+                  SELECT node_id FROM memforest.node WHERE level = 1 LIMIT 1)"""
+    )
+    running.memory.dead.retry_all()
+    for n in range(5):
+        client.append(BOB, "stream", {"role": "user", "content": f"I bought pen {n}."})
+    with running.services.engine.connect() as connection, connection.begin():
+        client.append(BOB, "stream", {"role": "user", "content": "I sold all pens."}, transaction=connection)
+    running.services.producer.flushing._closed(running.tenant, BOB)
+    running.services.producer.flushing._make_due(running.tenant, BOB, None)
+    running.memory.recall(BOB, "Where does Bob live?")
+
+
+def keep_up(running: Stack, _directory: Path) -> None:
+    """Leases are lost, windows are read again, degraded summaries are made again, and the store is checked."""
+    running.memory.client.enqueue(BOB, "late", said("I planted a fig.", "I planted a pear.", start=MONDAY + 90 * DAY_S))
+    running.execute("UPDATE memforest.cell SET again_at = now() WHERE state = 'done'")
+    running.execute("UPDATE memforest.node_summary SET redo_at = now()")
+    running.execute("UPDATE memforest.index_row SET version = version + 1, state = 'done' WHERE state = 'done'")
+    running.services.reconciler.run()
+    running.drive()
+    open_verification(running.services).run(None, None, True)
+
+
+ACTS: dict[str, Callable[[Stack, Path], object]] = {"tell": tell, "keep-up": keep_up}
+
+
+def _operate(name: str) -> Callable[[Stack, Path], object]:
+    def act(running: Stack, directory: Path) -> None:
+        REAL[name].act(running.services, directory)
+
+    return act
+
+
+ACTS |= {name: _operate(name) for name in REAL}
+
+
+@pytest.fixture(scope="module")
+def order(
+    servers: SessionServers, grown: Grown, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
+) -> LockOrder:
+    """The locks of all operations, each on forests of its own, and of the pipeline's work after them."""
+    order = LockOrder()
+    for name, act in ACTS.items():
+        directory = tmp_path_factory.mktemp(name)
+        with cloned(servers, grown, directory, embedder) as running:
+            prepare = REAL[name].prepare if name in REAL else None
+            if prepare is not None:
+                prepare(running.services, directory)
+                running.drive()
+            superuser = running.owner_engine()
+            with superuser.begin() as connection:
+                connection.execute(sa.text("CREATE EXTENSION pgrowlocks"))
+            with order.recording(running.services.engine, superuser):
+                act(running, directory)
+                running.drive()
+            superuser.dispose()
+    return order
+
+
+def test_nobody_who_waits_is_waited_for(order: LockOrder) -> None:
+    assert order.statements > 1_000
+    assert {edge.held for edge in order.edges} >= {"forest", "session", "cell", "node", "tree"}
+    assert not order.cycles(), "\n\n".join(order.cycles())
