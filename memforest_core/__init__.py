@@ -12,33 +12,159 @@ if TYPE_CHECKING:
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
     from memforest_core.client import MemForestClient, SessionHandle
+    from memforest_core.contexts.accept.flushing import WaitTimeout
+    from memforest_core.contexts.accept.service import Accepted
+    from memforest_core.contexts.answering.answer import Answer, Citation
+    from memforest_core.contexts.erasure.receipt import Receipt
+    from memforest_core.contexts.operations.service import OperationFailed
+    from memforest_core.contexts.timeline.states import Timeline, TimelineState
     from memforest_core.domain.evidence import Evidence, RecallResult
-    from memforest_core.errors import MemForestError
+    from memforest_core.embedded.account import NoServerAccount
+    from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
+    from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
+    from memforest_core.errors import (
+        BrokerUnavailable,
+        CallerError,
+        ContentFault,
+        ContentRefused,
+        ContextTooLong,
+        ForestFrozen,
+        IndexUnavailable,
+        InvalidInput,
+        InvalidSettings,
+        InvariantViolated,
+        MemForestError,
+        ModelAuthFailed,
+        ModelRateLimited,
+        ModelRejected,
+        ModelUnavailable,
+        NotFound,
+        PermanentError,
+        QuotaExceeded,
+        RetryableError,
+        SessionConflict,
+        StoreContended,
+        StoreRefused,
+        StoreUnavailable,
+    )
+    from memforest_core.lifecycle import Lifecycle, Operation
+    from memforest_core.ports.accept import SessionProgress, Stage, WorkError
+    from memforest_core.ports.flushing import Backlog
+    from memforest_core.ports.limits import ModelPaused
+    from memforest_core.ports.maintenance import MaintenanceTask
     from memforest_core.settings import Settings, load_settings
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Accepted": "memforest_core.contexts.accept.service",
+    "Answer": "memforest_core.contexts.answering.answer",
     "AsyncMemForest": "memforest_core.aio",
+    "Backlog": "memforest_core.ports.flushing",
+    "BrokerUnavailable": "memforest_core.errors",
+    "CallerError": "memforest_core.errors",
+    "Citation": "memforest_core.contexts.answering.answer",
+    "ContentFault": "memforest_core.errors",
+    "ContentRefused": "memforest_core.errors",
+    "ContextTooLong": "memforest_core.errors",
+    "DataDirectoryInUse": "memforest_core.embedded.directory",
+    "DataDirectoryUnusable": "memforest_core.embedded.directory",
+    "EmbeddedPartMissing": "memforest_core.embedded.process",
     "Evidence": "memforest_core.domain.evidence",
+    "ForestFrozen": "memforest_core.errors",
+    "IndexUnavailable": "memforest_core.errors",
+    "InvalidInput": "memforest_core.errors",
+    "InvalidSettings": "memforest_core.errors",
+    "InvariantViolated": "memforest_core.errors",
+    "Lifecycle": "memforest_core.lifecycle",
+    "MaintenanceTask": "memforest_core.ports.maintenance",
     "MemForest": "memforest_core.api",
     "MemForestClient": "memforest_core.client",
     "MemForestError": "memforest_core.errors",
+    "ModelAuthFailed": "memforest_core.errors",
+    "ModelPaused": "memforest_core.ports.limits",
+    "ModelRateLimited": "memforest_core.errors",
+    "ModelRejected": "memforest_core.errors",
+    "ModelUnavailable": "memforest_core.errors",
+    "NoServerAccount": "memforest_core.embedded.account",
+    "NotFound": "memforest_core.errors",
+    "Operation": "memforest_core.lifecycle",
+    "OperationFailed": "memforest_core.contexts.operations.service",
+    "PermanentError": "memforest_core.errors",
+    "QuotaExceeded": "memforest_core.errors",
     "RecallResult": "memforest_core.domain.evidence",
+    "Receipt": "memforest_core.contexts.erasure.receipt",
+    "RetryableError": "memforest_core.errors",
+    "ServerFailed": "memforest_core.embedded.process",
+    "SessionConflict": "memforest_core.errors",
     "SessionHandle": "memforest_core.client",
+    "SessionProgress": "memforest_core.ports.accept",
     "Settings": "memforest_core.settings",
+    "Stage": "memforest_core.ports.accept",
+    "StoreContended": "memforest_core.errors",
+    "StoreRefused": "memforest_core.errors",
+    "StoreUnavailable": "memforest_core.errors",
+    "Timeline": "memforest_core.contexts.timeline.states",
+    "TimelineState": "memforest_core.contexts.timeline.states",
+    "UsedAfterFork": "memforest_core.embedded.directory",
+    "WaitTimeout": "memforest_core.contexts.accept.flushing",
+    "WorkError": "memforest_core.ports.accept",
     "load_settings": "memforest_core.settings",
 }
 
 __all__ = [
+    "Accepted",
+    "Answer",
     "AsyncMemForest",
+    "Backlog",
+    "BrokerUnavailable",
+    "CallerError",
+    "Citation",
+    "ContentFault",
+    "ContentRefused",
+    "ContextTooLong",
+    "DataDirectoryInUse",
+    "DataDirectoryUnusable",
+    "EmbeddedPartMissing",
     "Evidence",
+    "ForestFrozen",
+    "IndexUnavailable",
+    "InvalidInput",
+    "InvalidSettings",
+    "InvariantViolated",
+    "Lifecycle",
+    "MaintenanceTask",
     "MemForest",
     "MemForestClient",
     "MemForestError",
+    "ModelAuthFailed",
+    "ModelPaused",
+    "ModelRateLimited",
+    "ModelRejected",
+    "ModelUnavailable",
+    "NoServerAccount",
+    "NotFound",
+    "Operation",
+    "OperationFailed",
+    "PermanentError",
+    "QuotaExceeded",
     "RecallResult",
+    "Receipt",
+    "RetryableError",
+    "ServerFailed",
+    "SessionConflict",
     "SessionHandle",
+    "SessionProgress",
     "Settings",
+    "Stage",
+    "StoreContended",
+    "StoreRefused",
+    "StoreUnavailable",
+    "Timeline",
+    "TimelineState",
+    "UsedAfterFork",
+    "WaitTimeout",
+    "WorkError",
     "load_settings",
 ]
 
@@ -49,3 +175,7 @@ def __getattr__(name: str) -> object:
     except KeyError:
         raise AttributeError(f"module 'memforest_core' has no attribute {name!r}") from None
     return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -10,6 +10,7 @@
     │   └── InvalidSettings         configuration is missing or contradicts the stored state
     ├── RetryableError              the same work can succeed later; carries ``retry_after`` seconds or None
     │   ├── StoreUnavailable        Postgres
+    │   │   ├── StoreRefused        it runs, but refuses the password, the role, the database or the machine
     │   │   └── StoreContended      a deadlock, a serialization failure, a lock timeout: repeated within the library
     │   ├── ForestChanged           the owner's memory was replaced at this moment: ask again
     │   ├── BrokerUnavailable       Redis
@@ -118,6 +119,16 @@ class StoreUnavailable(RetryableError):
     """Postgres can't be reached or broke the connection."""
 
     code = "store_unavailable"
+
+
+class StoreRefused(StoreUnavailable):
+    """Postgres runs and refuses the connection: ``code`` says whether for its password, role, database or access."""
+
+    code = "store_refused"
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class StoreContended(StoreUnavailable):

@@ -17,8 +17,9 @@ app = typer.Typer(help="Create and upgrade the database schema.", no_args_is_hel
 def upgrade(as_json: JsonOption = False) -> None:
     """Bring the schema to the newest revision and give the service role its rights.
 
-    Connects with MEMFOREST_DATABASE__MIGRATION_URL, a role that may create schemas and roles. Safe to run again, and
-    by several at once.
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the address of a role that may create schemas and roles (such as
+    the database's owner with CREATEROLE); MEMFOREST_DATABASE__URL names the service role that it makes. Safe to run
+    again, and by several at once.
     """
     from memforest_core.adapters.postgres.schema import upgrade as bring_up
     from memforest_core.settings import load_settings
@@ -59,13 +60,12 @@ def vacuum(
 @app.command()
 def current(as_json: JsonOption = False) -> None:
     """Print the schema's revision and the one that this version needs."""
-    from memforest_core.adapters.postgres.engine import open_engine, transaction
-    from memforest_core.adapters.postgres.schema import current_revision, head_revision
+    from memforest_core.adapters.postgres.engine import transaction
+    from memforest_core.adapters.postgres.schema import current_revision, head_revision, open_owner
     from memforest_core.settings import load_settings
 
     quiet_logs()
-    settings = load_settings().database
-    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
+    engine = open_owner(load_settings().database)
     try:
         with transaction(engine) as connection:
             revision, needed = current_revision(connection), head_revision()

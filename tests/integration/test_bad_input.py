@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from pydantic import SecretStr
 
 from memforest_core.adapters.postgres.collections import claim_collection
+from memforest_core.adapters.postgres.schema import upgrade
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
 from memforest_core.client import MemForestClient
@@ -201,6 +202,93 @@ def test_a_postgres_that_cannot_be_reached_is_named(kept: Stack) -> None:
         assert refused.code == "store_unavailable"
         assert "MEMFOREST_DATABASE__URL" in refused.message
     assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    "role, name, code, says",
+    [
+        ("nobody_known", "postgres", "store_role_missing", "'nobody_known'"),
+        ("memforest_app", "no_such_database", "store_database_missing", "'no_such_database'"),
+        ("memforest_app", "with_password", "store_auth_failed", "password of role 'memforest_app'"),
+    ],
+)
+def test_a_postgres_that_refuses_is_told_apart_from_one_that_is_away(
+    kept: Stack, password_wanted: str, servers: SessionServers, role: str, name: str, code: str, says: str
+) -> None:
+    """Given a missing role, a missing database or a wrong password, then the sentence says which, and what to change."""
+    url = sa.make_url(at(servers.postgres_url, database=name, user=role)).set(password="wrong")
+    address = url.render_as_string(hide_password=False)
+    settings = with_database(kept, address)
+    upgrading = DatabaseSettings(url=kept.settings.database.url, migration_url=SecretStr(address))
+
+    for refused, variable in (
+        (producing(settings), "MEMFOREST_DATABASE__URL"),
+        (opening(settings), "MEMFOREST_DATABASE__URL"),
+        (refusal(lambda: upgrade(DatabaseSettings(url=SecretStr(address)))), "MEMFOREST_DATABASE__URL"),
+        (refusal(lambda: upgrade(upgrading)), "MEMFOREST_DATABASE__MIGRATION_URL"),
+    ):
+        assert refused.code == code
+        assert says in refused.message
+        assert variable in refused.message
+        assert "wrong" not in refused.message
+
+
+@pytest.fixture
+def password_wanted(servers: SessionServers) -> Iterator[str]:
+    """A database that lets nobody in without a password."""
+    admin(servers, "DROP DATABASE IF EXISTS with_password")
+    admin(servers, "CREATE DATABASE with_password")
+    engine = sa.create_engine(servers.postgres_url)
+    with engine.connect() as connection:
+        former = str(connection.scalar(sa.text("SELECT pg_read_file('pg_hba.conf')")))
+    write_rules(engine, f"local with_password all scram-sha-256\n{former}")
+    try:
+        # A reload is told to the server by a signal; new connections follow it.
+        while whether_refused(at(servers.postgres_url, database="with_password")) == "ok":
+            pass
+        yield "with_password"
+    finally:
+        write_rules(engine, former)
+        engine.dispose()
+
+
+def write_rules(engine: sa.Engine, rules: str) -> None:
+    """Let the server itself write who may connect: its files may be another account's."""
+    with engine.connect() as connection:
+        place = str(connection.scalar(sa.text("SHOW hba_file")))
+        lines = sa.text(
+            "SELECT format('COPY (SELECT unnest(%L::text[])) TO %L', CAST(:lines AS text[]), CAST(:place AS text))"
+        )
+        connection.exec_driver_sql(str(connection.scalar(lines, {"lines": rules.splitlines(), "place": place})))
+        connection.execute(sa.text("SELECT pg_reload_conf()"))
+
+
+def whether_refused(url: str) -> str:
+    engine = sa.create_engine(url)
+    try:
+        engine.connect().close()
+    except sa.exc.OperationalError:
+        return "refused"
+    finally:
+        engine.dispose()
+    return "ok"
+
+
+def test_an_upgrade_without_rights_names_the_variable_of_the_owner(servers: SessionServers) -> None:
+    """Given the service role alone, as after a first ``export MEMFOREST_DATABASE__URL``, then the sentence says what
+    else to set; given it as the owner's address, then what to change."""
+    admin(servers, "DROP DATABASE IF EXISTS empty_one")
+    admin(servers, "CREATE DATABASE empty_one")
+    url = SecretStr(at(servers.postgres_url, database="empty_one", user="memforest_app"))
+
+    unset = refusal(lambda: upgrade(DatabaseSettings(url=url)))
+    wrong = refusal(lambda: upgrade(DatabaseSettings(url=url, migration_url=url)))
+
+    for refused in (unset, wrong):
+        assert refused.code == "invalid_settings"
+        assert "set MEMFOREST_DATABASE__MIGRATION_URL" in refused.message
+    assert "is not set" in unset.message
+    assert "is not set" not in wrong.message
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "mysql://localhost/x", "postgresql://host:port/x"])

@@ -10,6 +10,7 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
+from memforest_core.adapters.postgres.refusals import OWNER, SERVICE, refusal
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.settings import DatabaseSettings
@@ -18,6 +19,7 @@ SERIALIZATION_FAILURE = "40001"
 DEADLOCK = "40P01"
 LOCK_TIMEOUT = "55P03"
 STATEMENT_TIMEOUT = "57014"
+INSUFFICIENT_PRIVILEGE = "42501"
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
 CONTENDED = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT}
@@ -142,10 +144,11 @@ def _where(error: exc.DBAPIError) -> str:
 
 
 @contextmanager
-def store_errors(*, joined: bool = False) -> Iterator[None]:
+def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[None]:
     """Turn driver errors into the taxonomy; statements and parameters stay out of the message.
 
-    In a caller's own transaction (``joined``) contention is StoreUnavailable: only the caller can run that again.
+    ``variable`` is the setting that holds the address. In a caller's own transaction (``joined``) contention is
+    StoreUnavailable: only the caller can run that again.
     """
     try:
         yield
@@ -157,9 +160,7 @@ def store_errors(*, joined: bool = False) -> Iterator[None]:
             raise StoreUnavailable(f"Postgres asked to try again ({state}).") from None
         if state in TROUBLED:
             raise StoreUnavailable(f"{TROUBLED[state]} ({state}).") from None
-        raise StoreUnavailable(
-            "Postgres can't be reached: check MEMFOREST_DATABASE__URL and that the server runs."
-        ) from None
+        raise refusal(str(error.orig), variable) from None
     except exc.TimeoutError:
         raise StoreUnavailable(
             "All Postgres connections of this process are in use: raise MEMFOREST_DATABASE__POOL_SIZE."
@@ -167,7 +168,14 @@ def store_errors(*, joined: bool = False) -> Iterator[None]:
     except exc.ProgrammingError as error:
         state = getattr(error.orig, "sqlstate", None)
         if state in {UNDEFINED_TABLE, UNDEFINED_SCHEMA}:
-            raise InvalidSettings("The database has no MemForest tables: run memforest db upgrade.") from None
+            raise InvalidSettings(
+                f"The database has no MemForest tables: run memforest db upgrade with {OWNER} set."
+            ) from None
+        if state == INSUFFICIENT_PRIVILEGE and "permission denied" in str(error.orig):
+            raise InvalidSettings(
+                f"The role in {variable} lacks rights on MemForest's tables: run memforest db upgrade with"
+                f" {OWNER} set to their owner's address."
+            ) from None
         if state in SHIFTED:
             raise StoreUnavailable(
                 f"A prepared statement was lost between two sessions ({state}): behind a transaction pooler such as"

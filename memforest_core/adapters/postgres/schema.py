@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -12,10 +14,17 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.adapters.postgres.engine import open_engine, set_tenant, transaction
+from memforest_core.adapters.postgres.engine import (
+    INSUFFICIENT_PRIVILEGE,
+    open_engine,
+    set_tenant,
+    store_errors,
+    transaction,
+)
 from memforest_core.adapters.postgres.models import SCHEMA, MigrationRow, Tenant
+from memforest_core.adapters.postgres.refusals import OWNER, SERVICE
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidSettings
+from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.settings import DatabaseSettings
 
 SERVICE_GROUP = "memforest_service"
@@ -23,8 +32,6 @@ SERVICE_GROUP = "memforest_service"
 
 LIMITED_GROUP = "memforest_limited"
 """The group role whose members may bind to the tenants that they were granted, and to no other."""
-
-_INSUFFICIENT_PRIVILEGE = "42501"
 
 _LOCK = 0x6D656D66
 """Key of the advisory lock that lets one upgrade run at a time."""
@@ -49,12 +56,12 @@ def _config(connection: sa.Connection) -> Config:
 def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     """Bring the schema to ``revision`` and give the service role its rights; the new revision.
 
-    Connects with ``database.migration_url`` (a role that may create schemas and roles).
+    Connects with ``database.migration_url`` (a role that may create schemas and roles). Raises InvalidSettings when
+    that role lacks a right, StoreUnavailable, and StoreRefused for a wrong password, role or database.
     """
-    owner = (settings.migration_url or settings.url).get_secret_value()
-    engine = open_engine(settings, owner)
+    engine = open_owner(settings)
     try:
-        with transaction(engine) as connection:
+        with transaction(engine) as connection, _needs_rights(settings):
             # Another upgrade is waited for longer than any table: it may be at a long migration.
             connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
             connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
@@ -69,6 +76,36 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
             return current_revision(connection) or ""
     finally:
         engine.dispose()
+
+
+def open_owner(settings: DatabaseSettings) -> sa.Engine:
+    """An engine that is connected as the owner of the schema. Raises StoreUnavailable naming the variable to change."""
+    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
+    try:
+        with store_errors(variable=_owner_variable(settings)), engine.connect():
+            pass
+    except MemForestError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _owner_variable(settings: DatabaseSettings) -> str:
+    return SERVICE if settings.migration_url is None else OWNER
+
+
+@contextmanager
+def _needs_rights(settings: DatabaseSettings) -> Iterator[None]:
+    try:
+        yield
+    except exc.ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != INSUFFICIENT_PRIVILEGE:
+            raise
+        unset = f" ({OWNER} is not set)" if settings.migration_url is None else ""
+        raise InvalidSettings(
+            f"The role in {_owner_variable(settings)} may not create MemForest's schema and roles{unset}: set {OWNER}"
+            " to the address of a role that may, such as the database's owner with CREATEROLE."
+        ) from None
 
 
 def _note_migrations(connection: sa.Connection) -> None:
@@ -162,13 +199,14 @@ def check_ready(engine: sa.Engine) -> None:
         )
         if usable is False:
             raise InvalidSettings(
-                "The role in MEMFOREST_DATABASE__URL has no rights on MemForest's tables: run memforest db upgrade."
+                "The role in MEMFOREST_DATABASE__URL has no rights on MemForest's tables: run memforest db upgrade"
+                f" with {OWNER} set."
             )
         found = current_revision(connection)
         if found != head_revision() and not _one_ahead(connection, found):
             raise InvalidSettings(
                 f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
-                " run memforest db upgrade."
+                f" run memforest db upgrade with {OWNER} set."
             )
     _check_apart(engine)
 
@@ -183,7 +221,7 @@ def _check_apart(engine: sa.Engine) -> None:
                 connection.execute(sa.insert(Tenant).values(tenant_id=mine))
         except exc.ProgrammingError as error:
             # A role of single tenants can't even write it.
-            if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+            if getattr(error.orig, "sqlstate", None) != INSUFFICIENT_PRIVILEGE:
                 raise
         set_tenant(connection, other)
         seen = connection.scalar(sa.text("SELECT EXISTS (SELECT 1 FROM memforest.tenant)"))
