@@ -17,6 +17,7 @@ _NOW = re.compile(
     r"\b(?:now|current(?:ly)?|still|nowadays|these\s+days|at\s+the\s+moment|at\s+present|presently|today|as\s+of\s+today)\b",
     re.I,
 )
+_STILL = re.compile(r"\bstill\b", re.I)
 _NOT_NOW = re.compile(
     r"\b(?:did|was|were|had|will|would|going\s+to|plan(?:s|ning|ned)?\s+(?:to|on)|until\s+now|(?:from|by)\s+now)\b",
     re.I,
@@ -73,12 +74,17 @@ _NAMED = tuple((attribute, re.compile(rf"\b(?:{words})\b", re.I)) for attribute,
 _WORD = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
 
 
+def asks_still(question: str) -> bool:
+    """Whether a question asks if something goes on: a value may stand for its attribute ("still at Initech?")."""
+    return _STILL.search(question) is not None and not _asks_otherwise(question)
+
+
 def asked_now(question: str) -> frozenset[str]:
     """The names, as facts may carry them, of the attributes whose present state a question asks for.
 
     Empty for a question that asks for something else: for the past or the future, for an order, for no state.
     """
-    if _NOT_NOW.search(question) or order_of(question).order not in {Order.NONE, Order.LATEST}:
+    if _asks_otherwise(question):
         return frozenset()
     found = {attribute for attribute, pattern in _PLAINLY if pattern.search(question)}
     asked = _WHAT_IS.search(question)
@@ -86,6 +92,10 @@ def asked_now(question: str) -> frozenset[str]:
     found.update(attribute for attribute, pattern in _NAMED if pattern.search(about))
     found.update(_word_groups(_WORD.findall(about.casefold())[:MAX_WORDS]))
     return frozenset(name for attribute in found for name in spellings(attribute))
+
+
+def _asks_otherwise(question: str) -> bool:
+    return _NOT_NOW.search(question) is not None or order_of(question).order not in {Order.NONE, Order.LATEST}
 
 
 def _word_groups(words: Sequence[str]) -> set[str]:

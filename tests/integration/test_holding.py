@@ -64,16 +64,16 @@ def shown(state: TimelineState) -> dict[str, str]:
     return {"value": state.value, "began": day(state.time), "ended": day(state.ended), "mark": mark}
 
 
-def states(people: Stack, case: Case, **options: str) -> list[TimelineState]:
-    named = {"entity": case["entity"]} if "entity" in case else {}
+def states(people: Stack, case: Case, **options: Any) -> list[TimelineState]:
+    named: dict[str, Any] = {"entity": case["entity"]} if "entity" in case else {}
     timeline = open_timeline(people.services.engine).timeline
     return list(
         timeline(people.tenant, case["name"].casefold(), attribute=case["attribute"], **named, **options).states
     )  # type: ignore[arg-type]
 
 
-def recalled(people: Stack, case: Case, question: str, k: int = FIRST, **options: str) -> tuple[Evidence, ...]:
-    return people.memory.recall(case["name"].casefold(), question, k=k, **options).evidence  # type: ignore[arg-type]
+def recalled(people: Stack, case: Case, question: str, k: int = FIRST, **options: Any) -> tuple[Evidence, ...]:
+    return people.memory.recall(case["name"].casefold(), question, k=k, **options).evidence
 
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])

@@ -10,7 +10,7 @@ from datetime import datetime
 from memforest_core.contexts.query.question import FIRST_PERSON, Question
 from memforest_core.contexts.timeline.names import Speakers
 from memforest_core.contexts.timeline.reading import chains_of
-from memforest_core.domain.asked_now import MAX_WORDS
+from memforest_core.domain.asked_now import MAX_WORDS, asks_still
 from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.holding import Role
@@ -53,15 +53,22 @@ def current_states(
 ) -> Current:
     """What holds now, or by ``as_of``, of these attributes of whom a question names; where nothing does, what ended it.
 
-    A fixed number of statements. Raises StoreUnavailable.
+    Whether something still holds is also asked by its value alone. A fixed number of statements. Raises
+    StoreUnavailable.
     """
     speakers = Speakers(forest.owner, rows.speakers(forest.id))
     subjects = frozenset(_subjects(question, speakers))
-    facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS) if subjects else []
+    still = asks_still(question.text)
+    facts = rows.of_subjects(forest.id, subjects, None if still else attributes, MAX_FACTS) if subjects else []
     if not facts:
         return Current()
     chains, _ = chains_of(rows, facts, speakers, as_of)
-    answers = [state for (_, name), states in chains.items() for state in _answers(name, states, question)]
+    answers = [
+        state
+        for (_, name), states in chains.items()
+        if not still or name in attributes or any(_named_whole(question, state) for state in states)
+        for state in _answers(name, states, question)
+    ]
     latest = sorted(answers, key=lambda state: state.position, reverse=True)[:MAX_STATES]
     return Current(tuple(_told(state) for state in latest))
 
@@ -120,6 +127,11 @@ def _answers(attribute: str, states: Sequence[ChainState], question: Question) -
 
 def _names(question: Question, state: ChainState) -> bool:
     return not question.terms.isdisjoint(terms(state.statement.value))
+
+
+def _named_whole(question: Question, state: ChainState) -> bool:
+    value = terms(state.statement.value)
+    return bool(value) and question.terms.issuperset(value)
 
 
 def _told(state: ChainState) -> Told:

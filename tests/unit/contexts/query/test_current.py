@@ -64,10 +64,10 @@ class Rows:
         return [("ann", "Ann"), ("ben", "Ben")]
 
     def of_subjects(
-        self, forest: ForestId, subjects: Collection[str], attributes: Collection[str], limit: int
+        self, forest: ForestId, subjects: Collection[str], attributes: Collection[str] | None, limit: int
     ) -> list[StoredState]:
-        found = [fact for fact in self.facts if fact.subject_key in subjects and fact.attribute in attributes]
-        return found[::-1][:limit]
+        found = [fact for fact in self.facts if fact.subject_key in subjects]
+        return [fact for fact in found if attributes is None or fact.attribute in attributes][::-1][:limit]
 
     def mentions(self, facts: Collection[FactId], until: datetime | None, limit: int) -> list[Mention]:
         return [
@@ -127,6 +127,17 @@ def test_of_several_values_those_that_the_question_names() -> None:
     assert meant(rows, "What pets do I have now?") == {fact(2)}
     assert meant(rows, "Do I still have a cat?") == {fact(2)}
     assert meant(rows, "Do I still have a dog?") == {fact(3)}
+
+
+def test_still_names_a_state_by_its_value_alone() -> None:
+    rows = Rows(
+        stored(1, "Ann", "job", "Initech"),
+        stored(2, "Ann", "activity", "chess"),
+        stored(3, "Ann", "job", "Globex", Change.START),
+    )
+    assert meant(rows, "Am I still at Initech?") == {fact(3)}
+    assert meant(rows, "Do I still play chess?") == {fact(2)}
+    assert meant(rows, "Am I still awake?") == set()
 
 
 def voted(ordinal: int, score: float, *facts: FactId) -> Voted:
