@@ -124,11 +124,12 @@ class ExtractionService:
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
         """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
+        attributes: Sequence[str] = ()
         with self._store.extracting(tenant) as rows:
             claim = rows.claim_window(worker, self._settings.lease_s)
             cached = self._paid(rows, claim) if claim is not None else None
-            asking = claim is not None and cached is None and self._cached
-            attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES) if claim and asking else ()
+            if claim is not None and cached is None and self._cached:
+                attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)
         if claim is None:
             return Extraction(Extracted.NOTHING)
         settled = False
@@ -161,7 +162,7 @@ class ExtractionService:
     ) -> Extraction:
         calls: list[CallRecord] = []
         try:
-            result = self._read(tenant, claim, cached, attributes, calls)
+            result = self._read(tenant, claim, cached, calls, attributes)
         except StoreUnavailable:
             raise
         except MemForestError as error:
@@ -214,8 +215,8 @@ class ExtractionService:
         tenant: TenantId,
         claim: ClaimedWindow,
         cached: Mapping[str, object] | None,
-        attributes: Sequence[str],
         calls: list[CallRecord],
+        attributes: Sequence[str] = (),
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
