@@ -11,7 +11,7 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import TermCounts
 from memforest_core.ports.extract import VectorRows
-from memforest_core.ports.index import PointKind
+from memforest_core.ports.index import PointKey, PointKind
 from memforest_core.ports.models import CallRecord, Vectors
 
 NO_TERMS = TermCounts(())
@@ -43,15 +43,24 @@ class StalePoint:
     waited_s: float | None = None
     """Of a cell that is indexed for the first time: how long ago it was accepted, in seconds, when it was claimed."""
 
+    def key(self, tenant: TenantId) -> PointKey:
+        """What names it in the index."""
+        return PointKey(tenant, self.forest_id, self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
     """An index row's own idea of its point: the version wanted and the version last seen written, 0 for none."""
 
     id: UUID
+    forest_id: ForestId
     version: int
     indexed_version: int
     deleted: bool
+
+    def key(self, tenant: TenantId) -> PointKey:
+        """What names its point."""
+        return PointKey(tenant, self.forest_id, self.id)
 
 
 class IndexRows(VectorRows, Protocol):
@@ -67,8 +76,30 @@ class IndexRows(VectorRows, Protocol):
         """
         ...
 
-    def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> None:
-        """The index holds these versions; rows changed meanwhile stay behind."""
+    def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
+        """Hold the rows that are still under the lease to the end of the transaction; those that may be written.
+
+        These are as they were claimed: nobody has marked or buried them since, and their forests were not given up.
+        ``put_vectors`` of their texts belongs into the same transaction.
+        """
+        ...
+
+    def finish_points(
+        self, token: LeaseToken, written: Mapping[UUID, int], dropped: Mapping[UUID, int]
+    ) -> frozenset[UUID]:
+        """The index holds the written versions, and tombstones of the dropped ones have done their work.
+
+        What else is under the lease is given back as behind. Returns all these; of the others the lease was lost, or
+        they were buried while it held.
+        """
+        ...
+
+    def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
+        """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives."""
+        ...
+
+    def renew_points(self, points: Sequence[UUID]) -> int:
+        """Mark what lives of these points as behind: their points may be missing; how many. Leases stay."""
         ...
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:

@@ -34,7 +34,7 @@ class Receipt:
         return self.finished_at is not None and not any(self.left.values())
 
 
-_NOT_COUNTS = ("phase", "steps", "at", "after")
+_NOT_COUNTS = ("phase", "steps", "at", "after", "mark")
 
 
 def receipt_of(task: MaintenanceTask) -> Receipt:
