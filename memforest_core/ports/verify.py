@@ -47,7 +47,7 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A violation: the id of the row that breaks a promise (a vector has none: its forest's), and a stable word for how."""
+    """A violation: the id of the row that breaks a promise, of vectors their forest's, and a stable word for how."""
 
     id: UUID
     what: str

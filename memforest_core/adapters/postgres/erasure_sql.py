@@ -436,8 +436,10 @@ CONFIRM = sa.text(
 REVIVE = sa.text(
     f"""
     UPDATE memforest.index_row i
-       SET version = {NEXT_VERSION}, erased_version = CASE WHEN i.erased_version < :mark THEN 0 ELSE i.erased_version END,
-           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, attempts = 0, available_at = clock_timestamp()
+       SET version = {NEXT_VERSION}, state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, attempts = 0,
+           indexed_version = 0,
+           erased_version = CASE WHEN i.erased_version < :mark THEN 0 ELSE i.erased_version END,
+           available_at = clock_timestamp()
      WHERE i.tenant_id = :t AND i.point_id = {IDS} AND NOT i.deleted
     RETURNING i.point_id
     """

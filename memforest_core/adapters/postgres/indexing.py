@@ -113,7 +113,7 @@ _DROP_LOST = sa.text(
 _RENEW = sa.text(
     f"""
     UPDATE memforest.index_row i
-       SET version = {NEXT_VERSION}, attempts = 0, available_at = clock_timestamp(),
+       SET version = {NEXT_VERSION}, indexed_version = 0, attempts = 0, available_at = clock_timestamp(),
            state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
     """  # noqa: S608 - a constant of this package
