@@ -17,10 +17,10 @@ from benchmarks.harness import Database, seeded_ids
 from benchmarks.recall_latency.copies import Copies
 from benchmarks.recall_latency.scopes import Child, Scope
 from benchmarks.recall_latency.world import TENANT, Said, World, sessions, unit
-from memforest_core.adapters.postgres.accept import PostgresAcceptStore, text_hash
+from memforest_core.adapters.postgres.accept import PostgresAcceptStore
 from memforest_core.adapters.postgres.statements import to_document
 from memforest_core.adapters.postgres.trees import LOWEST
-from memforest_core.adapters.postgres.vectors import to_bytes
+from memforest_core.adapters.postgres.vectors import cell_hash, text_hash, to_bytes
 from memforest_core.contexts.canonical.identity import identify
 from memforest_core.contexts.reduction.placing import fact_span
 from memforest_core.contexts.refresh.summarizer import OFFLINE_MODEL, input_hash
@@ -121,7 +121,7 @@ class Filler:
             cell.first_turn,
             cell.last_turn,
             cell.text,
-            text_hash(cell.text),
+            cell_hash(cell.text, cell.time_start),
             cell.time_start,
             cell.time_end,
             True,

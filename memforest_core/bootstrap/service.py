@@ -138,7 +138,7 @@ class Services:
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
         return ReductionService(
-            PostgresReduceStore(self.engine), self.index, self.embedder.model, self.settings, self.telemetry
+            PostgresReduceStore(self.engine), self.index, self.embedder, self.settings, self.telemetry
         )
 
     @cached_property

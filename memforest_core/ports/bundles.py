@@ -6,7 +6,7 @@ whatever database they came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.memtree import Diff, TreeHead
 from memforest_core.memtree.nodes import Leaf
 from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Neighbour, Numbers, TaskId
-from memforest_core.ports.models import CallRecord, Vectors
+from memforest_core.ports.models import CallRecord, OwnText, Vectors
 
 FORMAT = 1
 """The version of the format that this program writes and reads."""
@@ -539,11 +539,11 @@ class ImportRows(BundleTasks, Protocol):
         """Insert rows, whose derived hashes follow their columns."""
         ...
 
-    def missing(self, model: str, hashes: Sequence[bytes]) -> frozenset[bytes]:
-        """The hashes that have no vector of this model."""
+    def known_vectors(self, model: str, texts: Collection[OwnText]) -> Collection[OwnText]:
+        """Those of these texts that have a vector."""
         ...
 
-    def put_vectors(self, model: str, vectors: Mapping[str, Vectors]) -> None:
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
         """Keep the vectors of texts."""
         ...
 

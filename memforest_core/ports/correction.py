@@ -12,7 +12,7 @@ from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.maintenance import MaintenanceRows
-from memforest_core.ports.models import CallRecord, Vectors
+from memforest_core.ports.models import CallRecord, OwnText, Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class CorrectionRows(Protocol):
         """What a correction of the fact would touch."""
         ...
 
-    def put_vectors(self, model: str, vectors: Mapping[str, Vectors]) -> None:
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
         """Store vectors by text; one that is there already stays."""
         ...
 

@@ -161,7 +161,7 @@ class ErasureRows(ReduceRows, Protocol):
     def hold_path(self, nodes: Sequence[NodeId], payloads: Sequence[UUID]) -> int:
         """Hold nodes, then the index rows of nodes and payloads, in the one order; how many points there are.
 
-        An indexer that is writing one of them now may be late with it: that tombstone outlives its lease.
+        An indexer that is writing one of them now keeps its lease, and takes away what it wrote.
         """
         ...
 
@@ -257,15 +257,15 @@ class ErasureRows(ReduceRows, Protocol):
         """Drop answers and summaries that were paid for in these sessions and trees, and in merged scenes."""
         ...
 
-    def drop_vectors(self, hashes: Sequence[bytes]) -> int:
-        """Drop the vectors of texts that no candidate and no fact of the tenant has any more."""
+    def drop_vectors(self, forest: ForestId, hashes: Sequence[bytes]) -> int:
+        """Drop a forest's vectors of those texts that no cell, candidate or fact of it has any more."""
         ...
 
-    def delay_late(self) -> None:
-        """Tombstones of points that an indexer may still be writing wait for the end of its lease."""
+    def drop_orphans(self, forest: ForestId) -> int:
+        """Drop every vector of a forest whose text it has no more; how many."""
         ...
 
-    def left(self, removed: Removed) -> Mapping[str, int]:
+    def left(self, forest: ForestId, removed: Removed) -> Mapping[str, int]:
         """References to what was removed, by table.column: all 0 unless something is wrong."""
         ...
 
@@ -274,12 +274,26 @@ class ErasureRows(ReduceRows, Protocol):
         them: all 0."""
         ...
 
-    def tombstones(self, forest: ForestId, after: UUID | None, limit: int) -> dict[UUID, int]:
-        """The next points of a forest that are to go, in the order of ids, with the versions of their rows."""
+    def point_mark(self) -> int:
+        """A version that is newer than that of every point erased so far, and older than of any erased from now on."""
         ...
 
-    def confirm(self, points: Mapping[UUID, int]) -> frozenset[UUID]:
-        """The index has dropped these points: forget their rows. Which of them live again, and are written again."""
+    def erased_points(self, forest: ForestId, mark: int, after: UUID | None, limit: int) -> dict[UUID, int]:
+        """The next points of a forest, in the order of ids, that may hold what was erased before the mark and that no
+        indexer is writing now, with the versions of their rows."""
+        ...
+
+    def still_erased(self, forest: ForestId, mark: int) -> bool:
+        """Whether a point may hold what was erased before the mark."""
+        ...
+
+    def still_written(self, forest: ForestId, mark: int) -> bool:
+        """Whether an indexer that began before such an erasure may still write what was erased."""
+        ...
+
+    def confirm(self, points: Mapping[UUID, int], mark: int) -> frozenset[UUID]:
+        """The index has dropped these points: forget the rows of tombstones. Which of the others live, and are written
+        again."""
         ...
 
     def clear(self, forest: ForestId, limit: int) -> Mapping[str, int] | None:
@@ -288,7 +302,11 @@ class ErasureRows(ReduceRows, Protocol):
         ...
 
     def points_of(self, forest: ForestId, limit: int) -> list[UUID]:
-        """The next points that a forest has rows of."""
+        """The next points that a forest has rows of and that no indexer is writing now."""
+        ...
+
+    def leased(self, forest: ForestId) -> bool:
+        """Whether an indexer is writing points of a forest."""
         ...
 
     def drop_points(self, points: Sequence[UUID]) -> int:

@@ -33,8 +33,17 @@ class SparseVector:
 
 
 @dataclass(frozen=True, slots=True)
+class PointKey:
+    """Whose point it is and which row it stands for. Two keys never mean the same point, whatever ids rows have."""
+
+    tenant: TenantId
+    forest_id: ForestId
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
-    """One index row. ``id`` is derived from the row it stands for; ``version`` only grows.
+    """One index row. ``id`` is that of the row it stands for; ``version`` only grows.
 
     Times are seconds since 1970 (float), None when unknown. ``tree_id``, ``level`` and ``is_root`` are set for nodes;
     ``session_id`` for cells.
@@ -54,6 +63,11 @@ class Point:
     session_id: SessionId | None = None
     time_start: float | None = None
     time_end: float | None = None
+
+    @property
+    def key(self) -> PointKey:
+        """What names the point."""
+        return PointKey(self.tenant, self.forest_id, self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +112,19 @@ class ScannedPoint:
 
     id: UUID
     tenant: TenantId
+    forest_id: ForestId
     version: int
     kind: str
+
+    @property
+    def key(self) -> PointKey:
+        """What names the point."""
+        return PointKey(self.tenant, self.forest_id, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPage:
-    """Points in the order of ids, and where the next page begins; None after the last."""
+    """Points in an order that stays, and where the next page begins; None after the last."""
 
     points: tuple[ScannedPoint, ...]
     cursor: str | None
@@ -129,16 +149,16 @@ class VectorIndex(Protocol):
         """Write points durably; a point whose stored version is newer or equal stays as it is."""
         ...
 
-    def delete(self, ids: Sequence[UUID]) -> None:
-        """Remove points; unknown ids are ignored."""
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        """Remove points; unknown ones are ignored."""
         ...
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         """All searches in one round trip; for each, hits with the best score first."""
         ...
 
-    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
-        """The stored version of each of these points that exists."""
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
+        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
         ...
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:

@@ -11,7 +11,7 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import TermCounts
 from memforest_core.ports.extract import VectorRows
-from memforest_core.ports.index import PointKind
+from memforest_core.ports.index import PointKey, PointKind
 from memforest_core.ports.models import CallRecord, Vectors
 
 NO_TERMS = TermCounts(())
@@ -43,15 +43,24 @@ class StalePoint:
     waited_s: float | None = None
     """Of a cell that is indexed for the first time: how long ago it was accepted, in seconds, when it was claimed."""
 
+    def key(self, tenant: TenantId) -> PointKey:
+        """What names it in the index."""
+        return PointKey(tenant, self.forest_id, self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
     """An index row's own idea of its point: the version wanted and the version last seen written, 0 for none."""
 
     id: UUID
+    forest_id: ForestId
     version: int
     indexed_version: int
     deleted: bool
+
+    def key(self, tenant: TenantId) -> PointKey:
+        """What names its point."""
+        return PointKey(tenant, self.forest_id, self.id)
 
 
 class IndexRows(VectorRows, Protocol):
@@ -67,12 +76,34 @@ class IndexRows(VectorRows, Protocol):
         """
         ...
 
-    def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> Sequence[UUID]:
-        """The index holds these versions; rows changed meanwhile stay behind.
+    def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
+        """Hold the rows that are still under the lease to the end of the transaction; those that may be written.
 
-        Waits for a row that somebody else has locked only if it is the only one given: else it is left under the lease
-        and returned, to be finished in a transaction of its own.
+        What somebody else has locked is left out: it is about to be marked anew, or buried.
+
+        These are as they were claimed: nobody has marked or buried them since, and their forests were not given up.
+        ``put_vectors`` of their texts belongs into the same transaction.
         """
+        ...
+
+    def finish_points(
+        self, token: LeaseToken, written: Mapping[UUID, int], dropped: Mapping[UUID, int], alone: UUID | None = None
+    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
+        """The index holds the written versions, and tombstones of the dropped ones have done their work.
+
+        What else is under the lease is given back as behind. Returns all these, and what somebody else has locked: a
+        writer of the forest that has a row may wait for another one of these, so nothing is waited for but the row
+        that is given ``alone``, in a transaction of its own. Of what is in neither the lease was lost, or it was
+        buried while the lease held.
+        """
+        ...
+
+    def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
+        """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives."""
+        ...
+
+    def renew_points(self, points: Sequence[UUID]) -> int:
+        """Mark what lives of these points as behind: their points may be missing; how many. Leases stay."""
         ...
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:

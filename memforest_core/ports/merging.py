@@ -421,6 +421,10 @@ class MergeRows(ReduceRows, Protocol):
         """Set what united scenes are about."""
         ...
 
+    def copy_vectors(self, source: ForestId, target: ForestId) -> None:
+        """Give the target the vectors of what it has taken over from the source; its own stay."""
+        ...
+
     def copy_visits(self, source: ForestId, target: ForestId, renamed: Mapping[UUID, UUID]) -> None:
         """Add what was counted of items to what they became."""
         ...

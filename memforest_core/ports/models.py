@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.domain.ids import ForestId
 from memforest_core.errors import MemForestError
 
 Vectors = NDArray[np.float32]
 """Row-wise unit vectors, shape (n, dimension)."""
+
+
+class OwnText(NamedTuple):
+    """A text of one forest. Its vector is that forest's alone: what another owner says, or brings, never touches it."""
+
+    forest_id: ForestId
+    text: str
 
 
 class Step(StrEnum):

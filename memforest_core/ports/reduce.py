@@ -20,7 +20,7 @@ from memforest_core.domain.ids import (
 )
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.memtree import Key, Node, TreeHead
-from memforest_core.ports.models import Vectors
+from memforest_core.ports.models import CallRecord, OwnText, Vectors
 from memforest_core.ports.removal import RemovalRows
 
 Rules = Mapping[str, float]
@@ -32,11 +32,14 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class WaitingCandidate:
-    """A candidate with the vectors of its text and of its routing text."""
+    """A candidate with the vectors of its text and of its routing text.
+
+    None for one that is missing: something with the same text was erased while it was extracted. It is embedded again.
+    """
 
     candidate: Candidate
-    vector: Vectors
-    routing_vector: Vectors
+    vector: Vectors | None
+    routing_vector: Vectors | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,18 @@ class ReduceRows(RemovalRows, Protocol):
     def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
         """The waiting cells with their candidates that have no fact yet, and vectors. Raises InvariantViolated on a
         damaged one."""
+        ...
+
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        """Store vectors; the caller holds the forest."""
+        ...
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
+        """Account for model calls."""
+        ...
+
+    def hand_back(self, cells: Sequence[CellId]) -> None:
+        """Let the reducer place what of these extracted cells is attached to no fact."""
         ...
 
     def lock_forest(self, forest: ForestId) -> bool:

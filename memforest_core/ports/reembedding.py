@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
-from memforest_core.ports.models import CallRecord, Vectors
+from memforest_core.ports.models import CallRecord, OwnText, Vectors
 from memforest_core.ports.refresh import ChildText
 from memforest_core.ports.rematerializing import Spent
 
@@ -27,7 +27,7 @@ class TextKind(StrEnum):
 class TextPage:
     """Texts of some rows, and the last row among them; None after the last page."""
 
-    texts: tuple[str, ...]
+    texts: tuple[OwnText, ...]
     last: UUID | None
 
 
@@ -59,11 +59,11 @@ class ReembedRows(Protocol):
         """Texts of the next rows in the order of ids."""
         ...
 
-    def known_vectors(self, model: str, texts: Sequence[str]) -> dict[str, Vectors]:
+    def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
         """The vectors of those texts that have one under this model."""
         ...
 
-    def put_vectors(self, model: str, vectors: Mapping[str, Vectors]) -> None:
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
         """Keep vectors of texts."""
         ...
 

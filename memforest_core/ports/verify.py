@@ -40,13 +40,14 @@ class Check(StrEnum):
     SUMMARIES = "summaries"
     INDEX_ROWS = "index_rows"
     UNINDEXED = "unindexed"
+    ORPHAN_VECTORS = "orphan_vectors"
     INDEX_POINTS = "index_points"
     ORPHAN_POINTS = "orphan_points"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A violation: the id of the row that breaks a promise, and a stable word for how."""
+    """A violation: the id of the row that breaks a promise, of vectors their forest's, and a stable word for how."""
 
     id: UUID
     what: str

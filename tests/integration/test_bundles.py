@@ -17,7 +17,7 @@ import pytest
 from memforest_core.adapters.bundles import schema
 from memforest_core.adapters.bundles.files import SqliteBundles
 from memforest_core.adapters.bundles.writer import writing
-from memforest_core.adapters.postgres.accept import text_hash
+from memforest_core.adapters.postgres.vectors import text_hash
 from memforest_core.bootstrap.lifecycle import open_bundles
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.contexts.bundles import export, importing, inspecting

@@ -449,7 +449,7 @@ def test_a_correction_that_comes_while_its_cell_is_being_placed_is_not_lost(ines
     reduction = ReductionService(
         PostgresReduceStore(ines.services.engine),
         meanwhile,  # type: ignore[arg-type]
-        ines.services.embedder.model,
+        ines.services.embedder,
         ines.settings,
     )
     done = reduction.run_one(ines.tenant)
@@ -490,7 +490,7 @@ def test_nothing_new_is_merged_into_what_is_wrong(ines: Stack) -> None:
         update={"reduce": ines.settings.reduce.model_copy(update={"near_duplicate": 0.5})}
     )
     reduction = ReductionService(
-        PostgresReduceStore(ines.services.engine), ines.services.index, ines.services.embedder.model, settings
+        PostgresReduceStore(ines.services.engine), ines.services.index, ines.services.embedder, settings
     )
 
     def said(name: str, text: str) -> int:

@@ -7,22 +7,25 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import numpy as np
 import pytest
 import qdrant_edge as engine
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.erasure import PostgresErasureStore
+from memforest_core.adapters.postgres.vectors import text_hash
 from memforest_core.adapters.qdrant.edge import EdgeIndex
 from memforest_core.bootstrap.lifecycle import open_clearing, open_eraser, open_erasing, open_erasure
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.contexts.erasure import steps
 from memforest_core.contexts.erasure.arguments import ordinals_in
 from memforest_core.contexts.erasure.receipt import Receipt
+from memforest_core.contexts.indexing.service import _point
 from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.ports.index import PointKind
 from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.models import Embedder
+from memforest_core.ports.models import Embedder, OwnText, Vectors
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.support.builders import said
 from tests.support.model_server import ModelServer
@@ -260,7 +263,7 @@ def test_a_deleted_fact_leaves_what_was_said(rested: Stack) -> None:
     facts = "SELECT count(*) FROM memforest.node_summary JOIN memforest.node USING (tenant_id, node_id)"
     facts += " JOIN memforest.tree USING (tenant_id, tree_id) WHERE kind <> 'session' AND text ILIKE '%vorpal%'"
     assert one(rested, facts) == 0
-    assert rested.services.index.versions(rested.tenant, [fact]) == {}
+    assert rested.versions([fact]) == {}
     with pytest.raises(NotFound):
         ask(rested, fact=fact)
 
@@ -454,25 +457,88 @@ def test_what_the_reducer_has_read_of_deleted_words_is_never_placed(rested: Stac
     assert_whole(rested)
 
 
-def test_a_point_that_is_written_late_goes_when_its_writer_must_have_ended(rested: Stack) -> None:
-    """Given an indexer that has read cells, when they are deleted before it writes their points, then these go with
-    its lease."""
-    rested.memory.client.enqueue("bob", "secrets", said("I hid a flumox in the attic.", start=START + 60 * DAY))
-    index, indexer = rested.services.index, rested.services.indexer
+@pytest.mark.parametrize("target", ["session", "owner"])
+def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -> None:
+    """Given an indexer that has read a cell, when it is deleted before its point is written, then there is no receipt
+    before the indexer has ended, and then neither vector nor point is left."""
+    said_late(rested)
+    indexer = rested.services.indexer
     with indexer._store.indexing(rested.tenant) as rows:
         token, points = rows.claim_points(tuple(PointKind), rested.runtime.worker, 500, 60.0)
-    (late,) = [point.id for point in points]
-    erase(rested, session="secrets")
-    indexer._write(rested.tenant, token, points, {})
-    assert index.versions(rested.tenant, [late]) == {late: 1}
+        held = rows.hold_points(token, {point.id: point.version for point in points})
+    (late,) = points
+    assert held == {late.id}
+    task = ask(rested, everything=True) if target == "owner" else ask(rested, session="secrets")
     rested.drive()
-    assert index.versions(rested.tenant, [late]) == {late: 1}
+    indexer._index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+    waiting = rested.rows("SELECT state, error_code FROM memforest.maintenance WHERE task_id = :i", i=task)
+    assert [tuple(row) for row in waiting] == [("ready", "writer_at_work")]
+    assert not receipt(rested, task).clean
 
-    rested.execute("UPDATE memforest.index_row SET available_at = now() WHERE deleted")
-    rested.drive()
-    assert index.versions(rested.tenant, [late]) == {}
+    with indexer._store.indexing(rested.tenant) as rows:
+        ended = rows.finish_points(token, {late.id: late.version}, {})
+    indexer._undo(rested.tenant, token, [point for point in points if point.id not in ended])
+    finish(rested, task)
+    assert receipt(rested, task).clean
+    assert rested.versions([late.id]) == {}
+    assert rested.services.index.count(rested.tenant, late.forest_id) == len(
+        rested.rows("SELECT 1 FROM memforest.index_row WHERE forest_id = :f", f=late.forest_id)
+    )
     assert_nowhere(rested, "flumox")
     assert_verified(rested)
+
+
+@pytest.mark.parametrize("target", ["session", "turns", "owner"])
+@pytest.mark.parametrize("claimed", ["before the vectors", "before the points"])
+def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target: str, claimed: str) -> None:
+    """Given an indexer that stood still until its lease was lost and the cell was forgotten with a clean receipt, when
+    it goes on, then it puts no vector and leaves no point of it."""
+    said_late(rested)
+    indexer = rested.services.indexer
+    with indexer._store.indexing(rested.tenant) as rows:
+        token, points = rows.claim_points(tuple(PointKind), rested.runtime.worker, 500, 60.0)
+        if claimed == "before the points":
+            rows.hold_points(token, {point.id: point.version for point in points})
+    (late,) = points
+    rested.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
+    rested.services.reconciler.run()
+    named = {"owner": {"everything": True}, "session": {"session": "secrets"}}
+    task = ask(rested, **named.get(target, {"session": "secrets", "turns": ["turn-0"]}))
+    finish(rested, task)
+    assert receipt(rested, task).clean
+
+    if claimed == "before the points":
+        indexer._index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+        indexer._undo(rested.tenant, token, points)
+    else:
+        indexer._write(rested.tenant, token, points, {})
+    rested.drive()
+    own = {late.id: 1} if target == "turns" else {}
+    assert rested.versions([late.id]).keys() == own.keys()
+    assert rested.rows("SELECT 1 FROM memforest.vector WHERE text_hash = :h", h=text_hash(late.text)) == []
+    assert_nowhere(rested, "flumox")
+    assert_verified(rested)
+
+
+def said_late(rested: Stack) -> None:
+    """One cell that waits to be indexed."""
+    turns = said("I hid a flumox in the attic.", "I live in Davis.", start=START + 60 * DAY)
+    rested.memory.client.enqueue("bob", "secrets", turns)
+
+
+def unit_vector() -> Vectors:
+    """Some direction of the embedding model's."""
+    return np.eye(1, 384, dtype=np.float32)[0]
+
+
+def finish(rested: Stack, task: TaskId) -> None:
+    """Take a task's steps until it is done, however often it waits."""
+    for _ in range(20):
+        rested.drive()
+        if receipt(rested, task).finished_at is not None:
+            return
+        rested.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+    raise AssertionError("the operation does not come to an end")
 
 
 def test_what_models_were_paid_for_goes_too(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> None:

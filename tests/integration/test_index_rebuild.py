@@ -404,7 +404,7 @@ def test_points_of_tenants_that_the_database_does_not_know_are_deleted(grown: St
 def test_every_tenant_is_compared_and_only_its_own_points_by_its_task(grown: Stack, counting: Counting) -> None:
     """Given two tenants and an index that lost a point of each, then each tenant's task brings its own back."""
     grown.execute("INSERT INTO memforest.tenant (tenant_id) VALUES ('aaa')")
-    lost = [points(grown)[0].id, points(grown)[1].id]
+    lost = [point.key for point in points(grown)[:2]]
     grown.execute(
         """INSERT INTO memforest.index_row (tenant_id, point_id, forest_id, kind, version, indexed_version, state)
            VALUES ('aaa', :p, :f, 'fact', 5, 5, 'done')""",

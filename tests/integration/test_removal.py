@@ -86,7 +86,7 @@ def assert_gone(pipeline: Stack, facts: Sequence[UUID]) -> None:
         "SELECT point_id FROM memforest.index_row WHERE point_id = ANY(:f)",
     ):
         assert ids(pipeline, statement, f=list(facts)) == []
-    assert pipeline.services.index.versions(pipeline.tenant, facts) == {}
+    assert pipeline.versions(facts) == {}
 
 
 def head_of(pipeline: Stack, tree: UUID) -> tuple[TreeHead, list[Node]]:
@@ -255,7 +255,9 @@ def test_a_scene_forgets_where_its_facts_stood_and_when_they_were(lamps: Stack) 
             """SELECT v.vector FROM memforest.placement p
                  JOIN memforest.occurrence o ON o.tenant_id = p.tenant_id AND o.fact_id = p.payload_id
                  JOIN memforest.candidate k ON k.tenant_id = o.tenant_id AND k.cell_id = o.cell_id AND k.item = o.item
-                 JOIN memforest.vector v ON v.tenant_id = k.tenant_id AND v.text_hash = k.routing_hash
+                 JOIN memforest.tree r ON r.tenant_id = p.tenant_id AND r.tree_id = p.tree_id
+                 JOIN memforest.vector v ON v.tenant_id = k.tenant_id AND v.forest_id = r.forest_id
+                  AND v.text_hash = k.routing_hash
                 WHERE p.tree_id = :t""",
             t=scene.tree_id,
         )

@@ -25,7 +25,7 @@ from memforest_core.contexts.verification.service import KEPT
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.errors import IndexUnavailable, NotFound
 from memforest_core.memtree import TreeHead, violations
-from memforest_core.ports.index import Point, PointKind, SparseVector
+from memforest_core.ports.index import Point, PointKey, PointKind, SparseVector
 from memforest_core.ports.models import Embedder
 from memforest_core.ports.verify import Check, Found
 from tests.support.builders import said
@@ -492,13 +492,14 @@ def forest_of(pipeline: Stack, owner: str) -> UUID:
 
 
 def test_points_that_the_index_lost_are_found_and_written_again(rested: Stack) -> None:
-    lost = [UUID(str(row[0])) for row in rested.rows("SELECT fact_id FROM memforest.fact ORDER BY 1 LIMIT 3")]
-    rested.services.index.delete(lost)
+    found = rested.rows("SELECT forest_id, fact_id FROM memforest.fact ORDER BY 2 LIMIT 3")
+    lost = {fact for _, fact in found}
+    rested.services.index.delete([PointKey(rested.tenant, ForestId(forest), fact) for forest, fact in found])
     assert broken(verify(rested)) == {Check.INDEX_POINTS: {"missing"}}
     mended = verify(rested, repair=True)
     assert (mended.violations, line(mended, Check.INDEX_POINTS).repaired) == (0, 3)
     rested.drive()
-    assert set(rested.services.index.versions(rested.tenant, lost)) == set(lost)
+    assert set(rested.versions(lost)) == lost
     assert broken(verify(rested)) == {}
 
 
@@ -512,7 +513,7 @@ def test_points_that_nobody_stands_for_are_found_and_deleted(rested: Stack) -> N
     assert broken(verify(rested, "alice")) == {}
     assert line(verify(rested, repair=True), Check.ORPHAN_POINTS).repaired == 2
     rested.drive()
-    assert rested.services.index.versions(rested.tenant, [stray]) == {}
+    assert rested.versions([stray]) == {}
     assert broken(verify(rested)) == {}
 
 

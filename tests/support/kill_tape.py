@@ -7,11 +7,10 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
-from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.ports.index import Point, VectorIndex
+from memforest_core.ports.index import Point, PointKey, VectorIndex
 
 COMMITTED = "committed"
 """The event after a commit; every other one happens before what it names."""
@@ -76,10 +75,10 @@ class _RecordedIndex:
         self._index.upsert(points)
         self._tape.tick(f"index: upserted {len(points)}")
 
-    def delete(self, ids: Sequence[UUID]) -> None:
-        self._tape.tick(f"index: delete {len(ids)}")
-        self._index.delete(ids)
-        self._tape.tick(f"index: deleted {len(ids)}")
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        self._tape.tick(f"index: delete {len(keys)}")
+        self._index.delete(keys)
+        self._tape.tick(f"index: deleted {len(keys)}")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)

@@ -6,13 +6,13 @@ import atexit
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from pydantic import SecretStr
@@ -22,7 +22,8 @@ from memforest_core.adapters.postgres.schema import upgrade
 from memforest_core.adapters.qdrant.edge import EdgeIndex
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services, open_services
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.ports.index import PointKey
 from memforest_core.ports.jobs import WorkKind
 from memforest_core.ports.models import Embedder
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
@@ -127,6 +128,13 @@ class Stack:
         tables = [str(row[0]) for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'memforest'")]
         every = " UNION ALL ".join(f"SELECT '{table}', count(*) FROM memforest.{table}" for table in tables)
         return {str(row[0]): int(row[1]) for row in self.rows(every)}
+
+    def versions(self, rows: Iterable[UUID]) -> dict[UUID, int]:
+        """The versions of the points that stand for these rows, whichever forest of the tenant they are of."""
+        forests = self.rows("SELECT forest_id FROM memforest.forest WHERE tenant_id = :t", t=self.tenant)
+        wanted = list(rows)
+        keys = [PointKey(self.tenant, ForestId(forest), row) for (forest,) in forests for row in wanted]
+        return self.services.index.versions(keys)
 
     def execute(self, statement: str, **values: object) -> None:
         """One write, across tenants."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from sqlalchemy.orm import Session as OrmSession
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import set_tenant, store_errors, tenant_transaction
 from memforest_core.adapters.postgres.owners import find_forest
+from memforest_core.adapters.postgres.vectors import PostgresVectors, cell_hash
 from memforest_core.domain.cells import CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
@@ -40,11 +40,6 @@ MAX_WINDOW_CELLS = 16
 
 _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
 """SQL states of a caller's connection that can't carry an insert."""
-
-
-def text_hash(text: str) -> bytes:
-    """The content hash under which a text's vector is kept."""
-    return hashlib.sha256(text.encode()).digest()
 
 
 class PostgresAcceptRows:
@@ -196,7 +191,7 @@ class PostgresAcceptRows:
                 "char_start": cell.char_start,
                 "char_end": cell.char_end,
                 "text": cell.text,
-                "text_hash": text_hash(cell.text),
+                "text_hash": cell_hash(cell.text, cell.time_start),
                 "time_start": cell.time_start,
                 "time_end": cell.time_end,
                 "lane": int(lane),
@@ -206,6 +201,12 @@ class PostgresAcceptRows:
         ]
         if held_for_s is not None and not cells[-1].full:
             rows[-1]["state"] = "held"
+        ids = [row["cell_id"] for row in rows]
+        replaced = self._db.scalars(
+            sa.select(m.Cell.text_hash).where(
+                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids), m.Cell.state == "held"
+            )
+        ).all()
         upsert = insert(m.Cell)
         fresh = upsert.excluded
         self._db.execute(
@@ -231,9 +232,11 @@ class PostgresAcceptRows:
             self._tenant,
             forest,
             "cell",
-            [row["cell_id"] for row in rows],
+            ids,
             lane=int(lane),
         )
+        # After its index row: an indexer that was at the shorter text has put its vector by now, or never will.
+        PostgresVectors(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
 
     def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
         self._db.execute(
@@ -418,18 +421,22 @@ def want_indexed(
 def want_indexed_in(
     connection: sa.Connection, tenant: TenantId, forests: Mapping[Any, ForestId], kind: str, lane: int = 0
 ) -> None:
-    """The same for points of several forests, in one statement: all writers lock index rows in the order of ids."""
+    """The same for points of several forests, in one statement: all writers lock index rows in the order of ids.
+
+    Who is writing a point keeps its lease, so that a point has one writer at a time; it gives the row back as behind.
+    """
     if not forests:
         return
     connection.execute(
         sa.text(
             """
-            INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, version, lane)
-            SELECT :t, u.id, u.forest, :k, 1, :lane
+            INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
+            SELECT :t, u.id, u.forest, :k, :lane
               FROM unnest(CAST(:ids AS uuid[]), CAST(:forests AS uuid[])) AS u(id, forest) ORDER BY u.id
             ON CONFLICT (tenant_id, point_id) DO UPDATE
-            SET version = i.version + 1, state = 'ready', attempts = 0, deleted = false,
-                available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
+            SET version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false,
+                state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                available_at = clock_timestamp()
             """
         ),
         {"t": tenant, "k": kind, "ids": list(forests), "forests": list(forests.values()), "lane": lane},

@@ -30,7 +30,7 @@ _COUNTS = sa.text(
 _VECTORS = sa.text(
     """
     SELECT text_hash, vector FROM memforest.vector
-     WHERE tenant_id = :t AND model = :m AND text_hash = ANY(CAST(:h AS bytea[])) ORDER BY text_hash
+     WHERE tenant_id = :t AND forest_id = :f AND model = :m AND text_hash = ANY(CAST(:h AS bytea[])) ORDER BY text_hash
     """
 )
 
@@ -96,7 +96,7 @@ class PostgresExportRows:
         return self._db.scalars(_MODELS, self._values).all()
 
     def vectors(self, model: str, hashes: Sequence[bytes]) -> Sequence[Row]:
-        values = {"t": self._values["t"], "m": model, "h": list(hashes)}
+        values = self._values | {"m": model, "h": list(hashes)}
         return [(bytes(row.text_hash), bytes(row.vector)) for row in self._db.execute(_VECTORS, values)]
 
 

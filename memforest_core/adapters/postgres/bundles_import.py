@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -16,13 +16,13 @@ from memforest_core.adapters.postgres.bundles_sql import FOREVER, WRITING, array
 from memforest_core.adapters.postgres.bundles_tasks import PostgresBundleTasks
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.owners import lock_forests, set_forest_state
-from memforest_core.adapters.postgres.trees import PostgresTrees, node_of
+from memforest_core.adapters.postgres.trees import NEXT_VERSION, PostgresTrees, node_of
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.errors import InvalidInput
 from memforest_core.memtree import Diff, Leaf, TreeHead
 from memforest_core.ports.bundles import BundleTable, ForestHead, IdKind, Row
-from memforest_core.ports.models import CallRecord, Vectors
+from memforest_core.ports.models import CallRecord, OwnText, Vectors
 from memforest_core.ports.removal import TreeChange
 
 LONGEST_WINDOW = 16
@@ -83,7 +83,9 @@ _ROUTING = sa.text(
         SELECT k.routing_hash FROM memforest.occurrence o
           JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
          WHERE o.tenant_id = :t AND o.fact_id = p.payload_id ORDER BY o.cell_id, o.item LIMIT 1) k
-      JOIN memforest.vector v ON v.tenant_id = :t AND v.model = :m AND v.text_hash = k.routing_hash
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
+      JOIN memforest.vector v
+        ON v.tenant_id = :t AND v.forest_id = r.forest_id AND v.model = :m AND v.text_hash = k.routing_hash
      WHERE p.tenant_id = :t AND p.tree_id = :scene
     """
 )
@@ -106,8 +108,8 @@ _SHOW = [
                AND r.tenant_id = :t AND r.tree_id = n.tree_id AND r.forest_id = :f""",  # noqa: S608 - a constant
         f"""UPDATE memforest.tree r SET marks = marks + 1, first_mark_at = now(), last_mark_at = now(), due_at = now()
              WHERE r.tenant_id = :t AND r.forest_id = :f AND {_DIRTY}""",  # noqa: S608 - a constant
-        """INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, version, lane)
-           SELECT :t, u.id, :f, u.kind, 1, 1 FROM (
+        """INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
+           SELECT :t, u.id, :f, u.kind, 1 FROM (
                 SELECT cell_id AS id, 'cell' AS kind FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f
                 UNION ALL
                 SELECT fact_id, 'fact' FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
@@ -117,9 +119,10 @@ _SHOW = [
                   JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
                  WHERE r.tenant_id = :t AND r.forest_id = :f) u ORDER BY u.id
            ON CONFLICT (tenant_id, point_id) DO UPDATE
-              SET forest_id = excluded.forest_id, kind = excluded.kind, version = i.version + 1, state = 'ready',
-                  attempts = 0, deleted = false, available_at = clock_timestamp(), lease_token = NULL,
-                  lease_until = NULL, worker_id = NULL""",
+              SET forest_id = excluded.forest_id, kind = excluded.kind,
+                  version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false,
+                  state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                  available_at = clock_timestamp()""",
     )
 ]
 
@@ -130,9 +133,11 @@ _CELLS = "SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND forest_id 
 _CLEAR = [
     sa.text(statement)
     for statement in (
-        """UPDATE memforest.index_row SET deleted = true, version = version + 1, state = 'ready', attempts = 0,
-               available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
-            WHERE tenant_id = :t AND forest_id = :f""",
+        f"""UPDATE memforest.index_row i
+               SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
+                   state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                   available_at = clock_timestamp()
+             WHERE i.tenant_id = :t AND i.forest_id = :f""",  # noqa: S608 - a constant
         "DELETE FROM memforest.visit WHERE tenant_id = :t AND forest_id = :f",
         f"DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id IN ({_TREES})",  # noqa: S608 - constants
         f"DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id IN ({_TREES})",  # noqa: S608 - constants
@@ -144,6 +149,7 @@ _CLEAR = [
         f"DELETE FROM memforest.turn WHERE tenant_id = :t AND session_id IN ({_SESSIONS})",  # noqa: S608 - constants
         "DELETE FROM memforest.session WHERE tenant_id = :t AND forest_id = :f",
         "DELETE FROM memforest.speaker WHERE tenant_id = :t AND forest_id = :f",
+        "DELETE FROM memforest.vector WHERE tenant_id = :t AND forest_id = :f",
         "DELETE FROM memforest.forest WHERE tenant_id = :t AND forest_id = :f",
     )
 ]
@@ -211,15 +217,10 @@ class PostgresImportRows(PostgresBundleTasks):
         with _refused(table.name):
             self._db.execute(statement, {name: values[name] for name in statement.compile().params})
 
-    def missing(self, model: str, hashes: Sequence[bytes]) -> frozenset[bytes]:
-        there = self._db.scalars(
-            sa.select(m.VectorRow.text_hash).where(
-                m.VectorRow.tenant_id == self._tenant, m.VectorRow.model == model, m.VectorRow.text_hash.in_(hashes)
-            )
-        )
-        return frozenset(hashes) - {bytes(each) for each in there}
+    def known_vectors(self, model: str, texts: Collection[OwnText]) -> Collection[OwnText]:
+        return self._vectors.known_vectors(model, texts)
 
-    def put_vectors(self, model: str, vectors: Mapping[str, Vectors]) -> None:
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
         self._vectors.put_vectors(model, vectors)
 
     def record_calls(self, calls: Sequence[CallRecord]) -> None:

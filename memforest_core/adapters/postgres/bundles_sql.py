@@ -127,7 +127,7 @@ _ADDED = {
     "fact": {"forest_id": ":f"},
     "scope": {"forest_id": ":f"},
     "summary": {"vector_model": ":m"},
-    "vector": {"model": ":m"},
+    "vector": {"forest_id": ":f", "model": ":m"},
     "visit": {"forest_id": ":f"},
 }
 _NAMES = {

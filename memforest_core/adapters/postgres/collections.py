@@ -34,21 +34,40 @@ _LIVE = sa.select(m.Collection.name, m.Collection.model, m.Collection.dimension)
 
 
 def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
-    """Make this the live collection if there is none yet. Raises InvalidSettings when another one is live."""
+    """Make this the live collection if there is none yet, or only one of the same model under another name.
+
+    That is the collection of an earlier version, which named points otherwise: this one is filled from the rows by the
+    next comparison. Raises InvalidSettings when the collection of another model is live.
+    """
     with transaction(engine) as connection:
         live = connection.execute(_LIVE).first()
-        if live is None:
+        if live is None or live.name != name:
             # Asked again under the lock: two processes may start at once.
             connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
             live = connection.execute(_LIVE).first()
         if live is None:
             connection.execute(insert(m.Collection).values(name=name, model=model, dimension=dimension, live=True))
+        elif (live.model, live.dimension) == (model, dimension) and live.name != name:
+            switch_collection(connection, name, model, dimension)
         elif live.name != name:
             raise InvalidSettings(
                 f"Stored vectors come from {live.model} with {live.dimension} dimensions, but the embedding model is"
                 f" {model} with {dimension}: set MEMFOREST_EMBEDDING__MODEL={live.model}, or stop the"
                 " workers and run memforest rematerialize --embedding."
             )
+
+
+def switch_collection(connection: sa.Connection, name: str, model: str, dimension: int) -> None:
+    """Make this the live collection; the caller holds the table.
+
+    It has no mark: the next check compares it with the rows and marks both.
+    """
+    connection.execute(sa.update(m.Collection).values(live=False).where(m.Collection.name != name))
+    connection.execute(
+        insert(m.Collection)
+        .values(name=name, model=model, dimension=dimension, live=True)
+        .on_conflict_do_update(index_elements=["name"], set_={"live": True, "generation": None, "store_started": None})
+    )
 
 
 class PostgresMarkRows:

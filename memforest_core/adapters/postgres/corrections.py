@@ -11,20 +11,19 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows
 from memforest_core.adapters.postgres.owners import find_forest, lock_forests
 from memforest_core.adapters.postgres.removal import PostgresRemoval
 from memforest_core.adapters.postgres.statements import from_document, to_document
-from memforest_core.adapters.postgres.vectors import PostgresVectors
+from memforest_core.adapters.postgres.vectors import PostgresVectors, text_hash
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.correction import CorrectionRows, Reach, Source, StoredFact, Successor, Waiting
 from memforest_core.ports.maintenance import MaintenanceRows
-from memforest_core.ports.models import CallRecord, Vectors
+from memforest_core.ports.models import CallRecord, OwnText, Vectors
 
 # The cells are locked by whoever holds the forest; a reader needs no lock, and waits for none.
 _SOURCES = """
@@ -156,7 +155,7 @@ class PostgresCorrectionRows:
         row = self._db.execute(_REACH, {"t": self._tenant, "fact": fact}).one()
         return Reach(row.occurrences, row.cells, row.trees, row.nodes)
 
-    def put_vectors(self, model: str, vectors: Mapping[str, Vectors]) -> None:
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
         PostgresVectors(self._db, self._tenant).put_vectors(model, vectors)
 
     def record_call(self, call: CallRecord, forest: ForestId) -> None:

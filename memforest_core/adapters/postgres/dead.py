@@ -15,6 +15,7 @@ from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.maintenance import take_turn
 from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.adapters.postgres.trees import lock_nodes, lock_trees
+from memforest_core.adapters.postgres.vectors import PostgresVectors
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.ports.dead import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef, DeadRows
@@ -77,9 +78,17 @@ class PostgresDeadRows:
     def discard(self, refs: Sequence[DeadRef]) -> Acted:
         by_kind = self._held(refs)
         ids = [row.cell_id for row in self._changed(sql.STILL_DEAD, by_kind[DeadKind.CELL])]
-        for statement in sql.DISCARD_CELLS:
-            self._changed(statement, ids, returning=False)
+        unpoint, candidates, aside = sql.DISCARD_CELLS
+        self._changed(unpoint, ids, returning=False)
+        said = self._changed(candidates, ids)
+        self._changed(aside, ids, returning=False)
         cells = self._changed(sql.END_CELLS, ids)
+        vectors, hashes = (
+            PostgresVectors(self._db, self._tenant),
+            {bytes(key) for row in said for key in (row.text_hash, row.routing_hash)},
+        )
+        for forest in sorted({row.forest_id for row in cells}, key=str):
+            vectors.drop_unused(forest, hashes)
         reduced = {row.forest_id for row in cells if not row.placed}
         self._changed(sql.REDUCE_NOW, sorted(reduced), returning=False)
         nodes = self._changed(sql.DISCARD_NODES, by_kind[DeadKind.NODE])

@@ -148,6 +148,7 @@ DISCARD_CELLS = (
          WHERE k.tenant_id = :t AND k.cell_id = ANY(CAST(:ids AS uuid[])) AND k.item >= 0
            AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                             WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)
+        RETURNING k.cell_id, k.text_hash, k.routing_hash
         """
     ),
     sa.text(

@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,16 +14,16 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres import erasure_left as search
 from memforest_core.adapters.postgres import erasure_sql as q
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash, want_indexed
+from memforest_core.adapters.postgres.accept import want_indexed
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.erasure_clearing import PostgresClearing
 from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows
 from memforest_core.adapters.postgres.owners import find_forest, lock_forests, set_forest_state
 from memforest_core.adapters.postgres.reduce import PostgresReduceRows
 from memforest_core.adapters.postgres.trees import bury_points, lock_nodes, lock_trees
+from memforest_core.adapters.postgres.vectors import cell_hash
 from memforest_core.domain.cells import speech
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId, tree_id
-from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.erasure import (
@@ -47,10 +46,6 @@ STEPS = "steps"
 
 class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
     """ErasureRows over one open transaction."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        super().__init__(connection, tenant)
-        self._late: dict[UUID, datetime] = {}
 
     def _ids(self, statement: sa.TextClause, ids: Sequence[Any], **values: object) -> sa.CursorResult[*tuple[Any, ...]]:
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values)
@@ -155,10 +150,8 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
         return [ItemKey(CellId(row.cell_id), row.item) for row in self._ids(q.ITEMS_OF, facts)]
 
     def hashes_of(self, cells: Sequence[CellId], items: Sequence[ItemKey], facts: Sequence[FactId]) -> frozenset[bytes]:
-        texts = self._db.execute(
-            sa.select(m.Cell.text, m.Cell.time_start).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
-        )
-        hashes = {text_hash(cell_text(row.text, row.time_start.astimezone(UTC))) for row in texts}
+        told = sa.select(m.Cell.text_hash).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
+        hashes = {bytes(found) for found in self._db.scalars(told)}
         hashes |= {bytes(row.hash) for row in self._items(q.ITEM_HASHES, items)}
         own = sa.select(m.FactRow.text_hash).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(facts))
         return frozenset(hashes | {bytes(found) for found in self._db.scalars(own)})
@@ -170,7 +163,6 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
     def hold_path(self, nodes: Sequence[NodeId], payloads: Sequence[UUID]) -> int:
         lock_nodes(self._db, self._tenant, nodes)
         rows = self._ids(q.HOLD_POINTS, [*nodes, *payloads]).all()
-        self._late |= {row.point_id: row.lease_until for row in rows if row.lease_until is not None}
         return sum(not row.deleted for row in rows)
 
     def owner_of(self, forest: ForestId) -> str:
@@ -224,15 +216,17 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
 
     def rewrite_cells(self, forest: ForestId, cells: Sequence[HeldCell]) -> None:
         texts = ["\n".join(speech(name, content) for _, name, content in cell.kept) for cell in cells]
+        starts = {row.cell_id: row.time_start for row in self._ids(q.STARTS, [cell.id for cell in cells])}
         values = {
             "texts": texts,
-            "hashes": [text_hash(text) for text in texts],
+            "hashes": [cell_hash(text, starts[cell.id]) for cell, text in zip(cells, texts, strict=True)],
             "firsts": [cell.kept[0][0] for cell in cells],
             "lasts": [cell.kept[-1][0] for cell in cells],
         }
         ids = [cell.id for cell in cells]
         for statement in q.REWRITE:
             self._ids(statement, ids, **values)
+        self._ids(q.TAINT, ids)
         want_indexed(self._db, self._tenant, forest, "cell", ids)
 
     def fence(self, turns: Sequence[TurnKey]) -> int:
@@ -307,12 +301,7 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
         values = {"t": self._tenant, "f": forest, "trees": list(trees), "sessions": list(sessions)}
         return sum(self._db.execute(statement, values).rowcount for statement in (q.DROP_ANSWERS, q.DROP_PAID))
 
-    def delay_late(self) -> None:
-        if self._late:
-            late = {"ids": list(self._late), "untils": list(self._late.values())}
-            self._db.execute(q.DELAY_LATE, {"t": self._tenant} | late)
-
-    def left(self, removed: Removed) -> Mapping[str, int]:
+    def left(self, forest: ForestId, removed: Removed) -> Mapping[str, int]:
         payloads = [*removed.cells, *removed.facts]
         rows = self._turns(
             search.LEFT,
@@ -328,6 +317,7 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
             held=_sessions(removed.turns),
             trees=list(removed.trees),
             hashes=list(removed.hashes),
+            f=forest,
         )
         found = {str(row[0]): int(row[1]) for row in rows}
         return found | {"candidate.turn_ordinals": len(self.doomed_items(removed.turns, ()))}
@@ -350,17 +340,29 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
             case Target.OWNER:
                 return self.left_of_forest(scope.forest)
             case _:
-                return {"turn.content": len(self.doomed_turns(scope, None, 1))}
-        return {str(row[0]): int(row[1]) for row in rows}
+                return self._unused(scope.forest) | {"turn.content": len(self.doomed_turns(scope, None, 1))}
+        return self._unused(scope.forest) | {str(row[0]): int(row[1]) for row in rows}
 
-    def tombstones(self, forest: ForestId, after: UUID | None, limit: int) -> dict[UUID, int]:
-        values = {"t": self._tenant, "f": forest, "after": after or _FIRST, "n": limit}
-        return {row.point_id: row.version for row in self._db.execute(q.TOMBSTONES, values)}
+    def _unused(self, forest: ForestId) -> dict[str, int]:
+        return {"vector.text_hash": int(self._db.scalar(search.UNUSED_VECTORS, {"t": self._tenant, "f": forest}) or 0)}
 
-    def confirm(self, points: Mapping[UUID, int]) -> frozenset[UUID]:
+    def point_mark(self) -> int:
+        return int(self._db.scalar(q.NOW) or 0)
+
+    def erased_points(self, forest: ForestId, mark: int, after: UUID | None, limit: int) -> dict[UUID, int]:
+        values = {"t": self._tenant, "f": forest, "mark": mark, "after": after or _FIRST, "n": limit}
+        return {row.point_id: row.version for row in self._db.execute(q.ERASED, values)}
+
+    def still_erased(self, forest: ForestId, mark: int) -> bool:
+        return bool(self._db.scalar(q.STILL_ERASED, {"t": self._tenant, "f": forest, "mark": mark}))
+
+    def still_written(self, forest: ForestId, mark: int) -> bool:
+        return bool(self._db.scalar(q.STILL_WRITTEN, {"t": self._tenant, "f": forest, "mark": mark}))
+
+    def confirm(self, points: Mapping[UUID, int], mark: int) -> frozenset[UUID]:
         self._ids(q.HOLD_POINTS, list(points))
         self._ids(q.CONFIRM, list(points), versions=list(points.values()))
-        return frozenset(row.point_id for row in self._ids(q.REVIVE, list(points)))
+        return frozenset(row.point_id for row in self._ids(q.REVIVE, list(points), mark=mark))
 
 
 def _let_go(connection: sa.Connection, tenant: TenantId, forest: ForestId) -> None:

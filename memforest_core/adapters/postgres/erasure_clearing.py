@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC
 from typing import Any
 from uuid import UUID
 
@@ -13,10 +12,8 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import erasure_sql as q
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash
 from memforest_core.adapters.postgres.removal import PostgresRemoval
 from memforest_core.domain.ids import ForestId
-from memforest_core.domain.indexed import cell_text
 from memforest_core.ports.maintenance import TaskId
 
 Counts = Mapping[str, int]
@@ -25,15 +22,12 @@ _OF = "WHERE tenant_id = :t AND forest_id = :f"
 _TREES = f"SELECT tree_id FROM memforest.tree {_OF}"
 _SESSIONS = f"SELECT session_id FROM memforest.session {_OF}"
 
-_CELLS = sa.text(f"SELECT cell_id, text, time_start FROM memforest.cell {_OF} ORDER BY cell_id LIMIT :n FOR UPDATE")
-_ITEM_HASHES = sa.text(
-    "SELECT text_hash, routing_hash FROM memforest.candidate WHERE tenant_id = :t AND cell_id = " + q.IDS
-)
+_CELLS = sa.text(f"SELECT cell_id FROM memforest.cell {_OF} ORDER BY cell_id LIMIT :n FOR UPDATE")
 _OF_CELLS = {
     name: sa.text(f"DELETE FROM memforest.{table} WHERE tenant_id = :t AND cell_id = {q.IDS}")
     for name, table in (("occurrences", "occurrence"), ("candidates", "candidate"), ("cells", "cell"))
 }
-_FACTS = sa.text(f"SELECT fact_id, text_hash FROM memforest.fact {_OF} ORDER BY fact_id LIMIT :n FOR UPDATE")
+_FACTS = sa.text(f"SELECT fact_id FROM memforest.fact {_OF} ORDER BY fact_id LIMIT :n FOR UPDATE")
 _OF_FACTS = {
     name: sa.text(f"DELETE FROM memforest.{table} WHERE tenant_id = :t AND fact_id = {q.IDS}")
     for name, table in (("occurrences", "occurrence"), ("facts", "fact"))
@@ -61,8 +55,10 @@ def _some(table: str, where: str) -> sa.TextClause:
     )
 
 
-# What is left once cells, facts and nodes are gone, in an order that foreign keys allow.
+# What is left once cells, facts and nodes are gone, in an order that foreign keys allow. Nobody puts a vector into a
+# forest that was given up.
 _REST = (
+    ("vectors", _some("vector", "forest_id = :f")),
     ("placements", _some("placement", f"tree_id IN ({_TREES})")),
     ("trees", _some("tree", "forest_id = :f")),
     ("cached", _some("extraction_cache", "forest_id = :f")),
@@ -74,8 +70,11 @@ _REST = (
     ("policies", _some("retention_policy", "forest_id = :f")),
 )
 
-_POINTS = sa.text(f"SELECT point_id FROM memforest.index_row {_OF} ORDER BY point_id LIMIT :n")
-_DROP_POINTS = sa.text(f"DELETE FROM memforest.index_row WHERE tenant_id = :t AND point_id = {q.IDS}")
+_POINTS = sa.text(f"SELECT point_id FROM memforest.index_row {_OF} AND state <> 'running' ORDER BY point_id LIMIT :n")
+_LEASED = sa.text(f"SELECT EXISTS (SELECT 1 FROM memforest.index_row {_OF} AND state = 'running')")
+_DROP_POINTS = sa.text(
+    f"DELETE FROM memforest.index_row WHERE tenant_id = :t AND point_id = {q.IDS} AND state <> 'running'"
+)
 _DROP_FOREST = sa.text(f"DELETE FROM memforest.forest {_OF}")
 _TOUCHED = sa.text(
     "SELECT forest_id FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :task ORDER BY forest_id"
@@ -106,6 +105,7 @@ _HELD = {
     "speakers": f"speaker {_OF}",
     "visits": f"visit {_OF}",
     "policies": f"retention_policy {_OF}",
+    "vectors": f"vector {_OF}",
     "points": f"index_row {_OF}",
     "forests": f"forest {_OF}",
 }
@@ -118,7 +118,7 @@ _CACHED = sa.text(
 # What has no column for its forest is held by a foreign key to one of these, so it can't be left either.
 _TABLES = (
     *("forest", "session", "cell", "fact", "tree", "speaker", "visit", "retention_policy"),
-    *("extraction_cache", "summary_cache", "index_row"),
+    *("extraction_cache", "summary_cache", "vector", "index_row"),
 )
 _LEFT = sa.text(
     " UNION ALL ".join(f"SELECT '{table}.forest_id', count(*) FROM memforest.{table} {_OF}" for table in _TABLES)
@@ -141,18 +141,14 @@ class PostgresClearing(PostgresRemoval):
         if not rows:
             return {}
         ids: dict[str, Any] = {"t": self._tenant, "ids": [row.cell_id for row in rows]}
-        hashes = {text_hash(cell_text(row.text, row.time_start.astimezone(UTC))) for row in rows}
-        hashes |= {bytes(key) for row in self._db.execute(_ITEM_HASHES, ids) for key in row}
-        gone = {name: self._db.execute(statement, ids).rowcount for name, statement in _OF_CELLS.items()}
-        return gone | {"vectors": self.drop_vectors(list(hashes))}
+        return {name: self._db.execute(statement, ids).rowcount for name, statement in _OF_CELLS.items()}
 
     def _facts(self, forest: ForestId, limit: int) -> Counts:
         rows = self._db.execute(_FACTS, {"t": self._tenant, "f": forest, "n": limit}).all()
         if not rows:
             return {}
         ids = {"t": self._tenant, "ids": [row.fact_id for row in rows]}
-        gone = {name: self._db.execute(statement, ids).rowcount for name, statement in _OF_FACTS.items()}
-        return gone | {"vectors": self.drop_vectors([bytes(row.text_hash) for row in rows])}
+        return {name: self._db.execute(statement, ids).rowcount for name, statement in _OF_FACTS.items()}
 
     def _nodes(self, forest: ForestId, limit: int) -> Counts:
         rows = self._db.execute(_NODES, {"t": self._tenant, "f": forest, "n": limit}).all()
@@ -171,13 +167,17 @@ class PostgresClearing(PostgresRemoval):
                 return {name: gone}
         return {}
 
-    def drop_vectors(self, hashes: Sequence[bytes]) -> int:
-        if not hashes:
-            return 0
-        return self._db.execute(q.DROP_VECTORS, {"t": self._tenant, "hashes": list(hashes)}).rowcount
+    def drop_vectors(self, forest: ForestId, hashes: Sequence[bytes]) -> int:
+        return self._texts.drop_unused(forest, hashes)
+
+    def drop_orphans(self, forest: ForestId) -> int:
+        return self._texts.drop_orphans(forest)
 
     def points_of(self, forest: ForestId, limit: int) -> list[UUID]:
         return list(self._db.scalars(_POINTS, {"t": self._tenant, "f": forest, "n": limit}))
+
+    def leased(self, forest: ForestId) -> bool:
+        return bool(self._db.scalar(_LEASED, {"t": self._tenant, "f": forest}))
 
     def drop_points(self, points: Sequence[UUID]) -> int:
         self._db.execute(q.HOLD_POINTS, {"t": self._tenant, "ids": list(points)})

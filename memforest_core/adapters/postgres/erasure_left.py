@@ -7,6 +7,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.erasure_sql import ITEMS, TURNS
+from memforest_core.adapters.postgres.vectors import UNUSED
 
 LEFT = sa.text(
     f"""
@@ -41,11 +42,8 @@ LEFT = sa.text(
     UNION ALL SELECT 'summary_cache.tree_id', count(*) FROM memforest.summary_cache
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     UNION ALL SELECT 'vector.text_hash', count(*) FROM memforest.vector v
-     WHERE v.tenant_id = :t AND v.model IN (SELECT model FROM memforest.collection)
-       AND v.text_hash = ANY(CAST(:hashes AS bytea[]))
-       AND NOT EXISTS (SELECT 1 FROM memforest.candidate k WHERE k.tenant_id = :t AND k.text_hash = v.text_hash)
-       AND NOT EXISTS (SELECT 1 FROM memforest.candidate k WHERE k.tenant_id = :t AND k.routing_hash = v.text_hash)
-       AND NOT EXISTS (SELECT 1 FROM memforest.fact f WHERE f.tenant_id = :t AND f.text_hash = v.text_hash)
+     WHERE v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
+       AND v.text_hash = ANY(CAST(:hashes AS bytea[])) AND {UNUSED}
     """
 )
 
@@ -75,4 +73,8 @@ LEFT_OF_FACT = sa.text(
     UNION ALL SELECT 'index_row.point_id', count(*) FROM memforest.index_row
      WHERE tenant_id = :t AND point_id = :fact AND NOT deleted
     """
+)
+
+UNUSED_VECTORS = sa.text(
+    f"SELECT count(*) FROM memforest.vector v WHERE v.tenant_id = :t AND v.forest_id = :f AND {UNUSED}"
 )

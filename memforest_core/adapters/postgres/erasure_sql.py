@@ -7,6 +7,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres.extract import CONTEXT_TURNS
+from memforest_core.adapters.postgres.trees import NEXT_VERSION
 from memforest_core.ports.erasure import Target
 
 MAX_WINDOW_TURNS = 16
@@ -173,7 +174,7 @@ SCOPES = sa.text(f"SELECT DISTINCT tree_id FROM memforest.placement WHERE tenant
 
 HOLD_POINTS = sa.text(
     f"""
-    SELECT point_id, deleted, lease_until FROM memforest.index_row WHERE tenant_id = :t AND point_id = {IDS}
+    SELECT point_id, deleted FROM memforest.index_row WHERE tenant_id = :t AND point_id = {IDS}
      ORDER BY point_id FOR UPDATE
     """
 )
@@ -240,6 +241,8 @@ UNPLACE = sa.text(
 )
 
 DROP_CELLS = sa.text(f"DELETE FROM memforest.cell WHERE tenant_id = :t AND cell_id = {IDS}")
+
+STARTS = sa.text(f"SELECT cell_id, time_start FROM memforest.cell WHERE tenant_id = :t AND cell_id = {IDS}")
 
 # A cell begins and ends with words. Its leaf's key is its first turn: between the old one and the new lies no other.
 _KEPT = "unnest(CAST(:ids AS uuid[]), CAST(:firsts AS int[])) AS u(id, first)"
@@ -429,58 +432,49 @@ DROP_PAID = sa.text(
     """
 )
 
-DROP_VECTORS = sa.text(
+NOW = sa.text("SELECT nextval('memforest.point_version')")
+
+# Points that may hold what was erased before :mark. Who is writing one takes it away by itself.
+ERASED = sa.text(
     """
-    DELETE FROM memforest.vector v
-     WHERE v.tenant_id = :t AND v.model IN (SELECT model FROM memforest.collection)
-       AND v.text_hash = ANY(CAST(:hashes AS bytea[]))
-       AND NOT EXISTS (SELECT 1 FROM memforest.candidate k WHERE k.tenant_id = :t AND k.text_hash = v.text_hash)
-       AND NOT EXISTS (SELECT 1 FROM memforest.candidate k WHERE k.tenant_id = :t AND k.routing_hash = v.text_hash)
-       AND NOT EXISTS (SELECT 1 FROM memforest.fact f WHERE f.tenant_id = :t AND f.text_hash = v.text_hash)
+    SELECT point_id, version FROM memforest.index_row
+     WHERE tenant_id = :t AND forest_id = :f AND erased_version > 0 AND erased_version < :mark
+       AND state <> 'running' AND point_id > :after
+     ORDER BY point_id LIMIT :n
     """
 )
 
-DELAY_LATE = sa.text(
-    """
-    UPDATE memforest.index_row i SET available_at = u.until
-      FROM unnest(CAST(:ids AS uuid[]), CAST(:untils AS timestamptz[])) AS u(id, until)
-     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.deleted
-    """
-)
+_STILL_ERASED = """SELECT 1 FROM memforest.index_row
+     WHERE tenant_id = :t AND forest_id = :f AND erased_version > 0 AND erased_version < :mark"""
+STILL_ERASED = sa.text(f"SELECT EXISTS ({_STILL_ERASED})")
+STILL_WRITTEN = sa.text(f"SELECT EXISTS ({_STILL_ERASED} AND state = 'running')")
 
-# Tombstones are behind: they are found among what is behind, never among all that a forest has.
-TOMBSTONES = sa.text(
-    """
-    SELECT point_id, version FROM (
-        (SELECT point_id, version FROM memforest.index_row
-          WHERE tenant_id = :t AND state = 'ready' AND forest_id = :f AND deleted)
-         UNION ALL
-        (SELECT point_id, version FROM memforest.index_row
-          WHERE tenant_id = :t AND state = 'running' AND lease_until IS NOT NULL AND forest_id = :f AND deleted)) i
-     WHERE point_id > :after ORDER BY point_id LIMIT :n
-    """
-)
-
-# What an indexer may still be late with stays a tombstone until its lease is over.
 CONFIRM = sa.text(
     """
     DELETE FROM memforest.index_row i
      USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
-     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.deleted
-       AND (i.available_at <= clock_timestamp() OR i.state = 'running')
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.deleted AND i.state <> 'running'
     """
 )
 
+# Whoever has one of these in work now has read it after it was erased, but its point may have gone with the old one.
 REVIVE = sa.text(
     f"""
-    UPDATE memforest.index_row SET version = version + 1, state = 'ready', attempts = 0,
-           available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
-     WHERE tenant_id = :t AND point_id = {IDS} AND NOT deleted
-    RETURNING point_id
+    UPDATE memforest.index_row i
+       SET version = {NEXT_VERSION}, state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, attempts = 0,
+           indexed_version = 0,
+           erased_version = CASE WHEN i.erased_version < :mark THEN 0 ELSE i.erased_version END,
+           available_at = clock_timestamp()
+     WHERE i.tenant_id = :t AND i.point_id = {IDS} AND NOT i.deleted
+    RETURNING i.point_id
     """
 )
 
-# One statement parks what a forest that goes had still to do: from then on no worker finds any of it.
+# The point of a cell that says less now holds its words until the new one is written.
+TAINT = sa.text(f"UPDATE memforest.index_row SET erased_version = version WHERE tenant_id = :t AND point_id = {IDS}")
+
+# One statement parks what a forest that goes had still to do: from then on no worker finds any of it. Who is writing
+# points of it keeps its lease, so that clearing can wait for it.
 PARK = [
     sa.text(statement)
     for statement in (
@@ -489,11 +483,10 @@ PARK = [
                available_at = clock_timestamp() + interval '100 years'
             WHERE tenant_id = :t AND forest_id = :f AND (state IN ('ready', 'held', 'running') OR again_at IS NOT NULL)
         """,
-        """UPDATE memforest.index_row SET state = 'ready', lease_token = NULL, lease_until = NULL, worker_id = NULL,
-               available_at = clock_timestamp() + interval '100 years'
+        """UPDATE memforest.index_row SET available_at = clock_timestamp() + interval '100 years'
             WHERE tenant_id = :t AND point_id IN (
                SELECT point_id FROM memforest.index_row
-                WHERE tenant_id = :t AND forest_id = :f AND state IN ('ready', 'running')
+                WHERE tenant_id = :t AND forest_id = :f AND state = 'ready'
                 ORDER BY point_id FOR UPDATE)""",
         """UPDATE memforest.tree SET due_at = NULL, first_mark_at = NULL, marks = marks + 1
             WHERE tenant_id = :t AND tree_id IN (

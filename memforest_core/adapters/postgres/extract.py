@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash, turn_of
+from memforest_core.adapters.postgres.accept import turn_of
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.statements import to_document
-from memforest_core.adapters.postgres.vectors import PostgresVectors
+from memforest_core.adapters.postgres.vectors import PostgresVectors, text_hash
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import (
     CellId,
@@ -33,7 +33,7 @@ from memforest_core.ports.extract import (
     ExtractRows,
     WindowResult,
 )
-from memforest_core.ports.models import CallRecord
+from memforest_core.ports.models import CallRecord, OwnText
 
 CONTEXT_TURNS = 2
 """Turns before a window that are shown, not extracted."""
@@ -92,6 +92,7 @@ _FORGET_UNPLACED = sa.text(
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.item >= 0 AND c.item < {CORRECTED_ITEM}
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                         WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND o.item = c.item)
+    RETURNING c.text_hash, c.routing_hash
     """  # noqa: S608 - a constant of this package
 )
 
@@ -206,6 +207,9 @@ class PostgresExtractRows(PostgresVectors):
         return ended.rowcount == len(window.cells)
 
     def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
+        # The forest before its cells, as everywhere: whoever gives it up holds it first.
+        if not self.hold_forests([window.forest_id]):
+            return False
         verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
         later = m.Cell.cell_id.in_(verbatim)
         ended = self._end(
@@ -224,9 +228,11 @@ class PostgresExtractRows(PostgresVectors):
         )
         if not ended:
             return False
-        self.put_vectors(model, result.vectors)
-        for statement in (_FORGET_UNPLACED, _MOVE_ASIDE):
-            self._db.execute(statement, {"t": self._tenant, "cells": [cell.cell_id for cell in result.cells]})
+        own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
+        self.put_vectors(model, own)
+        ids = {"t": self._tenant, "cells": [cell.cell_id for cell in result.cells]}
+        forgotten = {bytes(key) for row in self._db.execute(_FORGET_UNPLACED, ids) for key in row}
+        self._db.execute(_MOVE_ASIDE, ids)
         rows = [
             {
                 "tenant_id": self._tenant,
@@ -243,6 +249,7 @@ class PostgresExtractRows(PostgresVectors):
         ]
         if rows:
             self._db.execute(sa.insert(m.CandidateRow), rows)
+        self.drop_unused(window.forest_id, forgotten)
         if result.answer is not None and result.input_hash is not None:
             self._db.execute(
                 insert(m.ExtractionCache)

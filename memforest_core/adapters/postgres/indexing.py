@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from memforest_core.adapters.postgres.collections import STORE
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.owners import forest_id, lock_forests
+from memforest_core.adapters.postgres.trees import NEXT_VERSION
 from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
@@ -47,26 +49,39 @@ _CLAIM = sa.text(
     """  # noqa: S608 - constants of this package
 )
 
-_FINISH = sa.text(
+_HOLD = sa.text(
     """
-    UPDATE memforest.index_row i
-       SET state = 'done', indexed_version = u.version, attempts = 0, lane = 0, lease_token = NULL,
-           lease_until = NULL, worker_id = NULL, error_code = NULL, error_text = NULL
-      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
-     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND NOT i.deleted
-    """
-)
-
-# A writer of the forest that has locked a row is about to take the lease off it. Whoever waited for it while holding
-# others could wait for a writer that waits for those: several rows are taken without waiting, what is left one by one.
-_TAKE = sa.text(
-    """
-    SELECT point_id FROM memforest.index_row
-     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[]))
+    SELECT point_id, forest_id, version, deleted FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
      ORDER BY point_id FOR UPDATE SKIP LOCKED
     """
 )
 
+# What belongs to nobody any more becomes a tombstone of its writer's.
+_BURY = sa.text(
+    f"""
+    UPDATE memforest.index_row i SET deleted = true, version = {NEXT_VERSION}
+     WHERE i.tenant_id = :t AND i.lease_token = :token AND i.point_id = ANY(CAST(:ids AS uuid[]))
+    """  # noqa: S608 - a constant of this package
+)
+
+_FREE = "lease_token = NULL, lease_until = NULL, worker_id = NULL"
+
+# What was marked again meanwhile is behind still.
+_FINISH = sa.text(
+    f"""
+    UPDATE memforest.index_row i
+       SET state = CASE WHEN i.version = u.version THEN 'done' ELSE 'ready' END, indexed_version = u.version,
+           erased_version = CASE WHEN u.version > i.erased_version THEN 0 ELSE i.erased_version END,
+           attempts = 0, lane = CASE WHEN i.version = u.version THEN 0 ELSE i.lane END, {_FREE},
+           error_code = NULL, error_text = NULL
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND NOT i.deleted
+    RETURNING i.point_id
+    """  # noqa: S608 - a constant of this module
+)
+
+# A writer of the forest that has locked a row is about to take the lease off it. Whoever waited for it while holding
+# others could wait for a writer that waits for those: several rows are taken without waiting, what is left one by one.
 _WAIT = sa.text(
     """
     SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND point_id = :id FOR UPDATE
@@ -84,9 +99,34 @@ _TAKE_ALL = sa.text(
 
 _FORGET = sa.text(
     """
-    DELETE FROM memforest.index_row
-     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[])) AND deleted
+    DELETE FROM memforest.index_row i USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND i.deleted AND i.version = u.version
+    RETURNING i.point_id
     """
+)
+
+_GIVE_BACK = sa.text(
+    f"""
+    UPDATE memforest.index_row SET state = 'ready', attempts = greatest(attempts - 1, 0), {_FREE}
+     WHERE tenant_id = :t AND lease_token = :token AND NOT deleted AND point_id = ANY(CAST(:ids AS uuid[]))
+    RETURNING point_id
+    """  # noqa: S608 - a constant of this module
+)
+
+_DROP_LOST = sa.text(
+    """
+    DELETE FROM memforest.index_row
+     WHERE tenant_id = :t AND lease_token = :token AND deleted AND point_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_RENEW = sa.text(
+    f"""
+    UPDATE memforest.index_row i
+       SET version = {NEXT_VERSION}, indexed_version = 0, attempts = 0, available_at = clock_timestamp(),
+           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END
+     WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
+    """  # noqa: S608 - a constant of this package
 )
 
 # Available since when they were: whoever looks next takes them in the order in which they came.
@@ -135,13 +175,13 @@ _PICK_ALL = sa.text(
 )
 
 _MARK_ALL = sa.text(
-    """
+    f"""
     UPDATE memforest.index_row i
-       SET version = i.version + 1, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
+       SET version = {NEXT_VERSION}, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
            state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp(), lease_token = NULL,
            lease_until = NULL, worker_id = NULL
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
-    """
+    """  # noqa: S608 - a constant of this package
 )
 
 _FORESTS_OF = sa.text(
@@ -158,13 +198,13 @@ _LOCK_POINTS = sa.text(
 )
 
 _OVERTAKE = sa.text(
-    """
+    f"""
     UPDATE memforest.index_row i
-       SET version = greatest(i.version, u.version) + 1, state = 'ready', lane = 1, attempts = 0,
+       SET version = greatest(u.version + 1, {NEXT_VERSION}), state = 'ready', lane = 1, attempts = 0,
            available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
       FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND NOT i.deleted AND u.version > i.indexed_version
-    """
+    """  # noqa: S608 - a constant of this package
 )
 
 _MARK_MISSING = sa.text(
@@ -177,7 +217,15 @@ _MARK_MISSING = sa.text(
 )
 
 
-_POINT_ROW = (m.IndexRow.point_id, m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted)
+POINT_ROW = (
+    *(m.IndexRow.point_id, m.IndexRow.forest_id),
+    *(m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted),
+)
+
+
+def point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
+    """A row of the columns ``POINT_ROW``."""
+    return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted)
 
 
 def _seconds(moment: datetime | None) -> float | None:
@@ -322,15 +370,48 @@ class PostgresIndexRows(PostgresVectors):
             for row in rows
         }
 
-    def finish_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> Sequence[UUID]:
+    def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
+        forests = self._db.scalars(
+            sa.select(m.IndexRow.forest_id)
+            .distinct()
+            .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token)
+        ).all()
+        alive = self.hold_forests([ForestId(forest) for forest in forests])
+        rows = self._db.execute(_HOLD, {"t": self._tenant, "token": token}).all()
+        nobodys = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
+        if nobodys:
+            self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": nobodys})
+        return frozenset(
+            row.point_id
+            for row in rows
+            if row.version == versions.get(row.point_id) and (row.deleted or row.forest_id in alive)
+        )
+
+    def finish_points(
+        self, token: LeaseToken, written: Mapping[UUID, int], dropped: Mapping[UUID, int], alone: UUID | None = None
+    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
         mine = {"t": self._tenant, "token": token}
-        if len(versions) == 1:
-            held = self._db.scalars(_WAIT, mine | {"id": next(iter(versions))}).all()
-        else:
-            held = self._db.scalars(_TAKE, mine | {"ids": list(versions)}).all()
-        self._db.execute(_FORGET, mine | {"ids": held})
-        self._db.execute(_FINISH, mine | {"ids": held, "versions": [versions[point] for point in held]})
-        return [point for point in self._db.scalars(_UNDER, mine) if point in versions]
+        rows = self._db.scalars(_TAKE_ALL, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
+        held = rows.all()
+        ended: set[UUID] = set()
+        for statement, points in ((_FORGET, dropped), (_FINISH, written)):
+            mine_of = [point for point in held if point in points]
+            of = {"ids": mine_of, "versions": [points[point] for point in mine_of]}
+            ended.update(self._db.scalars(statement, mine | of))
+        ended.update(self._db.scalars(_GIVE_BACK, mine | {"ids": held}))
+        return frozenset(ended), frozenset(self._db.scalars(_UNDER, mine)) - frozenset(held)
+
+    def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
+        ids = sorted(points, key=str)
+        self._hold(ids)
+        self._db.execute(_DROP_LOST, {"t": self._tenant, "token": token, "ids": ids})
+        self._db.execute(_RENEW, {"t": self._tenant, "ids": ids})
+
+    def renew_points(self, points: Sequence[UUID]) -> int:
+        if not points:
+            return 0
+        self._hold(points)
+        return self._db.execute(_RENEW, {"t": self._tenant, "ids": list(points)}).rowcount
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
         held = self._db.scalars(_TAKE_ALL, {"t": self._tenant, "token": token}).all()
@@ -381,13 +462,13 @@ class PostgresIndexRows(PostgresVectors):
 
     def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         found = self._db.execute(
-            sa.select(*_POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
+            sa.select(*POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
         )
-        return {row.point_id: PointRow(*row) for row in found}
+        return {row.point_id: point_row(row) for row in found}
 
     def written_rows(self, after: UUID | None, limit: int) -> Sequence[PointRow]:
         found = self._db.execute(
-            sa.select(*_POINT_ROW)
+            sa.select(*POINT_ROW)
             .where(
                 m.IndexRow.tenant_id == self._tenant,
                 m.IndexRow.point_id > (after or _FIRST),
@@ -397,7 +478,7 @@ class PostgresIndexRows(PostgresVectors):
             .order_by(m.IndexRow.point_id)
             .limit(limit)
         )
-        return [PointRow(*row) for row in found]
+        return [point_row(row) for row in found]
 
     def overtake(self, versions: Mapping[UUID, int]) -> int:
         if not versions:

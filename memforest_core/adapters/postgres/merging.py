@@ -13,16 +13,17 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import merging_sql as q
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash, want_indexed
+from memforest_core.adapters.postgres.accept import want_indexed
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows
 from memforest_core.adapters.postgres.merging_trees import PostgresMergeTrees, literal
 from memforest_core.adapters.postgres.owners import forest_id, lock_forests, set_forest_state
 from memforest_core.adapters.postgres.statements import from_document
-from memforest_core.adapters.postgres.vectors import from_bytes
+from memforest_core.adapters.postgres.vectors import cell_hash, from_bytes
 from memforest_core.domain.cells import speech
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
+from memforest_core.domain.times import from_micros
 from memforest_core.memtree import Key
 from memforest_core.ports.maintenance import MaintenanceRows, Numbers, TaskId
 from memforest_core.ports.merging import (
@@ -214,7 +215,7 @@ class PostgresMergeRows(PostgresMergeTrees):
                     "t": self._tenant,
                     "cells": [each.cell for each in texts],
                     "texts": [each.text for each in texts],
-                    "hashes": [text_hash(each.text) for each in texts],
+                    "hashes": [cell_hash(each.text, from_micros(each.start)) for each in texts],
                     "starts": [each.start for each in texts],
                     "ends": [each.end for each in texts],
                 },
@@ -306,6 +307,9 @@ class PostgresMergeRows(PostgresMergeTrees):
             )
             for row in rows[:limit]
         ]
+
+    def copy_vectors(self, source: ForestId, target: ForestId) -> None:
+        self._db.execute(q.COPY_VECTORS, {"t": self._tenant, "source": source, "target": target})
 
     def copy_visits(self, source: ForestId, target: ForestId, renamed: Mapping[UUID, UUID]) -> None:
         values = {"t": self._tenant, "source": source, "target": target}

@@ -303,6 +303,27 @@ VALUE_CONFLICTS = sa.text(
     """
 )
 
+# What was cut or left behind brings no vector. What has just been copied has no statistics: each hash is looked up.
+COPY_VECTORS = sa.text(
+    """
+    INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector)
+    SELECT :t, :target, v.model, v.text_hash, v.vector FROM memforest.vector v
+     WHERE v.tenant_id = :t AND v.forest_id = :source AND coalesce(
+           (SELECT 1 FROM memforest.cell c
+             WHERE c.tenant_id = :t AND c.forest_id = :target AND c.text_hash = v.text_hash LIMIT 1),
+           (SELECT 1 FROM memforest.fact f
+             WHERE f.tenant_id = :t AND f.forest_id = :target AND f.text_hash = v.text_hash LIMIT 1),
+           (SELECT 1 FROM memforest.candidate k JOIN memforest.cell c
+                ON c.tenant_id = :t AND c.cell_id = k.cell_id AND c.forest_id = :target
+             WHERE k.tenant_id = :t AND k.text_hash = v.text_hash LIMIT 1),
+           (SELECT 1 FROM memforest.candidate k JOIN memforest.cell c
+                ON c.tenant_id = :t AND c.cell_id = k.cell_id AND c.forest_id = :target
+             WHERE k.tenant_id = :t AND k.routing_hash = v.text_hash LIMIT 1)) IS NOT NULL
+     ORDER BY v.model, v.text_hash
+    ON CONFLICT DO NOTHING
+    """
+)
+
 COPY_VISITS = sa.text(
     f"""
     INSERT INTO memforest.visit AS mine (tenant_id, item_id, forest_id, visits, last_visit_at)
@@ -319,7 +340,8 @@ VECTORS = sa.text(
     """
     SELECT f.seq, f.fact_id, v.vector FROM memforest.fact f
       LEFT JOIN LATERAL (SELECT x.vector FROM memforest.vector x
-                          WHERE x.tenant_id = :t AND x.model = :m AND x.text_hash = f.text_hash LIMIT 1) v ON true
+                          WHERE x.tenant_id = :t AND x.forest_id = :f AND x.model = :m
+                            AND x.text_hash = f.text_hash LIMIT 1) v ON true
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.superseded_at IS NULL AND f.seq > :after
      ORDER BY f.seq LIMIT :n
     """

@@ -231,7 +231,7 @@ class Cell(Work, Base):
         Index("ix_cell_dead", "tenant_id", postgresql_where=text("state = 'dead'")),
         Index("ix_cell_lease", "lease_until", postgresql_where=text("state = 'running'")),
         Index("ix_cell_held", "tenant_id", "available_at", postgresql_where=text("state = 'held'")),
-        Index("ix_cell_forest", "tenant_id", "forest_id"),
+        Index("ix_cell_forest", "tenant_id", "forest_id", "text_hash"),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
@@ -300,7 +300,7 @@ class FactRow(Base):
             "key_time",
             postgresql_where=text("attribute <> ''"),
         ),
-        Index("ix_fact_text_hash", "tenant_id", "text_hash"),
+        Index("ix_fact_text_hash", "tenant_id", "forest_id", "text_hash"),
         Index(
             "ix_fact_superseded",
             "tenant_id",
@@ -531,11 +531,18 @@ class Summary(Base):
 
 
 class VectorRow(Base):
-    """The vector of a text under its content hash and model: nothing is embedded twice."""
+    """The vector of a text of a forest under its model and content hash: nothing of a forest is embedded twice."""
 
     __tablename__ = "vector"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "forest_id"],
+            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
+        ),
+    )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     model: Mapped[str] = mapped_column(primary_key=True)
     text_hash: Mapped[bytes] = mapped_column(primary_key=True)
     vector: Mapped[bytes]
@@ -582,13 +589,17 @@ class IndexRow(Work, Base):
             "kind",
             postgresql_where=text("indexed_version = 0"),
         ),
+        Index("ix_index_row_erased", "tenant_id", "forest_id", postgresql_where=text("erased_version > 0")),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
     point_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     kind: Mapped[str]
-    version: Mapped[int] = mapped_column(BigInteger)
+    version: Mapped[int] = mapped_column(BigInteger, server_default=text("nextval('memforest.point_version')"))
+    """From one sequence, so that a point that is gone and comes again is newer than it ever was."""
+    erased_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Points up to this version hold words that were erased; 0 once a newer one is written."""
     indexed_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
     deleted: Mapped[bool] = mapped_column(server_default="false")
 

@@ -243,12 +243,12 @@ TEXT_OF_FACTS = sa.text(
 )
 
 # After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only
-# when it was itself lost or restored.
+# when it was itself lost or restored, or when a new version of the program has begun a new collection.
 INDEX_UNSURE = sa.text(
     """
     SELECT EXISTS (SELECT 1 FROM memforest.maintenance
                     WHERE tenant_id = :t AND kind = 'index_parity' AND state IN ('held', 'ready', 'running')
-                      AND arguments ->> 'found' = 'index_changed')
+                      AND arguments ->> 'found' IN ('index_changed', 'unmarked'))
     """
 )
 

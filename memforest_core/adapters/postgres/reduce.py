@@ -6,19 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash, want_indexed
+from memforest_core.adapters.postgres.accept import want_indexed
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.removal import PostgresRemoval
 from memforest_core.adapters.postgres.statements import from_document, to_document
-from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, text_hash, to_bytes
 from memforest_core.domain.facts import Candidate, Fact
 from memforest_core.domain.ids import (
     CellId,
@@ -32,9 +31,8 @@ from memforest_core.domain.ids import (
 )
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import from_micros, micros
-from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, TreeHead
-from memforest_core.ports.models import Vectors
+from memforest_core.ports.models import CallRecord, OwnText, Vectors
 from memforest_core.ports.reduce import (
     HELD,
     Attachment,
@@ -165,7 +163,7 @@ class PostgresReduceRows(PostgresRemoval):
             .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(waiting.cells))
             .order_by(m.Cell.session_id, m.Cell.ordinal)
         ).all()
-        candidates = self._candidates(waiting.cells, model)
+        candidates = self._candidates(waiting, model)
         forest = self._db.execute(
             sa.select(m.Forest.rules, m.Forest.state).where(
                 m.Forest.tenant_id == self._tenant, m.Forest.forest_id == waiting.forest_id
@@ -194,10 +192,11 @@ class PostgresReduceRows(PostgresRemoval):
             ),
         )
 
-    def _candidates(self, cells: Sequence[UUID], model: str) -> dict[UUID, list[WaitingCandidate]]:
-        rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "cells": list(cells)}).all()
-        hashes = [bytes(h) for row in rows for h in (row.text_hash, row.routing_hash)]
-        vectors = self._vectors.vectors_by_hash(model, hashes)
+    def _candidates(self, waiting_forest: WaitingForest, model: str) -> dict[UUID, list[WaitingCandidate]]:
+        forest, cells = waiting_forest.forest_id, list(waiting_forest.cells)
+        rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "cells": cells}).all()
+        keys = [(forest, bytes(key)) for row in rows for key in (row.text_hash, row.routing_hash)]
+        vectors = self._vectors.vectors_by_hash(model, keys)
         waiting: dict[UUID, list[WaitingCandidate]] = defaultdict(list)
         for row in rows:
             waiting[row.cell_id].append(
@@ -209,11 +208,24 @@ class PostgresReduceRows(PostgresRemoval):
                         quote=row.quote,
                         statement=from_document(row.statement),
                     ),
-                    vector=_vector(vectors, row.text_hash, model),
-                    routing_vector=_vector(vectors, row.routing_hash, model),
+                    vector=vectors.get((forest, bytes(row.text_hash))),
+                    routing_vector=vectors.get((forest, bytes(row.routing_hash))),
                 )
             )
         return waiting
+
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        self._vectors.put_vectors(model, vectors)
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
+        record_calls(self._db, self._tenant, calls, forest, None)
+
+    def hand_back(self, cells: Sequence[CellId]) -> None:
+        self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells), m.Cell.state == "done")
+            .values(placed=False)
+        )
 
     def lock_forest(self, forest: ForestId) -> bool:
         locked = self._db.execute(
@@ -262,15 +274,16 @@ class PostgresReduceRows(PostgresRemoval):
         if not ids:
             return []
         rows = self._db.execute(
-            sa.select(m.FactRow.fact_id, m.FactRow.statement, m.FactRow.text_hash).where(
+            sa.select(m.FactRow.fact_id, m.FactRow.forest_id, m.FactRow.statement, m.FactRow.text_hash).where(
                 m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None)
             )
         ).all()
-        vectors = self._vectors.vectors_by_hash(model, [bytes(row.text_hash) for row in rows])
+        keys = [(ForestId(row.forest_id), bytes(row.text_hash)) for row in rows]
+        vectors = self._vectors.vectors_by_hash(model, keys)
         return [
-            KnownFact(FactId(row.fact_id), from_document(row.statement), vectors[bytes(row.text_hash)])
-            for row in rows
-            if bytes(row.text_hash) in vectors
+            KnownFact(FactId(row.fact_id), from_document(row.statement), vectors[key])
+            for row, key in zip(rows, keys, strict=True)
+            if key in vectors
         ]
 
     def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
@@ -509,15 +522,6 @@ _MOVE_MEMBERS = [
         "DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id = :absorbed",
     )
 ]
-
-
-def _vector(vectors: Mapping[bytes, Vectors], key: Any, model: str) -> Vectors:
-    found = vectors.get(bytes(key))
-    if found is None:
-        raise InvariantViolated(
-            f"A candidate has no vector of model {model}: re-materialize after changing the embedding model."
-        )
-    return np.asarray(found, dtype=np.float32)
 
 
 class PostgresReduceStore:

@@ -11,19 +11,19 @@ from uuid import UUID
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
+from memforest_core.adapters.postgres.collections import switch_collection
 from memforest_core.adapters.postgres.engine import tenant_transaction, transaction
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.refresh import PostgresRefreshRows
 from memforest_core.adapters.postgres.rematerializing_plan import PostgresPlanRows
 from memforest_core.adapters.postgres.trees import lock_trees
-from memforest_core.adapters.postgres.vectors import to_bytes
-from memforest_core.domain.ids import NodeId, TenantId, TreeId
+from memforest_core.adapters.postgres.vectors import Key, to_bytes
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.errors import InvariantViolated
-from memforest_core.ports.models import CallRecord, Step
+from memforest_core.ports.models import CallRecord, OwnText, Step
 from memforest_core.ports.reembedding import NewVectors, ReembedRows, StoredSummary, TextKind, TextPage
 from memforest_core.ports.refresh import SummarySource
 from memforest_core.ports.rematerializing import Spent
@@ -34,8 +34,9 @@ _FIRST = UUID(int=0)
 _CANDIDATES = sa.text(
     """
     WITH cells AS (
-        SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND cell_id > :after ORDER BY cell_id LIMIT :n)
-    SELECT c.cell_id, k.statement ->> 'text' AS text, k.statement ->> 'scene' AS scene,
+        SELECT cell_id, forest_id FROM memforest.cell
+         WHERE tenant_id = :t AND cell_id > :after ORDER BY cell_id LIMIT :n)
+    SELECT c.cell_id, c.forest_id, k.statement ->> 'text' AS text, k.statement ->> 'scene' AS scene,
            k.statement ->> 'origin' AS origin
       FROM cells c LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
      ORDER BY c.cell_id, k.item
@@ -72,10 +73,10 @@ _PUT = sa.text(
 _MEMBERS = sa.text(
     """
     WITH scenes AS (
-        SELECT tree_id FROM memforest.tree
+        SELECT tree_id, forest_id FROM memforest.tree
          WHERE tenant_id = :t AND tree_id > :after AND kind = 'scene' AND centroid IS NOT NULL
          ORDER BY tree_id LIMIT :n)
-    SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, k.routing_hash
+    SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, r.forest_id, k.routing_hash
       FROM scenes r
       LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
       LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
@@ -107,19 +108,26 @@ class PostgresReembedRows(PostgresRefreshRows):
         table, id_ = (m.Cell, m.Cell.cell_id) if kind is TextKind.CELL else (m.FactRow, m.FactRow.fact_id)
         when = m.Cell.time_start if kind is TextKind.CELL else m.FactRow.mentioned_at
         rows = self._db.execute(
-            sa.select(id_.label("id"), table.text, when.label("at"))
+            sa.select(id_.label("id"), table.forest_id, table.text, when.label("at"))
             .where(table.tenant_id == self._tenant, id_ > (after or _FIRST))
             .order_by(id_)
             .limit(limit)
         ).all()
-        texts = (cell_text(row.text, row.at.astimezone(UTC)) if kind is TextKind.CELL else row.text for row in rows)
+        texts = (
+            OwnText(
+                ForestId(row.forest_id),
+                cell_text(row.text, row.at.astimezone(UTC)) if kind is TextKind.CELL else row.text,
+            )
+            for row in rows
+        )
         return TextPage(tuple(texts), rows[-1].id if rows else None)
 
     def _candidates(self, after: UUID, limit: int) -> TextPage:
         rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "after": after, "n": limit}).all()
-        said = [row for row in rows if row.text is not None]
-        routing = [f"{row.origin} | {row.scene} | {row.text}" for row in said if row.scene]
-        return TextPage((*(row.text for row in said), *routing), rows[-1].cell_id if rows else None)
+        said = [(ForestId(row.forest_id), row) for row in rows if row.text is not None]
+        texts = [OwnText(forest, row.text) for forest, row in said]
+        texts += [OwnText(forest, f"{row.origin} | {row.scene} | {row.text}") for forest, row in said if row.scene]
+        return TextPage(tuple(texts), rows[-1].cell_id if rows else None)
 
     def levels(self) -> int:
         return int(self._db.scalar(sa.select(sa.func.max(m.Tree.height)).where(m.Tree.tenant_id == self._tenant)) or 0)
@@ -155,9 +163,10 @@ class PostgresReembedRows(PostgresRefreshRows):
         rows = self._db.execute(_MEMBERS, {"t": self._tenant, "after": after or _FIRST, "n": limit}).all()
         if not rows:
             return None
-        members: dict[UUID, list[bytes]] = defaultdict(list)
+        members: dict[UUID, list[Key]] = defaultdict(list)
         for row in rows:
-            members[row.tree_id].extend([bytes(row.routing_hash)] if row.routing_hash is not None else [])
+            found = [(ForestId(row.forest_id), bytes(row.routing_hash))] if row.routing_hash is not None else []
+            members[row.tree_id].extend(found)
         known = self.vectors_by_hash(model, [key for keys in members.values() for key in keys])
         missing = {key for keys in members.values() for key in keys} - known.keys()
         if missing:
@@ -200,12 +209,4 @@ class PostgresReembedStore:
     def switch(self, name: str, model: str, dimension: int) -> None:
         with transaction(self._engine) as connection:
             connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
-            connection.execute(sa.update(m.Collection).values(live=False).where(m.Collection.name != name))
-            # Without a mark: the next check compares the new collection with the rows and marks both.
-            connection.execute(
-                insert(m.Collection)
-                .values(name=name, model=model, dimension=dimension, live=True)
-                .on_conflict_do_update(
-                    index_elements=["name"], set_={"live": True, "generation": None, "store_started": None}
-                )
-            )
+            switch_collection(connection, name, model, dimension)

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash, want_indexed_in
+from memforest_core.adapters.postgres.accept import want_indexed_in
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.extract import record_calls
 from memforest_core.adapters.postgres.trees import lock_nodes, lock_trees
-from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.adapters.postgres.vectors import PostgresVectors, from_bytes, text_hash, to_bytes
 from memforest_core.domain.ids import (
     ForestId,
     LeaseToken,
@@ -267,28 +267,30 @@ class PostgresRefreshRows(PostgresVectors):
         """Leaf payloads: a cell's own summary (or its dialogue), a fact's sentence; superseded facts are left out."""
         if not ids:
             return {}
-        drafts: dict[UUID, tuple[str, str, str]] = {}
+        drafts: dict[UUID, tuple[ForestId, str, str, str]] = {}
         for cell in self._db.execute(
-            sa.select(m.Cell.cell_id, m.Cell.text, m.Cell.summary, m.Cell.time_start).where(
+            sa.select(m.Cell.cell_id, m.Cell.forest_id, m.Cell.text, m.Cell.summary, m.Cell.time_start).where(
                 m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids)
             )
         ):
             indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
-            drafts[cell.cell_id] = ((cell.summary or cell.text)[:MAX_CHILD_CHARS], indexed, indexed)
+            shown = (cell.summary or cell.text)[:MAX_CHILD_CHARS]
+            drafts[cell.cell_id] = (ForestId(cell.forest_id), shown, indexed, indexed)
         for fact in self._db.execute(
             sa.select(
                 m.FactRow.fact_id,
+                m.FactRow.forest_id,
                 m.FactRow.text,
                 m.FactRow.mentioned_at,
                 m.FactRow.statement["speaker"].astext.label("speaker"),
             ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None))
         ):
             searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
-            drafts[fact.fact_id] = (fact.text[:MAX_CHILD_CHARS], fact.text, searched)
-        vectors = self.vectors_by_hash(model, [text_hash(text) for _, text, _ in drafts.values()])
+            drafts[fact.fact_id] = (ForestId(fact.forest_id), fact.text[:MAX_CHILD_CHARS], fact.text, searched)
+        vectors = self.vectors_by_hash(model, [(forest, text_hash(text)) for forest, _, text, _ in drafts.values()])
         return {
-            id_: ChildText(shown, vectors.get(text_hash(embedded)), count_terms(searched), 1, embedded)
-            for id_, (shown, embedded, searched) in drafts.items()
+            id_: ChildText(shown, vectors.get((forest, text_hash(embedded))), count_terms(searched), 1, embedded)
+            for id_, (forest, shown, embedded, searched) in drafts.items()
         }
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:

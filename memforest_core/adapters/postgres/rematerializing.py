@@ -105,7 +105,7 @@ class PostgresCopyRows(PostgresRemoval):
             return Copied()
         new = session_id(pair.copy, name)
         values |= {"new": new}
-        for statement in (sql.COPY_SESSION, sql.COPY_TURNS, sql.COPY_SPEAKERS):
+        for statement in (sql.COPY_SESSION, sql.COPY_TURNS, sql.COPY_SPEAKERS, sql.COPY_VECTORS):
             self._db.execute(statement, values)
         return self._copy_cells(pair, new, values)
 
@@ -195,6 +195,7 @@ class PostgresCopyRows(PostgresRemoval):
     def attribute(self, pair: Pair) -> None:
         for statement in sql.ATTRIBUTE:
             self._db.execute(statement, self._pair(pair))
+        self._texts.drop_orphans(pair.copy)
 
     def set_gone(self, forest: ForestId) -> None:
         set_forest_state(self._db, self._tenant, forest, "gone")

@@ -12,11 +12,11 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
-from memforest_core.adapters.postgres.accept import text_hash, turn_of
+from memforest_core.adapters.postgres.accept import turn_of
 from memforest_core.adapters.postgres.extract import CONTEXT_TURNS
 from memforest_core.adapters.postgres.refresh import MAX_CHILD_CHARS
 from memforest_core.adapters.postgres.rematerializing_sql import SESSIONS_AFTER
-from memforest_core.adapters.postgres.vectors import PostgresVectors
+from memforest_core.adapters.postgres.vectors import PostgresVectors, of_forest
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, TreeId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.scopes import TreeKind
@@ -60,7 +60,8 @@ _UNEMBEDDED = sa.text(
          WHERE c.tenant_id = :t AND c.forest_id = :source
          GROUP BY k.hash) texts
      WHERE NOT EXISTS (SELECT 1 FROM memforest.vector v
-                        WHERE v.tenant_id = :t AND v.model = :model AND v.text_hash = texts.hash)
+                        WHERE v.tenant_id = :t AND v.forest_id = :source AND v.model = :model
+                          AND v.text_hash = texts.hash)
     """
 )
 
@@ -130,8 +131,8 @@ class PostgresPlanRows:
             cell_text(row.text, row.time_start.astimezone(UTC))
             for row in self._db.execute(_CELL_TEXTS, {"t": self._tenant, "source": source})
         ]
-        known = PostgresVectors(self._db, self._tenant).vectors_by_hash(model, [text_hash(text) for text in texts])
-        return [text for text in dict.fromkeys(texts) if text_hash(text) not in known]
+        known = PostgresVectors(self._db, self._tenant).known_vectors(model, of_forest(source, texts))
+        return [own.text for own in dict.fromkeys(of_forest(source, texts)) if own not in known]
 
     def windows_after(self, source: ForestId, after: SessionId | None, turns: int) -> Windows:
         values = {"t": self._tenant, "source": source, "after": after or _FIRST, "n": _MOST_SESSIONS}

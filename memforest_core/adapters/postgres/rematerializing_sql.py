@@ -154,6 +154,23 @@ COPY_CANDIDATES = sa.text(
     """
 )
 
+# All that the session's texts have: what is extracted anew mostly says the same. What is left over goes at the switch.
+COPY_VECTORS = sa.text(
+    """
+    INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector)
+    SELECT :t, :copy, v.model, v.text_hash, v.vector
+      FROM (SELECT c.text_hash AS hash FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :old
+             UNION
+            SELECT h.hash FROM memforest.cell c JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
+             CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
+             WHERE c.tenant_id = :t AND c.session_id = :old) u
+      JOIN memforest.vector v ON v.tenant_id = :t AND v.forest_id = :source AND v.text_hash = u.hash
+       AND v.model IN (SELECT model FROM memforest.collection)
+     ORDER BY v.model, v.text_hash
+    ON CONFLICT DO NOTHING
+    """
+)
+
 SET_ASIDE = sa.text(
     """
     UPDATE memforest.candidate SET item = -1 - item

@@ -33,7 +33,8 @@ _DROP_SUPERSEDED = [
     sa.text(statement)
     for statement in (
         "DELETE FROM memforest.occurrence WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item < 0",
-        "DELETE FROM memforest.candidate WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item < 0",
+        """DELETE FROM memforest.candidate WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item < 0
+           RETURNING text_hash, routing_hash""",
     )
 ]
 
@@ -135,14 +136,16 @@ class PostgresRemoval(PostgresTrees):
         superseded = self._db.execute(_SUPERSEDED, values).all()
         if not superseded:
             return Retired(0, 0, {})
-        for statement in _DROP_SUPERSEDED:
-            self._db.execute(statement, values)
+        occurrences, candidates = _DROP_SUPERSEDED
+        self._db.execute(occurrences, values)
+        hashes = {bytes(key) for row in self._db.execute(candidates, values) for key in row}
         routing: dict[UUID, bytes] = {}
         for row in superseded:
             routing.setdefault(row.fact_id, bytes(row.routing_hash))
         orphans = self._db.scalars(_ORPHANS, {"t": self._tenant, "ids": list(routing)}).all()
         self.attest([FactId(fact) for fact in routing.keys() - set(orphans)])
         leaves = self.take_out({FactId(fact): routing[fact] for fact in orphans}, model)
+        self._texts.drop_unused(forest, hashes)
         return Retired(len(superseded), len(orphans), leaves)
 
     def take_out(self, facts: Mapping[FactId, bytes], model: str) -> dict[TreeId, list[NodeId]]:
@@ -170,9 +173,8 @@ class PostgresRemoval(PostgresTrees):
 
     def _forget_in_scenes(self, placements: Sequence[tuple[UUID, bytes]], model: str) -> None:
         """A scene's centroid is the sum of its facts' routing vectors."""
-        vectors = self._texts.vectors_by_hash(model, [key for _, key in placements])
         scenes = self._db.execute(
-            sa.select(m.Tree.tree_id, m.Tree.centroid).where(
+            sa.select(m.Tree.tree_id, m.Tree.forest_id, m.Tree.centroid).where(
                 m.Tree.tenant_id == self._tenant,
                 m.Tree.tree_id.in_([tree for tree, _ in placements]),
                 m.Tree.centroid.is_not(None),
@@ -181,8 +183,11 @@ class PostgresRemoval(PostgresTrees):
         if not scenes:
             return
         totals = {scene.tree_id: from_bytes(scene.centroid).copy() for scene in scenes}
-        for tree, key in placements:
-            if tree in totals and key in vectors:
+        forests = {scene.tree_id: ForestId(scene.forest_id) for scene in scenes}
+        left = [(tree, (forests[tree], key)) for tree, key in placements if tree in totals]
+        vectors = self._texts.vectors_by_hash(model, [key for _, key in left])
+        for tree, key in left:
+            if key in vectors:
                 totals[tree] -= vectors[key]
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in totals])
         self._db.execute(

@@ -120,14 +120,20 @@ _ERASE = sa.text(
     """
 )
 
+NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
+"""The version after that of an index row ``i``: newer than what any point of any row ever had."""
+
+# Who is writing the point now keeps its lease: it finds the tombstone when it ends, and takes the point away again.
 _BURY_POINTS = [
     sa.text(statement)
     for statement in (
         """SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
             ORDER BY point_id FOR UPDATE""",
-        """UPDATE memforest.index_row SET deleted = true, version = version + 1, state = 'ready', attempts = 0,
-               available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
-            WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))""",
+        f"""UPDATE memforest.index_row i
+               SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
+                   state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                   available_at = clock_timestamp()
+             WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - a constant
     )
 ]
 

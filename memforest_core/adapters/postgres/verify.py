@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres import verify_sql as v
 from memforest_core.adapters.postgres.engine import set_tenant, store_errors, tenant_transaction, transaction
+from memforest_core.adapters.postgres.indexing import POINT_ROW, point_row
 from memforest_core.adapters.postgres.owners import forest_id, visible
 from memforest_core.adapters.postgres.refresh import MAX_CHILD_CHARS
 from memforest_core.adapters.postgres.verify_repair import PostgresRepairRows
@@ -151,13 +152,8 @@ class PostgresVerifyStore:
         if forest is not None:
             where.append(row.forest_id == forest)
         with tenant_transaction(self._engine, tenant) as connection:
-            found = connection.execute(
-                sa.select(row.point_id, row.version, row.indexed_version, row.deleted)
-                .where(*where)
-                .order_by(row.point_id)
-                .limit(limit)
-            )
-            return [PointRow(*each) for each in found]
+            found = connection.execute(sa.select(*POINT_ROW).where(*where).order_by(row.point_id).limit(limit))
+            return [point_row(each) for each in found]
 
     def point_ids(self, tenant: TenantId, forest: ForestId, after: UUID | None, limit: int) -> Sequence[UUID]:
         row = m.IndexRow

@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.accept import want_indexed
-from memforest_core.adapters.postgres.trees import lock_nodes, lock_trees
-from memforest_core.domain.ids import NodeId, TenantId, TreeId
+from memforest_core.adapters.postgres.trees import NEXT_VERSION, lock_nodes, lock_trees
+from memforest_core.adapters.postgres.vectors import PostgresVectors
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.ports.verify import Check, Found
 
 _IDS = "ANY(CAST(:ids AS uuid[]))"
@@ -145,8 +146,8 @@ _LOCK_POINTS = sa.text(
 
 _ROWS = sa.text(
     f"""
-    UPDATE memforest.index_row
-       SET deleted = :deleted, version = greatest(version, indexed_version) + 1, state = 'ready', attempts = 0,
+    UPDATE memforest.index_row i
+       SET deleted = :deleted, version = greatest(indexed_version + 1, {NEXT_VERSION}), state = 'ready', attempts = 0,
            available_at = clock_timestamp(), {_NO_LEASE}
      WHERE tenant_id = :t AND point_id = {_IDS}
     """
@@ -199,6 +200,9 @@ class PostgresRepairRows:
                 return self._renew_rows(ids)
             case Check.UNINDEXED:
                 return self._add_rows(ids)
+            case Check.ORPHAN_VECTORS:
+                vectors = PostgresVectors(self._db, self._tenant)
+                return sum(vectors.drop_orphans(ForestId(forest)) for forest in ids)
             case _:
                 return 0
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import verify_sessions as s
 from memforest_core.adapters.postgres import verify_trees as t
+from memforest_core.adapters.postgres.vectors import UNUSED
 from memforest_core.adapters.postgres.verify_parts import CELLS, TREES, F, codes
 from memforest_core.ports.verify import Check
 
@@ -132,6 +133,11 @@ UNINDEXED = f"""
     UNION ALL
     SELECT n.node_id, 'node' {INDEXED_NODES} AND {WITHOUT_ROW.format("n.node_id")}"""
 
+ORPHAN_VECTORS = f"""
+    SELECT v.forest_id AS id, 'unused' AS what FROM memforest.vector v
+     WHERE v.tenant_id = :t AND v.{F} AND {UNUSED}"""
+
+COUNT_VECTORS = f"SELECT count(*) FROM memforest.vector v WHERE v.tenant_id = :t AND v.{F}"
 COUNT_CELLS = f"SELECT count(*) FROM memforest.cell c WHERE {CELLS}"
 COUNT_FACTS = f"SELECT count(*) FROM memforest.fact f WHERE f.tenant_id = :t AND f.{F}"
 COUNT_TREES = f"SELECT count(*) FROM memforest.tree r WHERE {TREES}"
@@ -169,6 +175,7 @@ STATEMENTS: dict[Check, Statement] = {
     Check.DIRTY_PATHS: _check(f"{COUNT_NODES} AND n.version > n.clean_version AND NOT n.dead", PATHS),
     Check.INDEX_ROWS: _check(COUNT_POINTS, INDEX_ROWS),
     Check.UNINDEXED: _check(f"SELECT ({COUNT_CELLS}) + ({COUNT_FACTS}) + (SELECT count(*) {INDEXED_NODES})", UNINDEXED),
+    Check.ORPHAN_VECTORS: _check(COUNT_VECTORS, ORPHAN_VECTORS),
 }
 """All checks that rows alone decide."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.adapters.qdrant import naming
+from memforest_core.adapters.qdrant.ids import space
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.ports.index import IndexFilter
 
@@ -56,21 +58,14 @@ Condition = AnyOf | IsOne | AtLeast | AtMost | Among
 
 def forest_conditions(tenant: TenantId, forest: ForestId | None) -> list[Condition]:
     """What keeps one forest of a tenant to itself; without a forest, the whole tenant."""
-    found: list[Condition] = [] if forest is None else [AnyOf(naming.FOREST, (str(forest),))]
-    return [*found, AnyOf(naming.TENANT, (tenant,))]
+    if forest is None:
+        return [AnyOf(naming.TENANT, (tenant,))]
+    # One condition for both: every posting of every term of a sparse search is checked against these.
+    return [AnyOf(naming.FOREST, (str(space(tenant, forest)),))]
 
 
-def corpus_conditions(forest: ForestId) -> list[Condition]:
-    """The points among which terms are rare or common.
-
-    A forest's id is random and belongs to one tenant. Every posting of every term is checked against these conditions:
-    one of them instead of two halves the time of a sparse search of 220,000 points.
-    """
-    return [AnyOf(naming.FOREST, (str(forest),))]
-
-
-def conditions(wanted: IndexFilter) -> list[Condition]:
-    """All conditions of a filter; every one must hold."""
+def conditions(wanted: IndexFilter, asked: Mapping[UUID, UUID] | None) -> list[Condition]:
+    """All conditions of a filter; every one must hold. ``asked`` is that of ``rows_asked``."""
     found = forest_conditions(wanted.tenant, wanted.forest_id)
     if wanted.kinds:
         found.append(AnyOf(naming.KIND, tuple(kind.value for kind in wanted.kinds)))
@@ -82,8 +77,8 @@ def conditions(wanted: IndexFilter) -> list[Condition]:
         found.append(AnyOf(naming.TREE_KIND, tuple(map(str, wanted.tree_kinds))))
     if wanted.session_ids:
         found.append(AnyOf(naming.SESSION, tuple(map(str, wanted.session_ids))))
-    if wanted.ids is not None:
-        found.append(Among(wanted.ids))
+    if asked is not None:
+        found.append(Among(tuple(asked)))
     if wanted.overlaps is not None:
         first, last = wanted.overlaps
         found.append(AtMost(naming.START, min(last, _FOREVER)))

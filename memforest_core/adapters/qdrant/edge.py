@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import assert_never
@@ -14,19 +14,22 @@ import qdrant_edge as engine
 
 from memforest_core.adapters.qdrant import conditions as c
 from memforest_core.adapters.qdrant import naming
+from memforest_core.adapters.qdrant.ids import point_id, rows_asked
 from memforest_core.adapters.qdrant.points import (
     batches,
     can_match,
     dense_values,
     encode_payload,
+    hit_of,
     newest,
     only_kind,
+    read_fields,
     scanned_point,
 )
 from memforest_core.adapters.qdrant.ranking import asked_limit, ranked
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.ports.index import Hit, IndexFilter, IndexQuery, Point, PointKind, ScanPage, SparseVector
+from memforest_core.ports.index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
 
 class EdgeIndex:
@@ -68,47 +71,51 @@ class EdgeIndex:
                 for field, kind in naming.FIELD_INDEXES.items():
                     if field not in known:
                         shard.update(engine.UpdateOperation.create_field_index(field, _index_params(kind)))
+            # After ours is there: points under earlier names hold words that nobody would ever erase.
+            for former in naming.former_names(self._model, self._dimension):
+                shutil.rmtree(self._directory.with_name(former), ignore_errors=True)
             self._shard = shard
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points durably; a point whose stored version is newer or equal stays as it is."""
-        encoded = {point.id: self._encode(point) for point in newest(points)}
         for batch in batches(newest(points)):
+            named = [(point_id(point.key), point) for point in batch]
+            encoded = {id_: self._encode(id_, point) for id_, point in named}
             with self._writing, _EngineFailure("the vector index refused a write"):
                 shard = self._opened()
-                stored = _versions(shard, [point.id for point in batch])
-                fresh = [
-                    encoded[point.id] for point in batch if point.id not in stored or stored[point.id] < point.version
-                ]
+                stored = _versions(shard, list(encoded))
+                fresh = [encoded[id_] for id_, point in named if id_ not in stored or stored[id_] < point.version]
                 if fresh:
                     shard.update(engine.UpdateOperation.upsert_points(fresh))
 
-    def delete(self, ids: Sequence[UUID]) -> None:
-        """Remove points; unknown ids are ignored."""
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        """Remove points; unknown ones are ignored."""
         with self._writing, _EngineFailure("the vector index refused a deletion"):
             shard = self._opened()
-            if ids:
-                shard.update(engine.UpdateOperation.delete_points(list(ids)))
+            if keys:
+                shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         """All searches as one planned batch; for each, hits with the best score first."""
         found: list[list[Hit]] = [[] for _ in queries]
-        asked = [(at, self._request(q)) for at, q in enumerate(queries) if can_match(q)]
+        asked = [(at, rows_asked(q.filter)) for at, q in enumerate(queries) if can_match(q)]
         shard = self._opened()
         if not asked:
             return found
-        batch = engine.QueryBatchRequest([request for _, request in asked])
+        batch = engine.QueryBatchRequest([self._request(queries[at], rows) for at, rows in asked])
         with _EngineFailure("the vector index refused a search"):
             answers = shard.query_batch(batch)
-        for (at, _), answer in zip(asked, answers, strict=True):
+        for (at, rows), answer in zip(asked, answers, strict=True):
             kind = only_kind(queries[at])
-            found[at] = ranked((_hit(scored, kind) for scored in answer), queries[at])
+            hits = (hit_of(_uuid(each.id), each.score, each.payload or {}, rows, kind) for each in answer)
+            found[at] = ranked(hits, queries[at])
         return found
 
-    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
-        """The stored version of each of these points that exists."""
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
+        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
+        rows = {point_id(key): key.id for key in keys}
         with _EngineFailure("the vector index refused a read"):
-            return _versions(self._opened(), ids, tenant)
+            return {rows[id_]: version for id_, version in _versions(self._opened(), list(rows)).items()}
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         """How many points a tenant, or one forest of it, has."""
@@ -131,7 +138,7 @@ class EdgeIndex:
         )
         with _EngineFailure("the vector index refused a scan"):
             records, following = self._opened().scroll(request)
-        points = tuple(scanned_point(str(record.id), record.payload or {}) for record in records)
+        points = tuple(scanned_point(record.payload or {}) for record in records)
         return ScanPage(points, None if following is None else str(following))
 
     def read_mark(self) -> str | None:
@@ -177,17 +184,17 @@ class EdgeIndex:
             raise IndexUnavailable(f"the vector index {state}")
         return shard
 
-    def _encode(self, point: Point) -> engine.Point:
+    def _encode(self, id: UUID, point: Point) -> engine.Point:
         vectors: dict[str, engine.NamedVector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
         if point.sparse.indices:
             vectors[naming.TERMS] = _sparse(point.sparse)
-        return engine.Point(point.id, vectors, encode_payload(point))
+        return engine.Point(id, vectors, encode_payload(point))
 
-    def _request(self, query: IndexQuery) -> engine.QueryRequest:
+    def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> engine.QueryRequest:
         params = None
         nearest: engine.Query
         if isinstance(query.vector, SparseVector):
-            corpus = _filter(c.corpus_conditions(query.filter.forest_id))
+            corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
             params = engine.SearchParams(idf=engine.IdfParams(corpus=corpus))
             nearest = engine.Query.Nearest(_sparse(query.vector), using=naming.TERMS)
         else:
@@ -196,10 +203,10 @@ class EdgeIndex:
         return engine.QueryRequest(
             limit=asked_limit(query),
             query=nearest,
-            filter=_search_filter(query.filter),
+            filter=_filter(c.conditions(query.filter, asked)),
             score_threshold=query.min_score,
             params=params,
-            with_payload=[naming.KIND] if only_kind(query) is None else False,
+            with_payload=read_fields(query),
         )
 
 
@@ -239,25 +246,15 @@ def _sparse(vector: SparseVector) -> engine.SparseVector:
     return engine.SparseVector(list(vector.indices), list(vector.values))
 
 
-def _hit(scored: engine.ScoredPoint, kind: PointKind | None) -> Hit:
-    return Hit(_uuid(scored.id), kind or PointKind((scored.payload or {})[naming.KIND]), scored.score)
-
-
 def _uuid(id: engine.PointId) -> UUID:
     return id if isinstance(id, UUID) else UUID(str(id))
 
 
-def _versions(shard: engine.EdgeShard, ids: Sequence[UUID], tenant: TenantId | None = None) -> dict[UUID, int]:
-    found: dict[UUID, int] = {}
-    for record in shard.retrieve(list(ids), [naming.VERSION, naming.TENANT], False):
-        payload = record.payload or {}
-        if tenant is None or payload[naming.TENANT] == tenant:
-            found[_uuid(record.id)] = int(payload[naming.VERSION])
-    return found
-
-
-def _search_filter(wanted: IndexFilter) -> engine.Filter:
-    return _filter(c.conditions(wanted))
+def _versions(shard: engine.EdgeShard, ids: Sequence[UUID]) -> dict[UUID, int]:
+    return {
+        _uuid(record.id): int((record.payload or {})[naming.VERSION])
+        for record in shard.retrieve(list(ids), [naming.VERSION], False)
+    }
 
 
 def _filter(wanted: Sequence[c.Condition]) -> engine.Filter:

@@ -23,12 +23,14 @@ SESSION: Final = "session"
 START: Final = "start"
 END: Final = "end"
 MARK: Final = "mark"
+ROW: Final = "row"
+FOREST_ID: Final = "forest_id"
 
 MARK_ID: Final = UUID("6d61726b-0000-5000-8000-000000000000")
 """The one point that is no row's: without tenant and vectors, so that no search finds it."""
 
 
-SCANNED: Final = (TENANT, VERSION, KIND)
+SCANNED: Final = (TENANT, FOREST_ID, ROW, VERSION, KIND)
 """What a scan reads of each point."""
 
 
@@ -40,6 +42,10 @@ class FieldIndex(StrEnum):
     UUID = "uuid"
     INTEGER = "integer"
     FLOAT = "float"
+
+
+SCHEME: Final = 2
+"""How points are named; part of the collection's name, so that points under other names are never mixed with ours."""
 
 
 FIELD_INDEXES: Final[dict[str, FieldIndex]] = {
@@ -67,10 +73,19 @@ _SLUG_LENGTH = 48
 
 
 def collection_name(model: str, dimension: int) -> str:
-    """The collection of an embedding model: its readable slug, the dimension and a short digest.
+    """The collection of an embedding model: the scheme, its readable slug, the dimension and a short digest.
 
     The digest keeps two models apart whose names differ only in what a slug drops.
     """
+    return f"memforest-v{SCHEME}-{_tail(model, dimension)}"
+
+
+def former_names(model: str, dimension: int) -> tuple[str, ...]:
+    """What the model's collection was called under earlier schemes: what is left of them holds words and is dropped."""
+    return (f"memforest-{_tail(model, dimension)}",)
+
+
+def _tail(model: str, dimension: int) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:_SLUG_LENGTH].strip("-")
     digest = hashlib.sha256(model.encode()).hexdigest()[:8]
-    return f"memforest-{slug or 'model'}-{dimension}-{digest}"
+    return f"{slug or 'model'}-{dimension}-{digest}"

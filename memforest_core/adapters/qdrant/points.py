@@ -8,9 +8,10 @@ from uuid import UUID
 import numpy as np
 
 from memforest_core.adapters.qdrant import naming
-from memforest_core.domain.ids import TenantId
+from memforest_core.adapters.qdrant.ids import space
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated
-from memforest_core.ports.index import DenseVector, IndexQuery, Point, PointKind, ScannedPoint, SparseVector
+from memforest_core.ports.index import DenseVector, Hit, IndexQuery, Point, PointKind, ScannedPoint, SparseVector
 
 PayloadValue = str | int | float
 
@@ -19,7 +20,9 @@ def encode_payload(point: Point) -> dict[str, PayloadValue]:
     """The payload of a point without what is unknown; a time with one known end is an instant."""
     payload: dict[str, PayloadValue] = {
         naming.TENANT: point.tenant,
-        naming.FOREST: str(point.forest_id),
+        naming.FOREST: str(space(point.tenant, point.forest_id)),
+        naming.FOREST_ID: str(point.forest_id),
+        naming.ROW: str(point.id),
         naming.KIND: point.kind.value,
         naming.VERSION: point.version,
         naming.ROOT: int(point.is_root),
@@ -40,11 +43,12 @@ def encode_payload(point: Point) -> dict[str, PayloadValue]:
     return payload
 
 
-def scanned_point(id: str, payload: Mapping[str, object]) -> ScannedPoint:
+def scanned_point(payload: Mapping[str, object]) -> ScannedPoint:
     """A point as a scan sees it."""
     return ScannedPoint(
-        UUID(id),
+        UUID(str(payload[naming.ROW])),
         TenantId(str(payload[naming.TENANT])),
+        ForestId(UUID(str(payload[naming.FOREST_ID]))),
         int(str(payload[naming.VERSION])),
         str(payload[naming.KIND]),
     )
@@ -70,9 +74,9 @@ def newest(points: Sequence[Point]) -> list[Point]:
     """One point per id, the one with the highest version; first come on equal versions."""
     best: dict[object, Point] = {}
     for point in points:
-        known = best.get(point.id)
+        known = best.get(point.key)
         if known is None or known.version < point.version:
-            best[point.id] = point
+            best[point.key] = point
     return list(best.values())
 
 
@@ -87,6 +91,21 @@ def can_match(query: IndexQuery) -> bool:
     if query.limit < 1 or query.filter.ids == ():
         return False
     return not (isinstance(query.vector, SparseVector) and not query.vector.indices)
+
+
+def read_fields(query: IndexQuery) -> list[str] | bool:
+    """What has to be read of each hit's payload: nothing of a hit that was asked for by its id and is of one kind."""
+    fields = [naming.ROW] if query.filter.ids is None else []
+    fields += [naming.KIND] if only_kind(query) is None else []
+    return fields or False
+
+
+def hit_of(
+    id: UUID, score: float, payload: Mapping[str, object], asked: Mapping[UUID, UUID] | None, kind: PointKind | None
+) -> Hit:
+    """A found point under the id of its row; ``asked``: the rows of the points that were asked for by id."""
+    row = asked[id] if asked is not None else UUID(str(payload[naming.ROW]))
+    return Hit(row, kind or PointKind(str(payload[naming.KIND])), score)
 
 
 def only_kind(query: IndexQuery) -> PointKind | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from typing import assert_never
@@ -17,19 +17,22 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from memforest_core.adapters.qdrant import conditions as c
 from memforest_core.adapters.qdrant import naming
 from memforest_core.adapters.qdrant.failures import server_failures
+from memforest_core.adapters.qdrant.ids import point_id, rows_asked
 from memforest_core.adapters.qdrant.points import (
     batches,
     can_match,
     dense_values,
     encode_payload,
+    hit_of,
     newest,
     only_kind,
+    read_fields,
     scanned_point,
 )
 from memforest_core.adapters.qdrant.ranking import asked_limit, ranked
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.ports.index import Hit, IndexQuery, Point, PointKind, ScanPage, SparseVector
+from memforest_core.ports.index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
 
 class QdrantServerIndex:
@@ -92,6 +95,10 @@ class QdrantServerIndex:
             for field, kind in naming.FIELD_INDEXES.items():
                 if field not in info.payload_schema:
                     client.create_payload_index(self._name, field, _index_params(kind), wait=True)
+            # After ours is there: points under earlier names hold words that nobody would ever erase.
+            for former in naming.former_names(self._model, self._dimension):
+                if client.collection_exists(former):
+                    client.delete_collection(former)
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points durably; a point whose stored version is newer or equal stays as it is."""
@@ -104,37 +111,35 @@ class QdrantServerIndex:
             with self._calling("upsert") as client:
                 client.batch_update_points(self._name, operations, wait=True)
 
-    def delete(self, ids: Sequence[UUID]) -> None:
-        """Remove points; unknown ids are ignored."""
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        """Remove points; unknown ones are ignored."""
         with self._calling("delete") as client:
-            if ids:
-                client.delete(self._name, q.PointIdsList(points=list(map(str, ids))), wait=True)
+            if keys:
+                client.delete(self._name, q.PointIdsList(points=[str(point_id(key)) for key in keys]), wait=True)
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         """All searches in one round trip; for each, hits with the best score first."""
         found: list[list[Hit]] = [[] for _ in queries]
-        asked = [(at, self._request(query)) for at, query in enumerate(queries) if can_match(query)]
+        asked = [(at, rows_asked(query.filter)) for at, query in enumerate(queries) if can_match(query)]
         with self._calling("search") as client:
             if not asked:
                 return found
-            answers = client.query_batch_points(self._name, [request for _, request in asked])
-        for (at, _), answer in zip(asked, answers, strict=True):
+            requests = [self._request(queries[at], rows) for at, rows in asked]
+            answers = client.query_batch_points(self._name, requests)
+        for (at, rows), answer in zip(asked, answers, strict=True):
             kind = only_kind(queries[at])
-            found[at] = ranked((_hit(scored, kind) for scored in answer.points), queries[at])
+            hits = (hit_of(UUID(str(each.id)), each.score, each.payload or {}, rows, kind) for each in answer.points)
+            found[at] = ranked(hits, queries[at])
         return found
 
-    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
-        """The stored version of each of these points that exists."""
-        found: dict[UUID, int] = {}
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
+        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
+        rows = {point_id(key): key.id for key in keys}
         with self._calling("versions") as client:
-            if not ids:
-                return found
-            records = client.retrieve(self._name, list(map(str, ids)), with_payload=[naming.VERSION, naming.TENANT])
-        for record in records:
-            payload = record.payload or {}
-            if payload[naming.TENANT] == tenant:
-                found[UUID(str(record.id))] = int(payload[naming.VERSION])
-        return found
+            if not rows:
+                return {}
+            records = client.retrieve(self._name, list(map(str, rows)), with_payload=[naming.VERSION])
+        return {rows[UUID(str(record.id))]: int((record.payload or {})[naming.VERSION]) for record in records}
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         """How many points a tenant, or one forest of it, has."""
@@ -157,7 +162,7 @@ class QdrantServerIndex:
                 with_payload=list(naming.SCANNED),
                 with_vectors=False,
             )
-        points = tuple(scanned_point(str(record.id), record.payload or {}) for record in records)
+        points = tuple(scanned_point(record.payload or {}) for record in records)
         return ScanPage(points, None if following is None else str(following))
 
     def read_mark(self) -> str | None:
@@ -220,12 +225,12 @@ class QdrantServerIndex:
         vectors: dict[str, q.Vector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
         if point.sparse.indices:
             vectors[naming.TERMS] = _sparse(point.sparse)
-        return q.PointStruct(id=str(point.id), vector=vectors, payload=encode_payload(point))
+        return q.PointStruct(id=str(point_id(point.key)), vector=vectors, payload=encode_payload(point))
 
-    def _request(self, query: IndexQuery) -> q.QueryRequest:
+    def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> q.QueryRequest:
         vector: q.SparseVector | list[float]
         if isinstance(query.vector, SparseVector):
-            corpus = _filter(c.corpus_conditions(query.filter.forest_id))
+            corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
             params = q.SearchParams(idf=q.IdfCorpusParams(corpus=corpus))
             vector, using = _sparse(query.vector), naming.TERMS
         else:
@@ -234,20 +239,16 @@ class QdrantServerIndex:
         return q.QueryRequest(
             query=vector,
             using=using,
-            filter=_filter(c.conditions(query.filter)),
+            filter=_filter(c.conditions(query.filter, asked)),
             params=params,
             score_threshold=query.min_score,
             limit=asked_limit(query),
-            with_payload=[naming.KIND] if only_kind(query) is None else False,
+            with_payload=read_fields(query),
         )
 
 
 def _sparse(vector: SparseVector) -> q.SparseVector:
     return q.SparseVector(indices=list(vector.indices), values=list(vector.values))
-
-
-def _hit(scored: q.ScoredPoint, kind: PointKind | None) -> Hit:
-    return Hit(UUID(str(scored.id)), kind or PointKind((scored.payload or {})[naming.KIND]), scored.score)
 
 
 def _filter(wanted: Sequence[c.Condition]) -> q.Filter:

@@ -15,7 +15,7 @@ from memforest_core.adapters.qdrant.points import batches, can_match, dense_valu
 from memforest_core.adapters.served import wire
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
-from memforest_core.ports.index import Hit, IndexQuery, Point, ScanPage, SparseVector
+from memforest_core.ports.index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
 T = TypeVar("T")
 
@@ -54,13 +54,13 @@ class ServedIndex:
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points durably; a point whose stored version is newer or equal stays as it is."""
         self._check_open()
-        encoded = {point.id: wire.WirePoint.of(point, self._checked(point.dense)) for point in newest(points)}
+        encoded = {point.key: wire.WirePoint.of(point, self._checked(point.dense)) for point in newest(points)}
         for batch in batches(newest(points)):
-            self._call(wire.Upsert(index=self._name, points=[encoded[point.id] for point in batch]), _NOTHING)
+            self._call(wire.Upsert(index=self._name, points=[encoded[point.key] for point in batch]), _NOTHING)
 
-    def delete(self, ids: Sequence[UUID]) -> None:
-        """Remove points; unknown ids are ignored."""
-        self._call(wire.Delete(index=self._name, ids=list(ids)), _NOTHING)
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        """Remove points; unknown ones are ignored."""
+        self._call(wire.Delete(index=self._name, keys=list(keys)), _NOTHING)
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         """All searches in one round trip; for each, hits with the best score first."""
@@ -74,9 +74,9 @@ class ServedIndex:
                 found[at] = hits
         return found
 
-    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         """The stored version of each of these points that exists."""
-        return self._call(wire.Versions(index=self._name, tenant=tenant, ids=list(ids)), _VERSIONS)
+        return self._call(wire.Versions(index=self._name, keys=list(keys)), _VERSIONS)
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         """How many points a tenant, or one forest of it, has."""

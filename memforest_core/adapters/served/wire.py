@@ -15,6 +15,7 @@ from memforest_core.ports.index import (
     IndexFilter,
     IndexQuery,
     Point,
+    PointKey,
     PointKind,
     ScanPage,
     SparseVector,
@@ -140,11 +141,11 @@ class Delete(Request):
     """Remove points."""
 
     call = "delete"
-    ids: list[UUID]
+    keys: list[PointKey]
 
     def run(self, index: VectorIndex) -> None:
         """Remove them."""
-        index.delete(self.ids)
+        index.delete(self.keys)
 
 
 class Search(Request):
@@ -162,12 +163,11 @@ class Versions(Request):
     """Stored versions."""
 
     call = "versions"
-    tenant: TenantId
-    ids: list[UUID]
+    keys: list[PointKey]
 
     def run(self, index: VectorIndex) -> dict[UUID, int]:
         """Those that exist."""
-        return index.versions(self.tenant, self.ids)
+        return index.versions(self.keys)
 
 
 class Count(Request):

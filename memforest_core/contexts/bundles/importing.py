@@ -15,7 +15,7 @@ from memforest_core.contexts.bundles.export import Watch, unwatched
 from memforest_core.contexts.bundles.filling import Filling
 from memforest_core.contexts.bundles.inspecting import Seen, accepted_model, choose_forest, inspect, rename
 from memforest_core.contexts.bundles.proving import Proof
-from memforest_core.contexts.bundles.texts import WITH_TEXTS, hash_of
+from memforest_core.contexts.bundles.texts import WITH_TEXTS
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import CallerError, InvalidInput, RetryableError
@@ -30,7 +30,7 @@ from memforest_core.ports.bundles import (
 )
 from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
-from memforest_core.ports.models import Embedder, Vectors
+from memforest_core.ports.models import Embedder, OwnText, Vectors
 from memforest_core.ports.verify import VerifyStore
 from memforest_core.repeating import repeated
 from memforest_core.settings import Settings
@@ -115,7 +115,7 @@ class ImportService:
 
     def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
         head = seen.reader.head
-        kept = choose_forest(tenant, seen, self._parts.store, self._parts.index) == head.forest.forest_id
+        kept = choose_forest(tenant, seen, self._parts.store) == head.forest.forest_id
         return {
             "phase": "planned",
             "rows": head.total,
@@ -129,7 +129,7 @@ class ImportService:
     @repeated
     def _begin(self, tenant: TenantId, owner: str, subject: str, actor: str, seen: Seen) -> Import:
         head = seen.reader.head
-        forest = choose_forest(tenant, seen, self._parts.store, self._parts.index)
+        forest = choose_forest(tenant, seen, self._parts.store)
         asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
         with self._parts.store.importing(tenant) as rows:
             held = rows.hold(MaintenanceKind.IMPORT, subject, asked, forest, actor)
@@ -232,11 +232,12 @@ class Import:
         return "settle" if same else "scenes"
 
     def _embed(self, texts: list[str], table: str, place: int) -> None:
-        hashes = {hash_of(text): text for text in texts}
+        own = [OwnText(self._forest, text) for text in texts]
         model = self._parts.embedder.model
         with self._parts.store.importing(self._tenant) as rows:
-            missing = [text for key, text in hashes.items() if key in rows.missing(model, list(hashes))]
-        embedded = self._parts.embedder.embed(missing) if missing else None
+            known = rows.known_vectors(model, own)
+        missing = [each for each in own if each not in known]
+        embedded = self._parts.embedder.embed([each.text for each in missing]) if missing else None
         with self._parts.store.importing(self._tenant) as rows:
             if embedded is not None:
                 rows.put_vectors(model, dict(zip(missing, embedded.vectors, strict=True)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from memforest_core.contexts.bundles.checking import (
     BundleLimits,
@@ -18,7 +18,7 @@ from memforest_core.contexts.bundles.naming import Naming
 from memforest_core.contexts.bundles.texts import Texts, hash_of
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import IndexUnavailable, InvalidInput
+from memforest_core.errors import InvalidInput
 from memforest_core.ports.bundles import (
     FACT,
     NAMED,
@@ -29,14 +29,11 @@ from memforest_core.ports.bundles import (
     IdKind,
     IdTable,
 )
-from memforest_core.ports.index import VectorIndex
 from memforest_core.ports.models import Embedder
 from memforest_core.settings import Settings
 
 PAGE = 1_000
 """Rows in memory at once."""
-PROBES = 16
-"""Points of each kind that are looked for in the index: what another tenant has under the same ids is there whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +108,10 @@ def inspect(
     return Seen(reader, checks, texts, ids, with_vectors, to_embed)
 
 
-def choose_forest(tenant: TenantId, seen: Seen, store: BundleStore, index: VectorIndex) -> ForestId:
+def choose_forest(tenant: TenantId, seen: Seen, store: BundleStore) -> ForestId:
     """The bundle's own forest, if nothing of it is taken; else a new one, for which everything is named anew.
 
-    Row security hides other tenants' rows, but the index holds the points of all under their ids: it is asked too.
-    While it is away, ids are new.
+    Rows of other tenants may have the same ids: their keys and their points' ids are made of the tenant too.
     """
     own = seen.reader.head.forest.forest_id
     with store.importing(tenant) as rows:
@@ -125,22 +121,7 @@ def choose_forest(tenant: TenantId, seen: Seen, store: BundleStore, index: Vecto
             for page in seen.ids.ids(kind, PAGE):
                 if rows.used(kind, page):
                     return _new_forest()
-    try:
-        if any(_indexed(index, probe) for probe in _probes(seen)):
-            return _new_forest()
-    except IndexUnavailable:
-        return _new_forest()
     return own
-
-
-def _probes(seen: Seen) -> list[UUID]:
-    kinds = (IdKind.CELL, IdKind.FACT, IdKind.NODE)
-    return [id_ for kind in kinds for id_ in next(seen.ids.ids(kind, PROBES), ())]
-
-
-def _indexed(index: VectorIndex, id_: UUID) -> bool:
-    """Whether the index has this point, whoever's it is."""
-    return any(point.id == id_ for point in index.scan(str(id_), 1).points)
 
 
 def _new_forest() -> ForestId:

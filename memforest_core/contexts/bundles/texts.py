@@ -49,7 +49,7 @@ class Texts:
     def derived(self, table: BundleTable, row: Row) -> tuple[bytes, ...]:
         """The hashes that the store keeps with a row."""
         if table is CELL:
-            return (hash_of(str(row[_TEXT])),)
+            return (hash_of(embedded_cell(row)),)
         if table is FACT:
             return (hash_of(str(row[_FACT_TEXT])),)
         if table is CANDIDATE:

@@ -20,7 +20,7 @@ from memforest_core.messages import Queue
 from memforest_core.ports.accept import ForestRef, WakeUps
 from memforest_core.ports.correction import CorrectionRows, CorrectionStore, StoredFact, Successor
 from memforest_core.ports.maintenance import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.models import Embedder
+from memforest_core.ports.models import Embedder, OwnText
 from memforest_core.repeating import repeated
 
 FACT = "fact"
@@ -116,7 +116,8 @@ class Correction:
             # Sent again, it is the same correction.
             if stored.superseded_by != new.id:
                 _check(stored, new.id)
-                rows.put_vectors(self._embedder.model, dict(zip(texts, embedded.vectors, strict=True)))
+                own = (OwnText(forest.id, said) for said in texts)
+                rows.put_vectors(self._embedder.model, dict(zip(own, embedded.vectors, strict=True)))
                 rows.supersede(stored.id, new, stored.sources)
             rows.record_call(embedded.record, forest.id)
             task = self._ask(tenant, rows, forest, asked, actor)

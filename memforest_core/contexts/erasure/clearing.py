@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from memforest_core.contexts.erasure.removing import Removal
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.errors import RetryableError
 from memforest_core.ports.erasure import ErasureStore
-from memforest_core.ports.index import IndexFilter, IndexQuery, VectorIndex
+from memforest_core.ports.index import IndexFilter, IndexQuery, PointKey, VectorIndex
 from memforest_core.ports.maintenance import Numbers, TaskId
 from memforest_core.ports.retention import Erased
 from memforest_core.settings import Settings
@@ -17,6 +19,26 @@ from memforest_core.settings import Settings
 BATCH_ROWS = 500
 SWEPT = 500
 """Points that are looked for at once when some are left without a row."""
+
+
+WAIT_S = 1.0
+"""How long a step waits for writers, which mostly need some milliseconds, before it gives its task back."""
+POLL_S = 0.02
+
+
+class WriterAtWork(RetryableError):
+    """Somebody who began before an erasure has not ended: what it writes late has to be gone before a receipt is."""
+
+    code = "writer_at_work"
+
+
+def await_writers(busy: Callable[[], bool]) -> None:
+    """Wait until nobody is busy. Raises WriterAtWork after a second: then the task is tried again later."""
+    deadline = time.monotonic() + WAIT_S
+    while busy():
+        if time.monotonic() >= deadline:
+            raise WriterAtWork("An indexer is still writing points of this memory: it is waited for.")
+        time.sleep(POLL_S)
 
 
 class Clearing:
@@ -31,7 +53,8 @@ class Clearing:
     def batch(self, tenant: TenantId, forest: ForestId, task: TaskId | None, progress: Numbers) -> Numbers | None:
         """The next rows of a forest, or its points, or at last its row; None when it is not there.
 
-        The progress after it is committed with the rows for a ``task``. Raises StoreUnavailable, IndexUnavailable.
+        The progress after it is committed with the rows for a ``task``. Raises StoreUnavailable, IndexUnavailable, and
+        WriterAtWork while an indexer holds leases on the forest's points.
         """
         with self._store.erasing(tenant) as rows:
             if rows.hold_forest(forest) is None:
@@ -39,14 +62,18 @@ class Clearing:
             progress = rows.ahead(task, progress) if task is not None else progress
             gone = rows.clear(forest, BATCH_ROWS)
             points = rows.points_of(forest, BATCH_ROWS) if gone is None else []
-            if gone is None and not points:
+            busy = gone is None and not points and rows.leased(forest)
+            if gone is None and not points and not busy:
                 gone = {"forests": rows.drop_forest(forest)}
             if gone is not None:
                 after = _plus(progress, gone)
                 if task is not None:
                     rows.keep(task, after)
                 return after
-        self._index.delete(points)
+        if busy:
+            self._await_indexers(tenant, forest)
+            return progress
+        self._index.delete([PointKey(tenant, forest, point) for point in points])
         with self._store.erasing(tenant) as rows:
             rows.hold_forest(forest)
             progress = rows.ahead(task, progress) if task is not None else progress
@@ -54,6 +81,15 @@ class Clearing:
             if task is not None:
                 rows.keep(task, after)
         return after
+
+    def _await_indexers(self, tenant: TenantId, forest: ForestId) -> None:
+        """Nothing is clean before whoever is writing a point has ended, or has lost its lease."""
+
+        def leased() -> bool:
+            with self._store.erasing(tenant) as rows:
+                return rows.leased(forest)
+
+        await_writers(leased)
 
     def clear(self, tenant: TenantId, forest: ForestId) -> bool:
         """One batch of a forest that is to be nobody's; whether it is gone, rows and points.
@@ -73,7 +109,7 @@ class Clearing:
             found = self._index.search([IndexQuery(self._anywhere, IndexFilter(tenant, forest), SWEPT)])[0]
             if not found:
                 return left
-            self._index.delete([hit.id for hit in found])
+            self._index.delete([PointKey(tenant, forest, hit.id) for hit in found])
             left = self._index.count(tenant, forest)
         return 0
 

@@ -43,7 +43,7 @@ class Receipt:
         return {**plain(self), "clean": self.clean}
 
 
-_NOT_COUNTS = ("phase", "steps", "at", "after")
+_NOT_COUNTS = ("phase", "steps", "at", "after", "mark")
 
 
 def receipt_of(task: MaintenanceTask) -> Receipt:

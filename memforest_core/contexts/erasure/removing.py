@@ -160,9 +160,8 @@ class Removal:
         sessions = doomed.sessions or rows.sessions_of([item.cell_id for item in doomed.items])
         counts["visits"] += rows.forget_visits([*went.cells, *went.facts, *went.nodes])
         counts["cached"] += rows.drop_caches(self._forest, sessions, went.trees)
-        counts["vectors"] += rows.drop_vectors(went.hashes)
-        rows.delay_late()
-        for column, found in rows.left(went).items():
+        counts["vectors"] += rows.drop_vectors(self._forest, went.hashes)
+        for column, found in rows.left(self._forest, went).items():
             counts[LEFT + column] += found
         return counts
 
@@ -189,6 +188,10 @@ class Removal:
                 for cell in batch.cells
             ),
         )
+        if any(item.vector is None or item.routing_vector is None for cell in batch.cells for item in cell.candidates):
+            # Nothing is embedded while the forest is held: the reducer does that, and makes the facts.
+            self._rows.hand_back(cells)
+            return frozenset()
         settings = ruled(self._settings, batch.rules, held=batch.held)
         compared = {
             fact.id: Known(fact.id, fact.statement, fact.vector)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from memforest_core.contexts.erasure.arguments import scope_of
-from memforest_core.contexts.erasure.clearing import Clearing
+from memforest_core.contexts.erasure.clearing import Clearing, await_writers
 from memforest_core.contexts.erasure.removing import COUNTED, LEFT, Removal
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.ports.erasure import ErasureRows, ErasureStore, Scope, Target
-from memforest_core.ports.index import VectorIndex
+from memforest_core.ports.index import PointKey, VectorIndex
 from memforest_core.ports.maintenance import MaintenanceTask, Numbers
 from memforest_core.settings import Settings
 
@@ -23,6 +23,8 @@ BATCH_POINTS = 500
 BUSY_S = 5.0
 """When to look again at a forest that is being merged."""
 PHASE = "phase"
+MARK = "mark"
+"""Versions of points erased so far are below it: what others erase meanwhile is not waited for."""
 STEPS = "steps"
 """Steps committed so far: a step commits its progress with its rows, so that no kill loses count of what went."""
 INDEX_LEFT = LEFT + "index.point"
@@ -143,22 +145,42 @@ class Erasing:
         return kept
 
     def _points(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
-        """Delete the points of tombstones in the index, with nothing held, then forget the tombstones."""
+        """Delete the points that hold what was erased, with nothing held; then wait for whoever was writing one.
+
+        Tombstones are forgotten. The point of what lives on is deleted too, and written again by the indexer.
+        """
         if scope.target is Target.OWNER:
             return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: self._swept(tenant, task, None)}
+        if MARK not in progress:
+            with self._store.erasing(tenant) as rows:
+                return dict(progress) | {MARK: rows.point_mark()}
+        mark = int(progress[MARK])
         after = UUID(str(progress["after"])) if progress.get("after") else None
         with self._store.erasing(tenant) as rows:
-            tombstones = rows.tombstones(scope.forest, after, BATCH_POINTS)
-        if not tombstones:
+            points = rows.erased_points(scope.forest, mark, after, BATCH_POINTS)
+        if not points:
+            if self._await_indexers(tenant, scope.forest, mark):
+                return dict(progress) | {PHASE: _INDEX, "after": ""}
             found = int(progress.get(INDEX_LEFT, 0)) + self._swept(tenant, task, scope.forest)
             return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
-        self._index.delete(list(tombstones))
+        self._index.delete([PointKey(tenant, scope.forest, id_) for id_ in points])
         with self._store.erasing(tenant) as rows:
             rows.hold_forest(scope.forest)
-            alive = rows.confirm(tombstones)
-        left = len(self._index.versions(tenant, [id_ for id_ in tombstones if id_ not in alive]))
-        found = int(progress.get(INDEX_LEFT, 0)) + left
-        return dict(progress) | {"after": str(max(tombstones)), INDEX_LEFT: found}
+            alive = rows.confirm(points, mark)
+        gone = [PointKey(tenant, scope.forest, id_) for id_ in points if id_ not in alive]
+        found = int(progress.get(INDEX_LEFT, 0)) + len(self._index.versions(gone))
+        return dict(progress) | {"after": str(max(points)), INDEX_LEFT: found}
+
+    def _await_indexers(self, tenant: TenantId, forest: ForestId, mark: int) -> bool:
+        """Wait for whoever was writing; whether there are points to be looked at again since."""
+
+        def written() -> bool:
+            with self._store.erasing(tenant) as rows:
+                return rows.still_written(forest, mark)
+
+        await_writers(written)
+        with self._store.erasing(tenant) as rows:
+            return rows.still_erased(forest, mark)
 
     def _swept(self, tenant: TenantId, task: MaintenanceTask, kept: ForestId | None) -> int:
         """Delete what late indexers left of the forests that went; how many points are left of them."""
@@ -169,7 +191,9 @@ class Erasing:
     def _scan(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
         """Search once more by what names the target: every batch has searched for the ids that it removed."""
         with self._store.erasing(tenant) as rows:
+            orphans = rows.drop_orphans(scope.forest)
             found = rows.left_of(scope, task.id)
+        progress = dict(progress) | {"vectors": int(progress.get("vectors", 0)) + orphans}
         left = {LEFT + column: int(progress.get(LEFT + column, 0)) + count for column, count in found.items()}
         return dict(progress) | {INDEX_LEFT: int(progress.get(INDEX_LEFT, 0))} | left | {PHASE: _SCANNED}
 

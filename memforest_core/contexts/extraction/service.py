@@ -29,7 +29,7 @@ from memforest_core.ports.extract import (
     NewCandidate,
     WindowResult,
 )
-from memforest_core.ports.models import CallRecord, Embedder, Vectors, failed_call
+from memforest_core.ports.models import CallRecord, Embedder, OwnText, Vectors, failed_call
 from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.repeating import repeated
 from memforest_core.settings import ExtractSettings
@@ -227,18 +227,18 @@ class ExtractionService:
             outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
         candidates = to_candidates(answer, window, cells)
         summaries = {summary.cell: summary.text for summary in answer.summaries}
-        known = self._known(tenant, candidates) if cached is not None else frozenset()
+        known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
         result = self._result(cells, candidates, summaries, outcome, calls, known)
         if cached is not None or not self._cached:
             return result
         key = input_hash(window, self._proposer.model, self._proposer.system)
         return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
 
-    def _known(self, tenant: TenantId, candidates: Sequence[Candidate]) -> frozenset[str]:
+    def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
         """Texts that have vectors: asked only for an answer read before, for a new one hardly any does."""
-        texts = [text for c in candidates for text in (c.statement.text, routing_text(c))]
+        texts = {OwnText(forest, text) for c in candidates for text in (c.statement.text, routing_text(c))}
         with self._store.extracting(tenant) as rows:
-            return frozenset(rows.known_vectors(self._embedder.model, texts))
+            return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
 
     def _result(
         self,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from memforest_core.contexts.indexing.marks import WHOLE
 from memforest_core.domain.ids import TenantId
-from memforest_core.ports.index import ScannedPoint, VectorIndex
+from memforest_core.ports.index import PointKey, ScannedPoint, VectorIndex
 from memforest_core.ports.indexing import IndexStore, MarkStore, PointRow
 from memforest_core.ports.maintenance import MaintenanceTask, Numbers
 
@@ -23,19 +23,23 @@ _ROWS = "rows"
 class Unequal:
     """What a page of a tenant's points has that its rows have not."""
 
-    orphans: tuple[UUID, ...]
-    """No row stands behind them."""
+    orphans: tuple[PointKey, ...]
+    """No row of their forest stands behind them."""
     ahead: Mapping[UUID, int]
     """In a version that their row never saw written."""
 
 
 def unequal(points: Sequence[ScannedPoint], rows: Mapping[UUID, PointRow]) -> Unequal:
     """Compare a page of points with their rows; points that are to be deleted anyway are left out."""
-    orphans = tuple(point.id for point in points if point.id not in rows)
+    found = [(point, rows.get(point.id)) for point in points]
+    orphans = tuple(point.key for point, row in found if row is None or row.forest_id != point.forest_id)
     ahead = {
         point.id: point.version
-        for point in points
-        if (row := rows.get(point.id)) is not None and not row.deleted and point.version > row.indexed_version
+        for point, row in found
+        if row is not None
+        and row.forest_id == point.forest_id
+        and not row.deleted
+        and point.version > row.indexed_version
     }
     return Unequal(orphans, ahead)
 
@@ -71,7 +75,7 @@ class Sweep:
             if overtake:
                 raised = rows.overtake(found.ahead)
             # A row that came while its point was taken for an orphan needs it back.
-            rows.mark_missing(list(rows.point_rows(found.orphans).values()), {})
+            rows.renew_points([key.id for key in found.orphans])
         after = dict(progress) | {
             "cursor": page.cursor or "",
             "points": int(progress.get("points", 0)) + len(page.points),
@@ -80,10 +84,10 @@ class Sweep:
         }
         return after, page.cursor is None
 
-    def _strangers(self, points: Sequence[ScannedPoint]) -> list[UUID]:
+    def _strangers(self, points: Sequence[ScannedPoint]) -> list[PointKey]:
         """Points of tenants that the database does not know. Read after the page: a tenant comes before its points."""
         known = set(self._marks.tenants())
-        return [point.id for point in points if point.tenant not in known]
+        return [point.key for point in points if point.tenant not in known]
 
 
 class Parity:
@@ -108,7 +112,7 @@ class Parity:
             page = rows.written_rows(after, PAGE)
         if not page:
             return None
-        found = self._index.versions(tenant, [row.id for row in page])
+        found = self._index.versions([row.key(tenant) for row in page])
         missing = lacking(page, found)
         with self._store.indexing(tenant) as rows:
             marked = rows.mark_missing(missing, found)

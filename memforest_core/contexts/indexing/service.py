@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.contexts.indexing.outage import OutagePause
@@ -14,7 +15,7 @@ from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
 from memforest_core.ports.index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.ports.indexing import IndexStore, StalePoint
-from memforest_core.ports.models import CallRecord, Embedder, Vectors
+from memforest_core.ports.models import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.repeating import repeated
 
@@ -47,8 +48,9 @@ class Indexer:
     def run_one(self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind]) -> int:
         """Index one batch; how many rows are up to date now (0: none was behind, or the index is away).
 
-        Vectors are committed before the index is written, so that nothing is embedded twice. While the index is away
-        nothing is claimed. Raises StoreUnavailable.
+        Vectors are committed before the index is written, so that nothing is embedded twice. Neither is written for
+        a row whose lease was lost; a point that was erased while it was written is deleted again. While the index is
+        away nothing is claimed. Raises StoreUnavailable.
         """
         if not self._reachable():
             return 0
@@ -95,20 +97,50 @@ class Indexer:
         return True
 
     def _write(
-        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], known: dict[str, Vectors]
+        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], known: dict[OwnText, Vectors]
     ) -> None:
-        vectors = known | self._embed(tenant, [text for text in _texts(points) if text not in known])
-        self._index.delete([point.id for point in points if point.gone])
-        self._index.upsert([_point(tenant, point, vectors) for point in points if not point.gone])
-        versions = {point.id: point.version for point in points}
-        for left in self._finish(tenant, token, versions):
-            self._finish(tenant, token, {left: versions[left]})
+        """Write what is still under the lease; take away again what was erased meanwhile."""
+        embedded = self._embed([text for text in _texts(points) if text not in known])
+        held = self._held(tenant, token, points, embedded)
+        vectors = known | (embedded.vectors if embedded is not None else {})
+        if embedded is not None:
+            self._telemetry.called(tenant, [embedded.record])
+        mine = [point for point in points if point.id in held]
+        gone = [point for point in mine if point.gone]
+        there = [point for point in mine if not point.gone]
+        self._index.delete([point.key(tenant) for point in gone])
+        self._index.upsert([_point(tenant, point, vectors) for point in there])
+        written, dropped = _versions(there), _versions(gone)
+        ended, left = self._finish(tenant, token, written, dropped)
+        for alone in left:
+            ended |= self._finish(tenant, token, written, dropped, alone)[0]
+        self._undo(tenant, token, [point for point in points if point.id not in ended])
 
     @repeated
-    def _finish(self, tenant: TenantId, token: LeaseToken, versions: Mapping[UUID, int]) -> Sequence[UUID]:
-        """One transaction; several rows are not waited for: those that somebody else has locked are left."""
+    def _held(
+        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: _Embedded | None
+    ) -> frozenset[UUID]:
+        """Commit the vectors of what is still under the lease; the points that may be written."""
         with self._store.indexing(tenant) as rows:
-            return rows.finish_points(token, versions)
+            held = rows.hold_points(token, {point.id: point.version for point in points})
+            if embedded is not None:
+                current = set(_texts([point for point in points if point.id in held]))
+                made = {text: vector for text, vector in embedded.vectors.items() if text in current}
+                rows.put_vectors(self._embedder.model, made)
+                rows.record_calls([embedded.record], None, None)
+        return held
+
+    @repeated
+    def _finish(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        written: dict[UUID, int],
+        dropped: dict[UUID, int],
+        alone: UUID | None = None,
+    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
+        with self._store.indexing(tenant) as rows:
+            return rows.finish_points(token, written, dropped, alone)
 
     @repeated
     def _release(self, tenant: TenantId, token: LeaseToken, error: MemForestError) -> None:
@@ -120,25 +152,47 @@ class Indexer:
         with self._store.indexing(tenant) as rows:
             rows.retry_points(token, delay_s, error.code, error.message)
 
-    def _embed(self, tenant: TenantId, texts: list[str]) -> dict[str, Vectors]:
-        """Embed texts and commit their vectors."""
-        if not texts:
-            return {}
-        embedded = self._embedder.embed(texts)
-        calls: list[CallRecord] = [embedded.record]
-        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+    def _undo(self, tenant: TenantId, token: LeaseToken, lost: Sequence[StalePoint]) -> None:
+        """Delete the points of what has no row any more, or a tombstone: nobody else may know of them."""
+        if not lost:
+            return
         with self._store.indexing(tenant) as rows:
-            rows.put_vectors(self._embedder.model, vectors)
-            rows.record_calls(calls, None, None)
-        self._telemetry.called(tenant, calls)
-        return vectors
+            found = rows.point_rows([point.id for point in lost])
+        orphans = [
+            point
+            for point in lost
+            if point.gone or (row := found.get(point.id)) is None or row.deleted or row.forest_id != point.forest_id
+        ]
+        self._index.delete([point.key(tenant) for point in orphans])
+        with self._store.indexing(tenant) as rows:
+            rows.undo_points(token, [point.id for point in orphans])
+
+    def _embed(self, missing: Sequence[OwnText]) -> _Embedded | None:
+        """Embed texts, each once whoever says it."""
+        if not missing:
+            return None
+        texts = list(dict.fromkeys(own.text for own in missing))
+        embedded = self._embedder.embed(texts)
+        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+        return _Embedded({own: vectors[own.text] for own in missing}, embedded.record)
 
 
-def _texts(points: Sequence[StalePoint]) -> list[str]:
-    return list(dict.fromkeys(point.text for point in points if not point.gone and point.vector is None))
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    vectors: dict[OwnText, Vectors]
+    record: CallRecord
 
 
-def _point(tenant: TenantId, point: StalePoint, vectors: dict[str, Vectors]) -> Point:
+def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:
+    return {point.id: point.version for point in points}
+
+
+def _texts(points: Sequence[StalePoint]) -> list[OwnText]:
+    own = (OwnText(point.forest_id, point.text) for point in points if not point.gone and point.vector is None)
+    return list(dict.fromkeys(own))
+
+
+def _point(tenant: TenantId, point: StalePoint, vectors: dict[OwnText, Vectors]) -> Point:
     indices, values = bm25_weights(point.counts, point.leaves)
     return Point(
         id=point.id,
@@ -146,7 +200,7 @@ def _point(tenant: TenantId, point: StalePoint, vectors: dict[str, Vectors]) -> 
         forest_id=point.forest_id,
         kind=point.kind,
         version=point.version,
-        dense=point.vector if point.vector is not None else vectors[point.text],
+        dense=point.vector if point.vector is not None else vectors[OwnText(point.forest_id, point.text)],
         sparse=SparseVector(indices, values),
         tree_id=point.tree_id,
         tree_kind=point.tree_kind,

@@ -94,6 +94,7 @@ class Switching:
         renamed: dict[UUID, UUID] = {id_: copy.target for id_, copy in copies.items()}
         renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in kept or fact in there}
         rows.take_corrections(corrected)
+        rows.copy_vectors(self._source.id, self._target.id)
         rows.copy_visits(self._source.id, self._target.id, renamed | dict(nodes))
         return self.done
 

@@ -23,6 +23,7 @@ from memforest_core.domain.ids import (
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import micros
+from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.ports.models import Vectors
 from memforest_core.ports.reduce import (
@@ -45,6 +46,13 @@ def fact_span(fact: Fact) -> tuple[int, int]:
     span = fact.statement.time
     start: datetime = span.start or fact.statement.mentioned_at
     return micros(start), micros(span.end or start)
+
+
+def made(vector: Vectors | None) -> Vectors:
+    """A vector that the caller has seen to. Raises InvariantViolated for one that is missing."""
+    if vector is None:
+        raise InvariantViolated("A candidate is placed without its vectors: embed its texts first.")
+    return vector
 
 
 class Placing:
@@ -85,7 +93,7 @@ class Placing:
         waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
         if not waiting:
             return [], {}
-        incoming = [Incoming(item.candidate, item.vector, cell.ordinal) for cell, item in waiting]
+        incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
         stored = self._rows.stored_facts(exact_ids(self._forest, incoming))
         attached = attach(
             self._forest,
@@ -98,7 +106,7 @@ class Placing:
         attachments: list[Attachment] = []
         for (cell, item), fact_id in zip(waiting, attached.facts, strict=True):
             self._sessions.setdefault(fact_id, cell.session_id)
-            routing.setdefault(fact_id, item.routing_vector)
+            routing.setdefault(fact_id, made(item.routing_vector))
             attachments.append(
                 Attachment(
                     cell.id,

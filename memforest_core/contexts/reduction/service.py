@@ -10,13 +10,15 @@ from enum import StrEnum
 import structlog
 
 from memforest_core.contexts.canonical.merge import Known
+from memforest_core.contexts.extraction.service import routing_text
 from memforest_core.contexts.reduction.placing import Placing
 from memforest_core.contexts.reduction.removing import retire
 from memforest_core.contexts.reduction.rules import ruled
 from memforest_core.domain.ids import FactId, ForestId, TenantId
-from memforest_core.errors import IndexUnavailable, PermanentError, RetryableError
+from memforest_core.errors import IndexUnavailable, MemForestError, PermanentError, RetryableError
 from memforest_core.ports.index import IndexFilter, IndexQuery, PointKind, VectorIndex
-from memforest_core.ports.reduce import ReduceBatch, ReduceRows, ReduceStore, WaitingForest
+from memforest_core.ports.models import CallRecord, Embedder, OwnText, Vectors
+from memforest_core.ports.reduce import ReduceBatch, ReduceRows, ReduceStore, WaitingCandidate, WaitingForest
 from memforest_core.ports.telemetry import SILENT, Telemetry
 from memforest_core.repeating import repeated
 from memforest_core.settings import Settings
@@ -59,6 +61,14 @@ class Reduction:
     near_merging: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Texts that were embedded again for a batch, and what that cost."""
+
+    texts: frozenset[str]
+    record: CallRecord
+
+
 class ReductionService:
     """Drains forests of a tenant, one batch per call."""
 
@@ -66,13 +76,14 @@ class ReductionService:
         self,
         store: ReduceStore,
         index: VectorIndex,
-        model: str,
+        embedder: Embedder,
         settings: Settings,
         telemetry: Telemetry = SILENT,
     ) -> None:
         self._store = store
         self._index = index
-        self._model = model
+        self._embedder = embedder
+        self._model = embedder.model
         self._settings = settings
         self._telemetry = telemetry
 
@@ -124,16 +135,65 @@ class ReductionService:
         with self._store.reducing(tenant) as rows:
             batch = rows.load(waiting, self._model)
         with self._spans(batch):
+            try:
+                batch, made = self._completed(batch)
+            except MemForestError as error:
+                # Whatever is wrong with the embedder, it is not the cells' fault.
+                self._telemetry.retried(STEP, tenant, error.code)
+                with self._store.reducing(tenant) as rows:
+                    rows.delay_forest(waiting.forest_id, FAILED_DELAY_S)
+                return Reduction(Reduced.LATER, waiting.forest_id)
             settings = ruled(self._settings, batch.rules, held=batch.held)
             near, complete = self._near(tenant, batch, settings)
             with self._store.reducing(tenant) as rows:
                 if not rows.lock_forest(batch.forest_id):
                     return Reduction(Reduced.BUSY, batch.forest_id)
-                reduction, ages = self._place(rows, batch, near, settings)
+                reduction, ages = self._place(rows, batch, near, settings, made)
         # What is built anew was said long ago: its age says nothing about how fast facts come.
         for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
         return replace(reduction, near_merging=complete)
+
+    def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Embedded | None]:
+        """The batch with the vectors that are missing, and the call that made them; nothing is held meanwhile.
+
+        An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
+        """
+        lacking = [
+            text
+            for cell in batch.cells
+            for waiting in cell.candidates
+            if waiting.vector is None or waiting.routing_vector is None
+            for text in (waiting.candidate.statement.text, routing_text(waiting.candidate))
+        ]
+        if not lacking:
+            return batch, None
+        texts = list(dict.fromkeys(lacking))
+        embedded = self._embedder.embed(texts)
+        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+
+        def complete(waiting: WaitingCandidate) -> WaitingCandidate:
+            said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
+            return WaitingCandidate(
+                waiting.candidate,
+                waiting.vector if waiting.vector is not None else vectors[said],
+                waiting.routing_vector if waiting.routing_vector is not None else vectors[routed],
+            )
+
+        cells = (replace(cell, candidates=tuple(map(complete, cell.candidates))) for cell in batch.cells)
+        return replace(batch, cells=tuple(cells)), Embedded(frozenset(texts), embedded.record)
+
+    def _keep(self, rows: ReduceRows, batch: ReduceBatch, made: Embedded) -> None:
+        """Store the vectors that were missing, of what still waits."""
+        vectors: dict[OwnText, Vectors] = {}
+        for cell in batch.cells:
+            for waiting in cell.candidates:
+                said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
+                for text, vector in ((said, waiting.vector), (routed, waiting.routing_vector)):
+                    if text in made.texts and vector is not None:
+                        vectors[OwnText(batch.forest_id, text)] = vector
+        rows.put_vectors(self._model, vectors)
+        rows.record_calls([made.record], batch.forest_id)
 
     def _spans(self, batch: ReduceBatch) -> ExitStack:
         """One span in the trace of each session that the batch holds cells of."""
@@ -147,7 +207,10 @@ class ReductionService:
         where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
         floor = settings.reduce.near_duplicate
         queries = [
-            IndexQuery(waiting.vector, where, NEAR_LIMIT, floor) for cell in batch.cells for waiting in cell.candidates
+            IndexQuery(waiting.vector, where, NEAR_LIMIT, floor)
+            for cell in batch.cells
+            for waiting in cell.candidates
+            if waiting.vector is not None
         ]
         if not queries:
             return [], True
@@ -158,12 +221,19 @@ class ReductionService:
         return [FactId(hit.id) for hits in found for hit in hits], True
 
     def _place(
-        self, rows: ReduceRows, batch: ReduceBatch, near: Sequence[FactId], settings: Settings
+        self,
+        rows: ReduceRows,
+        batch: ReduceBatch,
+        near: Sequence[FactId],
+        settings: Settings,
+        made: Embedded | None,
     ) -> tuple[Reduction, Sequence[float]]:
         waiting = rows.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
         if not batch.cells:
             return Reduction(Reduced.DONE, batch.forest_id), ()
+        if made is not None:
+            self._keep(rows, batch, made)
         compared = {
             fact.id: Known(fact.id, fact.statement, fact.vector)
             for fact in (

@@ -12,7 +12,7 @@ from memforest_core.domain.ids import TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.ports.index import PointKind, VectorIndex
 from memforest_core.ports.indexing import IndexStore
-from memforest_core.ports.models import Embedder, Step, Vectors
+from memforest_core.ports.models import Embedder, OwnText, Step, Vectors
 from memforest_core.ports.reembedding import NewVectors, ReembedStore, StoredSummary, TextKind
 from memforest_core.ports.rematerializing import Prices
 
@@ -75,14 +75,18 @@ class Reembedding:
         paid = 0.0
         tenants = self._tenants()
         for tenant in tenants:
-            missing = [text for kind in TextKind for batch in self._missing(tenant, kind) for text in batch]
+            batches = [batch for kind in TextKind for batch in self._missing(tenant, kind)]
             with self._store.reembedding(tenant) as rows:
                 nodes, written, written_chars, found = rows.counts(self._embedder.model)
                 spent = rows.spent(self._embedder.model)
-            distinct = set(missing)
-            texts += len(distinct) + written
-            chars += sum(map(len, distinct)) + written_chars
-            calls += sum(1 for kind in TextKind for _ in self._missing(tenant, kind)) + -(-written // BATCH)
+            looked: set[OwnText] = set()
+            for batch in batches:
+                distinct = {each.text for each in batch if each not in looked}
+                looked.update(batch)
+                texts += len(distinct)
+                chars += sum(map(len, distinct))
+            texts, chars = texts + written, chars + written_chars
+            calls += len(batches) + -(-written // BATCH)
             summaries, scenes = summaries + nodes, scenes + found
             seen, paid = seen + spent.prompt_tokens, paid + spent.cost_usd
         tokens = chars // CHARS_PER_TOKEN
@@ -126,10 +130,10 @@ class Reembedding:
             self._fill(tenant, watch)
         self._store.switch(self._index.name, self._embedder.model, self._embedder.dimension)
 
-    def _missing(self, tenant: TenantId, kind: TextKind) -> Sequence[list[str]]:
+    def _missing(self, tenant: TenantId, kind: TextKind) -> Sequence[list[OwnText]]:
         """Texts without a vector, in the batches in which they would be embedded."""
         after: UUID | None = None
-        found: list[list[str]] = []
+        found: list[list[OwnText]] = []
         while True:
             with self._store.reembedding(tenant) as rows:
                 page = rows.texts_after(kind, after, BATCH)
@@ -152,16 +156,16 @@ class Reembedding:
             after, done = page.last, done + len(page.texts)
             watch(kind.value, done)
 
-    def _vectors(self, tenant: TenantId, texts: list[str]) -> dict[str, Vectors]:
+    def _vectors(self, tenant: TenantId, missing: Sequence[OwnText]) -> None:
         """Embed texts and commit their vectors."""
-        if not texts:
-            return {}
+        if not missing:
+            return
+        texts = list(dict.fromkeys(each.text for each in missing))
         embedded = self._embedder.embed(texts)
         vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
         with self._store.reembedding(tenant) as rows:
-            rows.put_vectors(self._embedder.model, vectors)
+            rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})
             rows.record_call(embedded.record)
-        return vectors
 
     def _summaries(self, tenant: TenantId, watch: Watch) -> None:
         """Level by level, so that a node pools what its children have already."""

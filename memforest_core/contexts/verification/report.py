@@ -35,6 +35,7 @@ PROMISES: Mapping[Check, str] = {
     Check.SUMMARIES: "a clean node's summary was made from its children's texts as they are",
     Check.INDEX_ROWS: "index rows stand for something, and are done when the index has their version",
     Check.UNINDEXED: "every cell, fact and summary has an index row",
+    Check.ORPHAN_VECTORS: "every vector is of a text that its forest still has",
     Check.INDEX_POINTS: "the index has the point of every row that says so",
     Check.ORPHAN_POINTS: "every point of the index has its row, and is not newer than it",
 }
@@ -52,6 +53,7 @@ REPAIRABLE = frozenset(
         Check.SUMMARIES,
         Check.INDEX_ROWS,
         Check.UNINDEXED,
+        Check.ORPHAN_VECTORS,
         Check.INDEX_POINTS,
         Check.ORPHAN_POINTS,
     }

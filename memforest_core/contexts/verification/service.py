@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from memforest_core.contexts.verification.points import PointsCheck
+from memforest_core.contexts.verification.points import PointsCheck, Stray
 from memforest_core.contexts.verification.report import Report, Tally, repairable
 from memforest_core.contexts.verification.summaries import stale
 from memforest_core.domain.ids import ForestId, TenantId
@@ -162,7 +162,7 @@ class VerificationService:
             else:
                 tally.broken(check, Counter(each.what for each in found), found)
 
-    def _pages(self, tenant: TenantId, forest: ForestId | None, check: Check) -> Iterator[tuple[int, list[Found]]]:
+    def _pages(self, tenant: TenantId, forest: ForestId | None, check: Check) -> Iterator[tuple[int, list[Stray]]]:
         if check is Check.INDEX_POINTS:
             return self._points.missing(tenant, forest)
         # Points are scanned by tenant: for one forest that is only worth it when it has more points than rows.

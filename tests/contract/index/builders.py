@@ -13,6 +13,7 @@ from memforest_core.ports.index import (
     IndexFilter,
     IndexQuery,
     Point,
+    PointKey,
     PointKind,
     SparseVector,
 )
@@ -27,6 +28,11 @@ BOB = ForestId(UUID(int=0xB0B))
 def named(name: str) -> UUID:
     """A stable id for a word."""
     return uuid5(UUID(int=0), name)
+
+
+def keys(*ids: UUID) -> list[PointKey]:
+    """What names these points of Alice's."""
+    return [PointKey(ACME, ALICE, id) for id in ids]
 
 
 def direction(*numbers: float, dimension: int = DIMENSION) -> DenseVector:

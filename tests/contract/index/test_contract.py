@@ -23,6 +23,7 @@ from tests.contract.index.builders import (
     DIMENSION,
     asking,
     direction,
+    keys,
     named,
     point,
     terms,
@@ -70,7 +71,7 @@ class TestWrites:
         late = replace(current, version=late_version, dense=direction(0, 1), tree_kind="scene")
         index.upsert([current])
         index.upsert([late])
-        assert index.versions(ACME, [current.id]) == {current.id: 2}
+        assert index.versions([current.key]) == {current.id: 2}
         assert found(index, tree_kinds=("entity",), min_score=0.9) == [current.id]
 
     def test_a_stale_point_does_not_hold_back_the_rest_of_its_batch(self, index: VectorIndex) -> None:
@@ -78,28 +79,28 @@ class TestWrites:
         index.upsert([newer, stale])
         index.upsert([replace(newer, version=10), replace(stale, version=8), fresh])
         ids = [newer.id, stale.id, fresh.id]
-        assert index.versions(ACME, ids) == {newer.id: 10, stale.id: 9, fresh.id: 1}
+        assert index.versions(keys(*ids)) == {newer.id: 10, stale.id: 9, fresh.id: 1}
 
     def test_of_one_id_twice_in_a_batch_the_newest_stays(self, index: VectorIndex) -> None:
         one = point(version=2, dense=direction(0, 1))
         index.upsert([replace(one, version=1), one, replace(one, version=1)])
-        assert index.versions(ACME, [one.id]) == {one.id: 2}
+        assert index.versions([one.key]) == {one.id: 2}
         assert found(index, direction(0, 1), min_score=0.9) == [one.id]
 
     def test_deleted_points_are_gone_and_unknown_ids_are_ignored(self, index: VectorIndex) -> None:
         kept, gone = point(), point()
         index.upsert([kept, gone])
-        index.delete([gone.id, uuid4()])
+        index.delete([gone.key, *keys(uuid4())])
         index.delete([])
         assert found(index) == [kept.id]
-        assert index.versions(ACME, [kept.id, gone.id]) == {kept.id: 1}
+        assert index.versions([kept.key, gone.key]) == {kept.id: 1}
 
     def test_a_deleted_point_can_be_written_again(self, index: VectorIndex) -> None:
         one = point(version=5)
         index.upsert([one])
-        index.delete([one.id])
+        index.delete([one.key])
         index.upsert([replace(one, version=1)])
-        assert index.versions(ACME, [one.id]) == {one.id: 1}
+        assert index.versions([one.key]) == {one.id: 1}
 
     def test_writing_nothing_is_fine(self, index: VectorIndex) -> None:
         index.upsert([])
@@ -218,8 +219,8 @@ class TestIsolation:
     def test_versions_are_told_to_the_tenant_that_owns_them(self, index: VectorIndex) -> None:
         mine, theirs = point(version=7), point(tenant=TenantId("bolt"))
         index.upsert([mine, theirs])
-        assert index.versions(ACME, [mine.id, theirs.id, uuid4()]) == {mine.id: 7}
-        assert index.versions(ACME, []) == {}
+        assert index.versions([mine.key, *keys(theirs.id, uuid4())]) == {mine.id: 7}
+        assert index.versions([]) == {}
 
 
 class TestScores:
@@ -338,7 +339,7 @@ class TestManyAtOnce:
         assert index.count(ACME, ALICE) == 2_000
         some = points[::40]
         assert set(found(index, ids=tuple(each.id for each in some))) == {p.id for p in some}
-        assert index.versions(ACME, [p.id for p in some]) == {p.id: p.version for p in some}
+        assert index.versions([p.key for p in some]) == {p.id: p.version for p in some}
 
     def test_eight_threads_write_and_search_without_losing_anything(self, index: VectorIndex) -> None:
         failures: list[BaseException] = []
@@ -366,7 +367,7 @@ class TestManyAtOnce:
             thread.join()
         assert failures == []
         assert index.count(ACME) == 8 * 12 * 5 + 1
-        assert index.versions(ACME, [shared.id]) == {shared.id: 8 * 12 - 1}
+        assert index.versions([shared.key]) == {shared.id: 8 * 12 - 1}
 
 
 class TestRefusals:
@@ -391,9 +392,9 @@ class TestRefusals:
         calls: list[Callable[[], object]] = [
             index.prepare,
             lambda: index.upsert([point()]),
-            lambda: index.delete([uuid4()]),
+            lambda: index.delete(keys(uuid4())),
             lambda: index.search([asking()]),
-            lambda: index.versions(ACME, [uuid4()]),
+            lambda: index.versions(keys(uuid4())),
             lambda: index.count(ACME),
         ]
         for call in calls:

@@ -16,7 +16,7 @@ from memforest_core.adapters.qdrant import naming
 from memforest_core.adapters.qdrant.edge import EdgeIndex
 from memforest_core.adapters.qdrant.server import QdrantServerIndex
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, named, point, terms
+from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
 from tests.support.qdrant_http import QdrantHttp
 
 WRITER = """
@@ -57,7 +57,7 @@ def test_acknowledged_points_survive_sigkill_without_a_flush(tmp_path: Path) -> 
     index = EdgeIndex(tmp_path, MODEL, DIMENSION)
     index.prepare()
     expected = {named(f"{number}-{each}"): number for number in range(61) for each in range(5)}
-    assert index.versions(ACME, list(expected)) == expected
+    assert index.versions(keys(*expected)) == expected
     [hits] = index.search([asking(terms(t1=1.0), limit=100_000)])
     assert len(hits) == index.count(ACME, ALICE) >= len(expected)
     index.close()
@@ -78,7 +78,7 @@ def test_a_closed_index_opens_again_with_everything_in_it(tmp_path: Path) -> Non
     first.close()
     second = EdgeIndex(tmp_path, MODEL, DIMENSION)
     second.prepare()
-    assert second.versions(ACME, [one.id]) == {one.id: 4}
+    assert second.versions([one.key]) == {one.id: 4}
     second.close()
 
 

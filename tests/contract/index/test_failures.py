@@ -9,6 +9,7 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient
 
+from memforest_core.adapters.qdrant import naming
 from memforest_core.adapters.qdrant.server import QdrantServerIndex
 from memforest_core.errors import (
     IndexUnavailable,
@@ -17,7 +18,7 @@ from memforest_core.errors import (
     MemForestError,
 )
 from memforest_core.ports.index import VectorIndex
-from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, named, point
+from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, keys, named, point
 
 
 def server_that(answers: Callable[[httpx.Request], httpx.Response]) -> QdrantServerIndex:
@@ -43,9 +44,9 @@ def refusing(status: int, reason: str = "because", **headers: str) -> QdrantServ
 CALLS: list[Callable[[VectorIndex], object]] = [
     lambda index: index.prepare(),
     lambda index: index.upsert([point()]),
-    lambda index: index.delete([named("a")]),
+    lambda index: index.delete(keys(named("a"))),
     lambda index: index.search([asking()]),
-    lambda index: index.versions(ACME, [named("a")]),
+    lambda index: index.versions(keys(named("a"))),
     lambda index: index.count(ACME),
 ]
 
@@ -117,6 +118,7 @@ def test_the_servers_word_on_dimensions_says_what_to_set() -> None:
 
 def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
     sent: list[tuple[str, str]] = []
+    asked: list[str] = []
     collection = {
         "status": "green",
         "optimizer_status": "ok",
@@ -138,7 +140,8 @@ def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
         sent.append((request.method, request.url.path.rsplit("/", 1)[-1]))
         result: object = {"operation_id": 1, "status": "completed"}
         if sent[-1][1] == "exists":
-            result = {"exists": len(sent) > 1}
+            asked.append(request.url.path.split("/")[-2])
+            result = {"exists": asked[-1] == naming.collection_name(MODEL, DIMENSION) and len(sent) > 1}
         elif request.method == "PUT" and "vectors" in json.loads(request.content):
             return httpx.Response(409, json={"status": {"error": "already exists"}})
         elif request.method == "GET":
@@ -146,5 +149,6 @@ def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
         return httpx.Response(200, json={"result": result, "status": "ok", "time": 0.0})
 
     server_that(answer).prepare()
-    assert [name for _, name in sent].count("exists") == 2
+    own = naming.collection_name(MODEL, DIMENSION)
+    assert asked == [own, own, *naming.former_names(MODEL, DIMENSION)]
     assert [name for _, name in sent].count("index") == 11

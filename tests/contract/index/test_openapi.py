@@ -78,10 +78,10 @@ def recorded(qdrant_http: QdrantHttp) -> list[httpx.Request]:
     }
     [[hit], _] = index.search([asking(**everything), asking(terms(t1=1.0), **everything)])
     assert hit.id == full.id
-    index.versions(ACME, [full.id])
+    index.versions([full.key])
     index.count(ACME)
     index.count(ACME, ALICE)
-    index.delete([full.id])
+    index.delete([full.key])
     index.close()
     return recorder.requests
 

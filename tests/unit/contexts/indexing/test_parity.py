@@ -8,10 +8,11 @@ import pytest
 
 from memforest_core.contexts.indexing.marks import Mark, MarkState, judge, parse_mark
 from memforest_core.contexts.indexing.parity import lacking, unequal
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.ports.index import ScannedPoint
 from memforest_core.ports.indexing import CollectionMark, PointRow
 
+FOREST = ForestId(UUID(int=7))
 OLD, NOW, NEXT, OTHER = (UUID(int=n) for n in range(1, 5))
 
 
@@ -53,11 +54,11 @@ def test_anything_else_is_no_mark(text: str | None) -> None:
 
 
 def point(number: int, version: int) -> ScannedPoint:
-    return ScannedPoint(UUID(int=number), TenantId("acme"), version, "fact")
+    return ScannedPoint(UUID(int=number), TenantId("acme"), FOREST, version, "fact")
 
 
 def row(number: int, version: int, indexed: int, *, deleted: bool = False) -> PointRow:
-    return PointRow(UUID(int=number), version, indexed, deleted)
+    return PointRow(UUID(int=number), FOREST, version, indexed, deleted)
 
 
 def test_points_without_a_row_are_orphans_and_points_no_row_saw_written_are_ahead() -> None:
@@ -66,7 +67,7 @@ def test_points_without_a_row_are_orphans_and_points_no_row_saw_written_are_ahea
 
     found = unequal(points, {each.id: each for each in rows})
 
-    assert found.orphans == (UUID(int=1),)
+    assert found.orphans == (point(1, 1).key,)
     assert found.ahead == {UUID(int=3): 4}
 
 

@@ -10,16 +10,17 @@ from uuid import UUID
 from memforest_core.contexts.verification.points import PointsCheck
 from memforest_core.contexts.verification.service import KEPT, VAIN_ROUNDS, VerificationService
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.ports.index import ScannedPoint, ScanPage
+from memforest_core.ports.index import PointKey, ScannedPoint, ScanPage
 from memforest_core.ports.indexing import PointRow
 from memforest_core.ports.verify import Check, Found, SummaryState
 
 ACME = TenantId("acme")
+FOREST = ForestId(UUID(int=1))
 FORESTS = [ForestId(UUID(int=n)) for n in range(1, 46)]
 
 
 def row(number: int, version: int = 1, indexed: int = 1) -> PointRow:
-    return PointRow(UUID(int=number), version, indexed, deleted=False)
+    return PointRow(UUID(int=number), FOREST, version, indexed, deleted=False)
 
 
 @dataclass
@@ -36,22 +37,22 @@ class Points:
         if happens is not None:
             happens()
 
-    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
-        found = {id_: self.points[id_] for id_ in ids if id_ in self.points}
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
+        found = {key.id: self.points[key.id] for key in keys if key.id in self.points}
         self._read()
         return found
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
-        found = tuple(ScannedPoint(id_, ACME, version, "fact") for id_, version in self.points.items())
+        found = tuple(ScannedPoint(id_, ACME, FOREST, version, "fact") for id_, version in self.points.items())
         self._read()
         return ScanPage(found, None)
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         return len(self.points)
 
-    def delete(self, ids: Sequence[UUID]) -> None:
-        for id_ in ids:
-            self.points.pop(id_, None)
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        for key in keys:
+            self.points.pop(key.id, None)
 
     @contextmanager
     def indexing(self, tenant: TenantId) -> Iterator[Points]:
@@ -63,6 +64,10 @@ class Points:
     def mark_missing(self, rows: Sequence[PointRow], found: Mapping[UUID, int]) -> int:
         self.marked += [each.id for each in rows]
         return len(rows)
+
+    def renew_points(self, points: Sequence[UUID]) -> int:
+        self.marked += [id_ for id_ in points if id_ in self.rows]
+        return len(points)
 
     def overtake(self, versions: Mapping[UUID, int]) -> int:
         return len(versions)
