@@ -87,6 +87,11 @@ def report_message(code: str, message: str, *, as_json: bool) -> None:
         print(f"memforest: {printable(message)}", file=sys.stderr)
 
 
+def report_progress(sentence: str) -> None:
+    """Tell people on stderr what goes on."""
+    print(f"memforest: {printable(sentence)}", file=sys.stderr, flush=True)
+
+
 def plain(value: object) -> Any:
     """A value as JSON has it: dataclasses by field, times as ISO 8601, ids as text."""
     if is_dataclass(value) and not isinstance(value, type):
