@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -23,6 +27,9 @@ from memforest_core.errors import InvalidSettings
 
 OFFLINE = "offline"
 """The model name of the built-in provider that needs no network and no key."""
+
+PREFIX = "MEMFOREST_"
+"""Every variable of ours begins so."""
 
 _BROKER_SCHEMES = {"redis", "rediss", "redis+socket"}
 
@@ -371,7 +378,7 @@ class Settings(BaseSettings):
     """The whole configuration of a process."""
 
     model_config = SettingsConfigDict(
-        env_prefix="MEMFOREST_",
+        env_prefix=PREFIX,
         env_nested_delimiter="__",
         env_ignore_empty=True,
         extra="forbid",
@@ -398,10 +405,59 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Settings from the environment, then ``overrides``; InvalidSettings names what to change."""
+    """Settings from the environment, then ``overrides``; InvalidSettings names what to change.
+
+    A variable that begins with MEMFOREST_ and is no setting is refused: it would be a setting that is silently not set.
+    """
+    for name in unknown_variables(os.environ):
+        near = nearest_variable(name)
+        advice = "unset it (memforest config lists all)" if near is None else f"did you mean {near}"
+        raise InvalidSettings(f"{name} is no setting: {advice}{'.' if near is None else '?'}")
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "__".join(str(part) for part in first["loc"]).upper()
         raise InvalidSettings(f"Set MEMFOREST_{where} to a valid value: {first['msg']}.") from None
+
+
+_OURS = re.compile(
+    r"MEMFOREST_TEST_\w+|MEMFOREST_(APP_PASSWORD|VERSION)"  # read by the tests, and by the compose file
+    r"|MEMFOREST\w*_SERVICE_(HOST|PORT\w*)|MEMFOREST\w*_PORT_\d+_(TCP|UDP)\w*"  # Kubernetes' for services called so
+)
+_LINK = re.compile(r"(tcp|udp)://")
+"""Kubernetes' address of a service, in a variable that ends with _PORT."""
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """The variables that look like ours, have a value and are no setting, sorted."""
+    known = {*_variables(Settings), *_variables(Settings, groups=True)}
+    return sorted(
+        name
+        for name, value in environment.items()
+        if name.upper().startswith(PREFIX)
+        and value
+        and name.upper() not in known
+        and not _OURS.fullmatch(name)
+        and not (name.endswith("_PORT") and _LINK.match(value))
+    )
+
+
+def nearest_variable(name: str) -> str | None:
+    """The setting's variable that is written most like ``name``; None when nothing is like it."""
+    bare = {variable.removeprefix(PREFIX): variable for variable in _variables(Settings)}
+    near = get_close_matches(name.upper().removeprefix(PREFIX), bare, n=1)
+    return bare[near[0]] if near else None
+
+
+def _variables(model: type[BaseModel], prefix: str = PREFIX, *, groups: bool = False) -> Iterator[str]:
+    """The variables of all settings below a model; with ``groups`` those that hold a whole group as JSON."""
+    for name, field in model.model_fields.items():
+        variable = f"{prefix}{name.upper()}"
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            if groups:
+                yield variable
+            yield from _variables(kind, f"{variable}__", groups=groups)
+        elif not groups:
+            yield variable

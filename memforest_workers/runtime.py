@@ -14,6 +14,7 @@ import structlog
 
 from memforest_core.bootstrap.connections import connection_plan
 from memforest_core.bootstrap.service import Services
+from memforest_core.bootstrap.using import in_use
 from memforest_core.contexts.extraction.service import Extracted, Extraction
 from memforest_core.contexts.jobs.reconciler import Round
 from memforest_core.contexts.reduction.service import Reduced, Reduction
@@ -79,7 +80,7 @@ class Runtime:
             thread = threading.Thread(target=target, name=f"memforest-{role}", daemon=True)
             thread.start()
             self._threads.append(thread)
-        log.info("worker_ready", worker=str(self.worker), queues=list(self.queues))
+        log.info("worker_ready", worker=str(self.worker), queues=list(self.queues), **in_use(self.services.settings))
 
     def _enlist(self) -> None:
         per_process = connection_plan(self.services.settings).per_process

@@ -83,6 +83,11 @@ def report_message(code: str, message: str, *, as_json: bool) -> None:
         print(f"memforest: {printable(message)}", file=sys.stderr)
 
 
+def report_progress(sentence: str) -> None:
+    """Tell people on stderr what goes on."""
+    print(f"memforest: {printable(sentence)}", file=sys.stderr, flush=True)
+
+
 def print_json(value: object) -> None:
     """One JSON object on one line of stdout."""
     print(json_line(plain(value)))

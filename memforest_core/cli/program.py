@@ -18,6 +18,7 @@ from memforest_core.cli import (
     db,
     dead,
     demo,
+    doctor,
     forget,
     index,
     ingest,
@@ -48,7 +49,7 @@ app = typer.Typer(
 for module in (
     *(demo, up, ingest, recall, answer, timeline, tree, status, top, cost),
     *(forget, correct, merge, bundle, rematerialize, policy, audit),
-    *(dead, verify, tenants, index, calibrate, config, worker),
+    *(doctor, dead, verify, tenants, index, calibrate, config, worker),
 ):
     module.register(app)
 app.add_typer(db.app, name="db")

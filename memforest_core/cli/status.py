@@ -61,6 +61,11 @@ def _print_session(owner: str, session: str, progress: SessionProgress) -> None:
                 for outcome in ("ok", "empty", "repaired", "verbatim", "failed", "dead", "waiting")
             ),
         }
+        | (
+            {}
+            if progress.last_error is None
+            else {"last error": f"{printable(progress.last_error.message)} [{progress.last_error.code}]"}
+        )
     )
 
 

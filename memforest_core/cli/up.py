@@ -14,7 +14,7 @@ import typer
 
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import console, print_json
+from memforest_core.cli.output import console, print_json, report_progress
 
 if TYPE_CHECKING:
     from memforest_core.embedded.flower import EmbeddedFlower
@@ -46,6 +46,7 @@ def up(
         directory = data.expanduser().resolve()
         broker_url = memory.settings.broker.url.get_secret_value()
         with _flower(directory, broker_url, flower_port if flower else None) as page, stop_requested() as stop:
+            _tell_start(memory.settings)
             _announce(memory.settings, directory, concurrency, page.address if page else None, as_json)
             _wait(stop, page)
         if not as_json:
@@ -75,6 +76,14 @@ def _wait(stop: threading.Event, page: EmbeddedFlower | None) -> None:
             console(stderr=True).print(f"Flower ended (exit {page.exit_code}), see {page.log_path}. The node goes on.")
             break
     stop.wait()
+
+
+def _tell_start(settings: Settings) -> None:
+    """One line on stderr: with which models and services the node works."""
+    from memforest_core.bootstrap.using import in_use
+
+    used = in_use(settings)
+    report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")
 
 
 def _announce(settings: Settings, data: Path, concurrency: int, page: str | None, as_json: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import structlog
 from pydantic import SecretStr
 
 from memforest_core.adapters.postgres.schema import upgrade
@@ -12,6 +14,7 @@ from memforest_core.adapters.served.server import IndexServer
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.bootstrap.watching import Watching, open_watching
 from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.ports.models import Step
 from memforest_core.settings import (
     BrokerSettings,
     DatabaseSettings,
@@ -45,8 +48,12 @@ class EmbeddedNode:
     def start(cls, path: Path, settings: Settings, concurrency: int) -> EmbeddedNode:
         """Start everything in ``path``; the schema is upgraded by itself. All or nothing.
 
-        Raises DataDirectoryInUse, ServerFailed, InvalidSettings.
+        Raises DataDirectoryInUse, ServerFailed, InvalidSettings, and ModelRejected or ModelAuthFailed for a model that
+        can't be called as it is set.
         """
+        if not structlog.is_configured():
+            # Stdout is the program's own.
+            structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
         with ExitStack() as undo:
             servers = EmbeddedServers.start(path)
             undo.callback(servers.close)
@@ -56,6 +63,7 @@ class EmbeddedNode:
             undo.callback(watching.close)
             services = open_services(local, telemetry=watching.telemetry, owns_index=True)
             undo.callback(services.close)
+            services.check_models((Step.EXTRACT, Step.SUMMARIZE))
             worker = BackgroundWorker(services, servers.broker_url, concurrency)
             worker.start()
             undo.callback(worker.stop, 0.0)

@@ -364,6 +364,30 @@ def test_verify_beside_a_running_node_compares_both_stores(node: Node) -> None:
     assert (report.json["violations"], report.json["complete"]) == (0, True)
 
 
+def test_doctor_finds_a_running_node_well(node: Node) -> None:
+    for ended in (
+        memforest("doctor", "--data", str(node.directory), "--json"),
+        memforest("doctor", "--json", **node.addresses),
+    ):
+        assert ended.code == 0, ended.out
+        assert ended.json["ok"] is True
+        assert {check["state"] for check in ended.json["checks"]} == {"ok"}
+    lines = memforest("doctor", **node.addresses).out.splitlines()
+    assert "ok    workers of extract: 1 alive" in lines
+    assert len(lines) == len(ended.json["checks"])
+
+
+def test_doctor_says_what_a_mistyped_variable_should_be(tmp_path: Path) -> None:
+    ended = memforest("doctor", MEMFOREST_LLM_MODEL="openai/m")
+    assert (ended.code, ended.out.strip()) == (
+        1,
+        "fail  settings: MEMFOREST_LLM_MODEL is no setting: did you mean MEMFOREST_LLM__MODEL? [invalid_settings]",
+    )
+    nothing = memforest("doctor", "--data", str(tmp_path))
+    assert nothing.code == 1
+    assert "memforest up" in nothing.out
+
+
 def test_the_addresses_of_a_node_are_for_its_user_alone(node: Node) -> None:
     assert (node.directory / "node.json").stat().st_mode & 0o777 == 0o600
 
@@ -395,7 +419,9 @@ def test_up_stops_when_told_and_leaves_nothing_behind(tmp_path: Path, number: si
         process.send_signal(number)
         assert process.wait(STOP_S) == 0
     assert process.stderr is not None
-    assert process.stderr.read() == ""
+    told = process.stderr.read().splitlines()
+    assert len(told) == 1
+    assert "chat offline, embedding all-minilm-l6-v2-int8, index in " in told[0]
     assert not any(server.is_running() for server in servers)
     assert processes_of(tmp_path) == []
 

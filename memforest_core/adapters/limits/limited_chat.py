@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Mapping
 
+from memforest_core.adapters.limits.telling import FAILED_CALLS
 from memforest_core.adapters.llm.step_settings import StepSettings
 from memforest_core.domain.limits import estimated_tokens, limit_key
 from memforest_core.errors import MemForestError, ModelRateLimited, ModelRejected, ModelUnavailable
@@ -67,6 +68,7 @@ class LimitedChat:
                 reply = self._chat.complete(request)
             except MemForestError as error:
                 permit.done(error, tokens_of_failed(error))
+                FAILED_CALLS.tell(request.step.value, settings.model, error)
                 raise
             permit.done(None, tokens_of(reply.record))
             return reply

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from memforest_core.adapters.limits.limited_chat import HOLD_GRACE_S, WAIT_S, tokens_of, tokens_of_failed
+from memforest_core.adapters.limits.telling import FAILED_CALLS
 from memforest_core.domain.limits import estimated_tokens
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.ports.limits import CallLimits
-from memforest_core.ports.models import CallRecord, Embedded, Embedder
+from memforest_core.ports.models import CallRecord, Embedded, Embedder, Step
 
 
 class LimitedEmbedder:
@@ -79,6 +80,7 @@ class LimitedEmbedder:
                     embedded = embed(texts)
                 except MemForestError as error:
                     permit.done(error, tokens_of_failed(error))
+                    FAILED_CALLS.tell(Step.EMBED.value, self.model, error)
                     raise
                 permit.done(None, tokens_of(embedded.record))
                 return embedded

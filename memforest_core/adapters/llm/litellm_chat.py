@@ -47,9 +47,14 @@ class LitellmChat:
         return self._of(step).model
 
     def check(self, step: Step) -> None:
-        """Raise ModelAuthFailed if the step's model needs a key and none is set; makes no request."""
+        """Raise ModelRejected if nothing says who provides the step's model, and ModelAuthFailed if it needs a key and
+        none is set; makes no request."""
         settings = self._of(step)
-        litellm_module()
+        litellm = litellm_module()
+        try:
+            litellm.get_llm_provider(settings.model, api_base=settings.api_base)
+        except litellm.BadRequestError as error:
+            raise failure(error, _target(settings)) from None
         self._require_key(step, settings, _target(settings))
 
     def warm_up(self) -> None:

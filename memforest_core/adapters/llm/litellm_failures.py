@@ -74,11 +74,20 @@ def failure(error: BaseException, target: Target) -> MemForestError:
         return ModelAuthFailed(
             f"The key of {target} can't be sent, it holds a line break or the like: set {target.settings}__API_KEY."
         )
+    if isinstance(error, litellm.BadRequestError) and "LLM Provider NOT provided" in str(error):
+        return ModelRejected(
+            f"The model name {target.model} does not say its provider: set {target.settings}__MODEL to"
+            f" provider/name; for a server that speaks OpenAI's protocol, openai/{target.model} with"
+            f" {target.settings}__API_BASE."
+        )
     permanent = next((x for x in _chain(error) if isinstance(x, _PERMANENT_CAUSES)), None)
     if permanent is not None:
         return ModelRejected(f"litellm cannot call {target}: {names}.")
     if isinstance(error, litellm.NotFoundError):
-        return ModelRejected(f"{target} is not known there (404): change {target.settings}__MODEL.")
+        return ModelRejected(
+            f"{target} is not known there (404): change {target.settings}__MODEL, or {target.settings}__API_BASE when"
+            " its path is missing (often /v1)."
+        )
     if status is not None and 400 <= status < 500 and status not in (409, 425):
         return ModelRejected(f"The model {target} refused the request ({status}, {names}).")
     if isinstance(error, litellm.APIError | litellm.APIConnectionError | OSError) or status:

@@ -1,0 +1,192 @@
+"""Whether everything that a deployment needs is there: each part is tried, and a sentence says what to do."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+
+import redis
+import sqlalchemy as sa
+
+from memforest_core.adapters.limits.redis_address import client_address, open_redis
+from memforest_core.adapters.postgres.engine import open_engine, transaction
+from memforest_core.adapters.postgres.schema import check_ready, current_revision
+from memforest_core.bootstrap.inspection import open_inspection
+from memforest_core.bootstrap.models import open_chat, open_embedder, step_settings
+from memforest_core.bootstrap.service import open_index
+from memforest_core.bootstrap.using import CHAT_STEPS, in_use
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import BrokerUnavailable, MemForestError
+from memforest_core.messages import Queue
+from memforest_core.ports.models import ChatRequest, Embedder, Message, Step
+from memforest_core.settings import OFFLINE, Settings
+
+SKEW_WARN_S, SKEW_FAIL_S = 2.0, 60.0
+"""Leases keep to the database's clock; undated turns and "yesterday" keep to this machine's."""
+DISK_WARN, DISK_FAIL = 2 * 2**30, 200 * 2**20
+"""Free bytes."""
+PING_MAX_TOKENS = 64
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line: what was looked at, how it is, and what to do about it. ``code`` names a failure for programs."""
+
+    name: str
+    state: State
+    says: str
+    code: str | None = None
+
+
+def checkup(settings: Settings, *, call: bool = False, place: Path | None = None) -> Iterator[Check]:
+    """Check the parts one after the other; a part that fails does not end it.
+
+    ``call`` asks each chat model one tiny question, which may cost something; ``place`` is the directory whose disk is
+    looked at (by default the index's, else that of temporary files). Only an index that is missing is made.
+    """
+    used = in_use(settings)
+    yield Check("settings", State.OK, f"tenant {settings.tenant}")
+    engine = open_engine(settings.database)
+    try:
+        database = _tried("database", lambda: _database(engine, used["database"]))
+        yield database
+        if database.state is not State.FAIL:
+            yield _tried("schema", lambda: _schema(engine))
+            yield _tried("clock", lambda: _clock(engine))
+            yield from _workers(engine, settings)
+    finally:
+        engine.dispose()
+    yield _tried("broker", lambda: _broker(settings, used["broker"]))
+    opened: list[Embedder] = []
+    yield _tried("embedding", lambda: _embedding(settings, opened))
+    if opened:
+        yield _tried("index", lambda: _index(settings, opened[0], used["index"]))
+    yield from _chat(settings, call)
+    yield _disk(place or settings.index.path or Path(tempfile.gettempdir()))
+
+
+def _tried(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except MemForestError as error:
+        return Check(name, State.FAIL, error.message, error.code)
+
+
+def _database(engine: sa.Engine, place: str) -> Check:
+    with transaction(engine) as connection:
+        version = connection.scalar(sa.text("SHOW server_version"))
+    return Check("database", State.OK, f"{place}, Postgres {version}")
+
+
+def _schema(engine: sa.Engine) -> Check:
+    check_ready(engine)
+    with transaction(engine) as connection:
+        revision = current_revision(connection)
+    return Check("schema", State.OK, f"revision {revision}, tenants are apart")
+
+
+def _clock(engine: sa.Engine) -> Check:
+    with transaction(engine) as connection:
+        before = datetime.now(UTC)
+        theirs: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()
+        after = datetime.now(UTC)
+    skew = abs((theirs - (before + (after - before) / 2)).total_seconds())
+    state = State.OK if skew < SKEW_WARN_S else State.WARN if skew < SKEW_FAIL_S else State.FAIL
+    advice = "" if state is State.OK else ": synchronize both machines' clocks"
+    return Check("clock", state, f"{skew:.1f} s apart from the database's{advice}")
+
+
+def _workers(engine: sa.Engine, settings: Settings) -> Iterator[Check]:
+    try:
+        seen = open_inspection(engine, settings).system(TenantId(settings.tenant)).workers
+    except MemForestError as error:
+        yield Check("workers", State.FAIL, error.message, error.code)
+        return
+    for queue in Queue:
+        alive = sum(worker.alive and queue.value in worker.queues for worker in seen)
+        says = f"{alive} alive" if alive else f"none alive: start memforest worker --queues {queue.value}"
+        yield Check(f"workers of {queue.value}", State.OK if alive else State.WARN, says)
+
+
+def _broker(settings: Settings, place: str) -> Check:
+    address = client_address(settings.broker.url.get_secret_value())
+    if address is None:
+        return Check("broker", State.WARN, f"{place}: sentinels are not asked; limits are kept per process")
+    with closing(open_redis(address)) as client:
+        try:
+            client.ping()
+        except redis.AuthenticationError:
+            raise BrokerUnavailable("The broker refuses the password: change MEMFOREST_BROKER__URL.") from None
+        except redis.RedisError as error:
+            raise BrokerUnavailable(
+                f"The broker can't be used ({type(error).__name__}): check MEMFOREST_BROKER__URL and that it runs."
+            ) from None
+    return Check("broker", State.OK, place)
+
+
+def _embedding(settings: Settings, opened: list[Embedder]) -> Check:
+    embedder = open_embedder(settings.embedding)
+    dimension = embedder.dimension
+    opened.append(embedder)
+    return Check("embedding", State.OK, f"{embedder.model}, {dimension} dimensions")
+
+
+def _index(settings: Settings, embedder: Embedder, place: str) -> Check:
+    with closing(open_index(settings, embedder)) as index:
+        index.prepare()
+        points = index.count(TenantId(settings.tenant))
+    return Check("index", State.OK, f"{place}, {points} points")
+
+
+def _chat(settings: Settings, call: bool) -> Iterator[Check]:
+    """One check for each model that differs; steps without a model of their own share the common one."""
+    seen: set[tuple[str, str | None]] = set()
+    for step in CHAT_STEPS:
+        override = getattr(settings.llm, step.value)
+        if (override.model or settings.llm.model) == OFFLINE:
+            model: tuple[str, str | None] = (OFFLINE, None)
+        else:
+            own = step_settings(settings.llm, step)
+            model = (own.model, own.api_base)
+        if model in seen:
+            continue
+        seen.add(model)
+        if model[0] == OFFLINE:
+            yield Check("chat", State.OK, "offline: built in, no key needed; set MEMFOREST_LLM__MODEL for a model")
+        else:
+            yield _tried("chat", partial(_asked, settings, step, model[0], call))
+
+
+def _asked(settings: Settings, step: Step, model: str, call: bool) -> Check:
+    chat = open_chat(settings.llm)
+    chat.check(step)
+    if not call:
+        return Check("chat", State.OK, f"{model}, not called: memforest doctor --call asks it")
+    started = time.monotonic()
+    ask = Message("user", "Answer with the word ready.")
+    chat.complete(ChatRequest(step, (ask,), max_tokens=PING_MAX_TOKENS))
+    return Check("chat", State.OK, f"{model} answered in {time.monotonic() - started:.1f} s")
+
+
+def _disk(place: Path) -> Check:
+    there = next((path for path in (place, *place.parents) if path.exists()), Path("/"))
+    free = shutil.disk_usage(there).free
+    state = State.OK if free >= DISK_WARN else State.WARN if free >= DISK_FAIL else State.FAIL
+    advice = "" if state is State.OK else ": make room"
+    return Check("disk", state, f"{free / 2**30:.1f} GiB free at {there}{advice}")

@@ -1,0 +1,70 @@
+"""``memforest doctor``: what a deployment needs, each part tried, with what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.opening import quiet_logs
+from memforest_core.cli.options import JsonOption
+from memforest_core.cli.output import Exit, console, print_json, printable
+from memforest_core.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from memforest_core.bootstrap.checkup import Check
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def doctor(
+    call: Annotated[
+        bool, typer.Option("--call", help="Ask each chat model one tiny question; that may cost something.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Check the node that runs in this directory.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check settings, Postgres, schema, clock, workers, broker, embedding model, index, chat models and disk.
+
+    One line each: ok, warn or fail, and what to do. Exit code 1 when a check failed.
+    """
+    checks = _checks(call, data)
+    failed = any(check.state == "fail" for check in checks)
+    if as_json:
+        print_json({"ok": not failed, "checks": checks})
+    else:
+        out = console()
+        for check in checks:
+            code = f" [{check.code}]" if check.code else ""
+            out.print(
+                f"{check.state.value:<5} {check.name}: {printable(check.says)}{code}", style=STYLES[check.state.value]
+            )
+    if failed:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _checks(call: bool, data: Path | None) -> list[Check]:
+    from memforest_core.bootstrap.checkup import Check, State, checkup
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    try:
+        if data is None:
+            return list(checkup(load_settings(), call=call))
+        from memforest_core.embedded.directory import running_node
+
+        published = running_node(data)
+        if published is None:
+            raise InvalidSettings(f"No node runs in {data}: start one with memforest up --data {data}.")
+        return list(checkup(load_settings(**published), call=call, place=data))
+    except InvalidSettings as error:
+        return [Check("settings", State.FAIL, error.message, error.code)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor")(doctor)

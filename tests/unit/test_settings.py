@@ -1,0 +1,58 @@
+"""A variable that looks like a setting and is none is a mistake, and is named with the one that was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from memforest_core.errors import InvalidSettings
+from memforest_core.settings import load_settings, nearest_variable, unknown_variables
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("MEMFOREST_LLM_MODEL", "MEMFOREST_LLM__MODEL"),
+        ("MEMFOREST_LLM__MODLE", "MEMFOREST_LLM__MODEL"),
+        ("MEMFOREST_DATABSE__URL", "MEMFOREST_DATABASE__URL"),
+        ("MEMFOREST_DATABASE_URL", "MEMFOREST_DATABASE__URL"),
+        ("MEMFOREST_LLM__EXTRACT__MODLE", "MEMFOREST_LLM__EXTRACT__MODEL"),
+        ("memforest_tennant", "MEMFOREST_TENANT"),
+    ],
+)
+def test_an_unknown_variable_is_refused_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, name: str, meant: str
+) -> None:
+    monkeypatch.setenv(name, "a value")
+    with pytest.raises(InvalidSettings) as refused:
+        load_settings()
+    assert refused.value.message == f"{name} is no setting: did you mean {meant}?"
+
+
+def test_what_is_like_nothing_is_to_be_unset() -> None:
+    assert nearest_variable("MEMFOREST_XYZZY_PLUGH_QUUX") is None
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("MEMFOREST_TENANT", "acme"),
+        ("MEMFOREST_LLM", "{}"),
+        ("MEMFOREST_RECALL__RERANK__FIRST", "5"),
+        ("memforest_llm__model", "offline"),
+        ("MEMFOREST_LLM_MODEL", ""),
+        ("MEMFOREST_TEST_POSTGRES_URL", "postgresql://localhost"),
+        ("MEMFOREST_APP_PASSWORD", "for the compose file"),
+        ("MEMFOREST_VERSION", "0.1.0"),
+        ("MEMFOREST_SERVICE_HOST", "10.0.0.1"),
+        ("MEMFOREST_POSTGRES_SERVICE_PORT", "5432"),
+        ("MEMFOREST_POSTGRES_PORT", "tcp://10.0.0.1:5432"),
+        ("MEMFOREST_POSTGRES_PORT_5432_TCP_ADDR", "10.0.0.1"),
+        ("MEMORY", "1"),
+    ],
+)
+def test_what_is_known_empty_or_made_by_others_is_let_be(name: str, value: str) -> None:
+    assert unknown_variables({name: value}) == []
+
+
+def test_a_port_that_is_no_address_of_kubernetes_is_a_mistake() -> None:
+    assert unknown_variables({"MEMFOREST_OBSERVE_METRICS_PORT": "9100"}) == ["MEMFOREST_OBSERVE_METRICS_PORT"]
