@@ -59,6 +59,7 @@ _PLAINLY = tuple((attribute, re.compile(pattern, re.I)) for attribute, pattern i
 _WHAT_IS = re.compile(
     r"\bwhat(?:['\u2019]s|\s+(?:is|are))\s+(?:my|our|[\w.-]+['\u2019]s?|the)\s+(?P<what>[^?.!;]{1,60})", re.I
 )
+_POSSESSIVE = re.compile(r"['\u2019]s?\s")
 _WORDS = (
     ("residence", r"live|lives|living|reside|residence|home|city|town|address|based"),
     ("job", r"job|work|works|working|profession|career|occupation|employed|employer|company|position"),
@@ -87,10 +88,14 @@ def asked_now(question: str) -> frozenset[str]:
     if _asks_otherwise(question):
         return frozenset()
     found = {attribute for attribute, pattern in _PLAINLY if pattern.search(question)}
+    if _NOW.search(question):
+        found.update(attribute for attribute, pattern in _NAMED if pattern.search(question))
+        found.update(_word_groups(_WORD.findall(question.casefold())[:MAX_WORDS]))
     asked = _WHAT_IS.search(question)
-    about = question if _NOW.search(question) else asked["what"] if asked else ""
-    found.update(attribute for attribute, pattern in _NAMED if pattern.search(about))
-    found.update(_word_groups(_WORD.findall(about.casefold())[:MAX_WORDS]))
+    if asked is not None:
+        what = _POSSESSIVE.split(asked["what"])[-1].strip().casefold()
+        found.update(attribute for attribute, pattern in _NAMED if pattern.fullmatch(what))
+        found.add(what)
     return frozenset(name for attribute in found for name in spellings(attribute))
 
 

@@ -69,7 +69,7 @@ def states(people: Stack, case: Case, **options: Any) -> list[TimelineState]:
     timeline = open_timeline(people.services.engine).timeline
     return list(
         timeline(people.tenant, case["name"].casefold(), attribute=case["attribute"], **named, **options).states
-    )  # type: ignore[arg-type]
+    )
 
 
 def recalled(people: Stack, case: Case, question: str, k: int = FIRST, **options: Any) -> tuple[Evidence, ...]:
