@@ -309,7 +309,7 @@ def test_a_deletion_during_a_rebuild_reaches_the_copy(forests: Stack, steps: int
     assert rebuild.state().fulfilled
     assert do(forests).receipt(deletion.id).clean
     for table in ("turn", "cell", "fact", "candidate", "node_summary", "tree", "summary_cache", "extraction_cache"):
-        assert forests.rows(f"SELECT 1 FROM memforest.{table} x WHERE x::text ILIKE '%{WORD}%'") == []  # noqa: S608
+        assert forests.rows(f"SELECT 1 FROM memforest.{table} x WHERE x::text ILIKE '%{WORD}%'") == []
     hashes = [row.text_hash for row in facts]
     assert forests.rows("SELECT 1 FROM memforest.vector WHERE text_hash = ANY(:h)", h=hashes) == []
     assert_whole(forests)
@@ -342,7 +342,9 @@ def cancelled(forests: Stack, operation: Operation) -> None:
     assert operation.state().cancelled
     with pytest.raises(OperationFailed, match="was cancelled"):
         operation.wait(0)
-    rows = forests.rows("SELECT actor, outcome FROM memforest.audit WHERE task_id = :t ORDER BY audit_id", t=operation.id)
+    rows = forests.rows(
+        "SELECT actor, outcome FROM memforest.audit WHERE task_id = :t ORDER BY audit_id", t=operation.id
+    )
     assert [tuple(row) for row in rows] == [(BY, "asked"), ("boss", "cancel asked"), ("boss", "cancelled")]
     states = forests.rows("SELECT owner, state FROM memforest.forest WHERE owner <> 'before' ORDER BY 1")
     assert [tuple(row) for row in states] == [("ann", "live"), ("ben", "live")]
@@ -390,9 +392,10 @@ def test_an_import_whose_file_is_gone_can_be_cancelled_or_forgotten(forests: Sta
     nothing of either is left."""
     do(forests).export("ann", tmp_path / "before.memforest", actor="before")
     for owner in ("twin", "other"):
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Import, "_texts", broken_off)
-            do(forests).import_(tmp_path / "before.memforest", owner, actor=BY)
+            with pytest.raises(KeyboardInterrupt):
+                do(forests).import_(tmp_path / "before.memforest", owner, actor=BY)
     other, twin = (each for each in do(forests).operations() if each.kind == MaintenanceKind.IMPORT)
     assert said_of(forests, WORD) == {"ann", "twin", "other"}
     do(forests).cancel(twin.id, actor="boss")
