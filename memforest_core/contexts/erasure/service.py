@@ -94,8 +94,6 @@ class Erasure:
                 raise _nothing(owner)
             forest = forests[0]
             arguments = arguments_of(Scope(Target.OWNER, forest))
-            if not dry_run:
-                rows.cancel_imports(forests, checked_name(actor, "actor"))
             task = request(
                 rows.tasks,
                 MaintenanceKind.ERASE,
@@ -106,6 +104,8 @@ class Erasure:
                 dry_run=dry_run,
                 touches=dict.fromkeys(forests, Role.ERASE),
             )
+            if not dry_run:
+                rows.cancel_imports(forests, actor)
         self._operations.wake(tenant, task)
         if not dry_run:
             # If this process ends before it does, the task's first step does it.
