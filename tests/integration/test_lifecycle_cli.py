@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from memforest_core.aio import AsyncMemForest
 from memforest_core.api import MemForest
 from memforest_core.cli import app, audit, bundle, correct, forget, merge, policy, rematerialize
+from memforest_core.contexts.bundles.importing import Import
 from memforest_core.ports.models import Embedder
 from tests.support.builders import said
 from tests.support.servers import SessionServers
@@ -213,6 +214,24 @@ def test_what_was_asked_for_is_listed(program: Program) -> None:
     assert [(one["kind"], one["state"]) for one in newest] == [("erase", "done")]
     assert "erase" in program("operations")
     assert "erase" in program("audit", "--owner", "hal")
+
+
+def test_an_import_that_was_killed_is_cancelled(program: Program, tmp_path: Path) -> None:
+    """Given an import whose process has ended, when it is cancelled, then its numbers say so; what is done can't be."""
+    program.told("jan")
+    path = tmp_path / "jan.memforest"
+    exported = program.json("export", str(path), "--owner", "jan")["numbers"]["task"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Import, "_texts", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            program.memory.lifecycle.import_(path, "jan-copy", actor="test")
+    [killed] = [each for each in program.memory.lifecycle.operations(1) if each.state == "held"]
+
+    shown = program.json("operations", "cancel", str(killed.id), "--actor", "boss")
+
+    assert shown == {"operation": str(killed.id), "kind": "import", "state": "done", "cancelled": True}
+    assert "was cancelled" in program("operations", "cancel", str(killed.id))
+    assert program.refused("operations", "cancel", exported) == "too_late"
 
 
 def test_the_async_side_is_the_same(program: Program) -> None:

@@ -414,6 +414,10 @@ def test_the_switch_waits_for_other_operations(bob: Stack) -> None:
         t=bob.tenant,
         f=live(bob),
     )
+    bob.execute(
+        """INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
+           SELECT tenant_id, task_id, forest_id, 'correct' FROM memforest.maintenance WHERE kind = 'other'"""
+    )
     found = get(bob, task)
     with pytest.raises(StillMaterializing, match="Another operation"):
         rematerializing(bob).step(bob.tenant, found, found.progress)

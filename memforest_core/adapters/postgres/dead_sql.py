@@ -233,14 +233,15 @@ RETRY_TASKS = sa.text(
            AND NOT EXISTS (SELECT 1 FROM memforest.maintenance o
                             WHERE o.tenant_id = :t AND o.kind = k.kind AND o.subject = k.subject
                               AND o.state IN ('held', 'ready', 'running'))
-           AND NOT EXISTS (SELECT 1 FROM memforest.maintenance_forest mine
+           AND (kind IN ('erase', 'correct') OR NOT EXISTS (
+                           SELECT 1 FROM memforest.maintenance_forest mine
                              JOIN memforest.maintenance_forest theirs
                                ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id
                              JOIN memforest.maintenance o
                                ON o.tenant_id = :t AND o.task_id = theirs.task_id
                               AND o.state IN ('held', 'ready', 'running')
                             WHERE mine.tenant_id = :t AND mine.task_id = k.task_id
-                              AND memforest.beside(theirs.role, mine.role) = 'refused')
+                              AND memforest.beside(theirs.role, mine.role) = 'refused'))
          ORDER BY kind, subject, created_at DESC)
     RETURNING task_id
     """

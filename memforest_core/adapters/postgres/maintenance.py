@@ -157,7 +157,8 @@ _CANCEL = sa.text(
     """
     UPDATE memforest.maintenance
        SET cancelled_by = :actor, subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp(),
-           state = CASE WHEN state = 'running' THEN state ELSE 'ready' END, finished_at = NULL
+           state = CASE WHEN state = 'running' THEN state ELSE 'ready' END, finished_at = NULL, attempts = 0,
+           lost_leases = 0
      WHERE tenant_id = :t AND task_id = :id AND state <> 'done' AND cancelled_by IS NULL
     """
 )

@@ -107,9 +107,7 @@ class Erasure:
                 raise _nothing(owner)
             forest = forests[0]
             arguments = arguments_of(Scope(Target.OWNER, forest))
-            if not dry_run:
-                rows.cancel_imports(forests, checked_name(actor, "actor"))
-            return request(
+            task = request(
                 rows.tasks,
                 MaintenanceKind.ERASE,
                 forest,
@@ -119,6 +117,9 @@ class Erasure:
                 dry_run=dry_run,
                 touches=dict.fromkeys(forests, Role.ERASE),
             )
+            if not dry_run:
+                rows.cancel_imports(forests, actor)
+        return task
 
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
         """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""

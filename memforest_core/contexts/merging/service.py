@@ -293,6 +293,8 @@ class Merging:
                 standing = rows.visible(target.owner)
                 if standing is not None:
                     # Somebody began to write for this owner meanwhile: what was merged goes to what is there.
+                    if not rows.tasks.join(task.id, standing, Role.MERGE_INTO):
+                        raise RetryableError("Another operation is at the forest to merge into.", retry_after=FROZEN_S)
                     folding: Numbers = {**progress, "phase": "fold", "into": str(standing)}
                     rows.advance(task.id, folding)
                     return folding

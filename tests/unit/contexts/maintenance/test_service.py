@@ -68,6 +68,9 @@ class OneTask:
         if self._end(token, "dead"):
             self.code = code
 
+    def release_sources(self) -> None:
+        """One task has no sources."""
+
     def get(self, task: TaskId) -> MaintenanceTask | None:
         return self._task()
 
