@@ -27,6 +27,7 @@ TABLE: list[tuple[type[MemForestError], dict[str, float], Decision, Decision]] =
     # error, its arguments, when the work can be split, when it can't
     (errors.RetryableError, {}, LATER, LATER),
     (errors.StoreUnavailable, {}, LATER, LATER),
+    (errors.StoreContended, {}, LATER, LATER),
     (errors.BrokerUnavailable, {}, LATER, LATER),
     (errors.IndexUnavailable, {}, LATER, LATER),
     (errors.ModelUnavailable, {}, LATER, LATER),
