@@ -92,6 +92,7 @@ def order(
     return order
 
 
+@pytest.mark.timeout(900)
 def test_nobody_who_waits_is_waited_for(order: LockOrder) -> None:
     assert order.statements > 1_000
     assert {edge.held for edge in order.edges} >= {"forest", "session", "cell", "node", "tree"}

@@ -300,6 +300,7 @@ class Rematerializing:
             return None if self._clear(tenant, pair.copy) else progress
         if progress["phase"] == "switched":
             with self._store.copying(tenant) as rows:
+                rows.lock(pair.copy)
                 rows.attribute(pair)
             return dict(progress) | {"phase": "attributed"}
         return None if self._clear(tenant, pair.source) else progress

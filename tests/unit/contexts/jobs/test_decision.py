@@ -28,6 +28,7 @@ TABLE: list[tuple[type[MemForestError], dict[str, float], Decision, Decision]] =
     (errors.RetryableError, {}, LATER, LATER),
     (errors.StoreUnavailable, {}, LATER, LATER),
     (errors.ForestChanged, {}, LATER, LATER),
+    (errors.StoreContended, {}, LATER, LATER),
     (errors.BrokerUnavailable, {}, LATER, LATER),
     (errors.IndexUnavailable, {}, LATER, LATER),
     (errors.ModelUnavailable, {}, LATER, LATER),
