@@ -20,6 +20,7 @@ from memforest_core.client import MemForestClient
 from memforest_core.contexts.reduction.service import Reduced
 from memforest_core.errors import ModelAuthFailed
 from memforest_core.ports.bundles import TABLES
+from memforest_core.ports.index import PointKind
 from memforest_core.ports.models import Embedded, Embedder
 from tests.support.builders import said
 from tests.support.servers import SessionServers
@@ -107,7 +108,7 @@ def test_a_vector_that_is_missing_is_made_again_and_buries_nothing(running: Stac
 
 def test_a_turn_that_joins_a_waiting_cell_leaves_no_vector_of_the_shorter_text(running: Stack) -> None:
     running.memory.append("bert", "s", MOVED[0])
-    running.services.indexer.run_one(running.tenant, running.runtime.worker, ("cell",))  # type: ignore[arg-type]
+    running.services.indexer.run_one(running.tenant, running.runtime.worker, (PointKind.CELL,))
     assert running.rows("SELECT count(*) FROM memforest.vector") == [(1,)]
     running.memory.append("bert", "s", MOVED[1])
     running.drive()
