@@ -418,7 +418,7 @@ def test_every_tenant_is_compared_and_only_its_own_points_by_its_task(grown: Sta
     assert maintenance.marks.check() is MarkState.INDEX_CHANGED
     assert maintenance.tasks.run_one(grown.tenant, grown.runtime.worker)
     behind = "SELECT tenant_id, point_id FROM memforest.index_row WHERE state = 'ready' AND indexed_version = 0"
-    assert {tuple(found) for found in grown.rows(behind)} == {(grown.tenant, id) for id in lost}
+    assert {tuple(found) for found in grown.rows(behind)} == {(grown.tenant, key.id) for key in lost}
     assert maintenance.tasks.run_one(TenantId("aaa"), grown.runtime.worker)
     assert len(grown.rows(behind)) == 3
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -284,3 +284,36 @@ def test_every_applied_migration_is_written_down(servers: SessionServers) -> Non
             rows = connection.execute(sa.text("SELECT revision, follows FROM memforest.migration ORDER BY 1")).all()
         assert [row.revision for row in rows] == revisions()
         assert [row.follows for row in rows] == [None, *revisions()[:-1]]
+
+
+def test_vectors_go_to_each_forest_that_has_their_text(servers: SessionServers) -> None:
+    """Given vectors shared by their texts, when they are given to forests, then each forest that says a text has its
+    vector, cells are found by the hash of what is embedded of them, and what nobody says is gone."""
+    day, text = "Monday 8 May 2023", "Bob: I live in Davis."
+    told = hashlib.sha256(f"{day}\n{text}".encode()).digest()
+    with empty(servers) as settings:
+        upgrade(settings, "0004")
+        with connected(settings) as connection:
+            connection.execute(sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES ('t')"))
+            for number in (1, 2):
+                values = {"f": UUID(int=number), "s": UUID(int=10 + number), "c": UUID(int=20 + number), "x": text}
+                for statement in (
+                    "INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES ('t', :f, CAST(:f AS text))",
+                    "INSERT INTO memforest.session (tenant_id, session_id, forest_id, external_id, time_zone, started_at)"
+                    " VALUES ('t', :s, :f, 's', 'UTC', now())",
+                    "INSERT INTO memforest.cell (tenant_id, cell_id, forest_id, session_id, ordinal, window_ordinal,"
+                    " first_turn, last_turn, text, text_hash, time_start, time_end) VALUES ('t', :c, :f, :s, 0, 0, 0, 0,"
+                    " :x, sha256(convert_to(:x, 'UTF8')), '2023-05-08 12:00+00', '2023-05-08 12:00+00')",
+                ):
+                    used = {name: value for name, value in values.items() if f":{name}" in statement}
+                    connection.execute(sa.text(statement), used)
+            for key in (told, b"nobody says this"):
+                connection.execute(
+                    sa.text("INSERT INTO memforest.vector VALUES ('t', 'model', :h, :v)"), {"h": key, "v": b"1234"}
+                )
+        upgrade(settings)
+        with connected(settings) as connection:
+            kept = connection.execute(sa.text("SELECT forest_id, text_hash FROM memforest.vector ORDER BY 1")).all()
+            cells = connection.scalars(sa.text("SELECT DISTINCT text_hash FROM memforest.cell")).all()
+    assert [(row.forest_id, bytes(row.text_hash)) for row in kept] == [(UUID(int=1), told), (UUID(int=2), told)]
+    assert [bytes(each) for each in cells] == [told]

@@ -11,6 +11,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from memforest_core.adapters.qdrant import naming
+from memforest_core.adapters.qdrant.ids import space
 from memforest_core.adapters.qdrant.server import QdrantServerIndex
 from memforest_core.ports.index import PointKind
 from tests.contract.index.builders import (
@@ -134,7 +135,9 @@ def test_the_collection_is_partitioned_by_forest_with_no_graph_across(
 def test_sparse_queries_carry_the_forest_as_their_corpus(recorded: list[httpx.Request]) -> None:
     [searched] = [body(r)["searches"] for r in recorded if r.url.path.endswith("/query/batch")]
     assert "params" not in searched[0]
-    assert searched[1]["params"]["idf"]["corpus"]["must"] == [{"key": "forest", "match": {"value": str(ALICE)}}]
+    assert searched[1]["params"]["idf"]["corpus"]["must"] == [
+        {"key": "forest", "match": {"value": str(space(ACME, ALICE))}}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,206 @@
+"""Vectors belong to forests: what one owner or tenant does to its own never touches another's, and none is missed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memforest_core.adapters.bundles.schema import Digests
+from memforest_core.adapters.postgres.vectors import text_hash
+from memforest_core.api import MemForest
+from memforest_core.bootstrap.verification import open_verification
+from memforest_core.client import MemForestClient
+from memforest_core.contexts.reduction.service import Reduced
+from memforest_core.errors import ModelAuthFailed
+from memforest_core.ports.bundles import TABLES
+from memforest_core.ports.index import PointKind
+from memforest_core.ports.models import Embedded, Embedder
+from tests.support.builders import said
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, stack
+
+MOVED = said("I moved from Boston to Denver last month.", "I have a dog called Rex.")
+ALLERGIC = said("I live in Boston and I am allergic to peanuts.")
+
+
+class Failing:
+    """An embedder that may be told to refuse, as one whose key has expired does."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self.model, self.dimension = inner.model, inner.dimension
+        self.refuses = False
+
+    def embed(self, texts: list[str]) -> Embedded:
+        if self.refuses:
+            raise ModelAuthFailed("The key has expired.")
+        return self._inner.embed(texts)
+
+    def embed_query(self, texts: list[str]) -> Embedded:
+        return self._inner.embed_query(texts)
+
+
+@pytest.fixture
+def failing(embedder: Embedder) -> Failing:
+    return Failing(embedder)
+
+
+@pytest.fixture
+def running(servers: SessionServers, tmp_path: Path, failing: Failing) -> Iterator[Stack]:
+    with stack(servers, tmp_path, embedder=failing) as made:  # type: ignore[arg-type]
+        yield made
+
+
+def violations(pipeline: Stack) -> dict[str, dict[str, int]]:
+    report = open_verification(pipeline.services).run(None, None)
+    return {check.check.value: dict(check.kinds) for check in report.checks if check.violations}
+
+
+def test_forgetting_an_owner_leaves_what_another_extracted_meanwhile(running: Stack) -> None:
+    """Given two owners who say the same, when the first is forgotten between the other's extraction and its reduction,
+    then every cell of the other is placed and its vectors are there."""
+    running.memory.ingest("anna", "s", MOVED)
+    running.drive()
+    running.memory.ingest("bert", "s", MOVED)
+    running.runtime.extract()
+    operation = running.memory.lifecycle.forget("anna", everything=True, actor="tester")
+    while running.services.maintenance.tasks.run_one(running.tenant, running.runtime.worker):
+        pass
+    assert running.memory.lifecycle.receipt(operation.id).clean
+    running.drive()
+    assert (running.memory.status("bert", "s").placed, len(running.memory.dead.list())) == (1, 0)
+    missing = """SELECT 1 FROM memforest.candidate k JOIN memforest.cell c USING (tenant_id, cell_id) WHERE NOT EXISTS (
+                     SELECT 1 FROM memforest.vector v WHERE v.forest_id = c.forest_id AND v.text_hash = k.text_hash)"""
+    assert running.rows(missing) == []
+    assert violations(running) == {}
+
+
+def test_a_vector_that_is_missing_is_made_again_and_buries_nothing(running: Stack, failing: Failing) -> None:
+    """Given extracted cells whose vectors are gone, when the embedder refuses, then the cells wait; when it is back,
+    they are placed and the vectors are stored."""
+    running.memory.ingest("bert", "s", MOVED)
+    running.runtime.extract()
+    running.execute("DELETE FROM memforest.vector")
+    failing.refuses = True
+    assert running.services.reduction.run_one(running.tenant).ended is Reduced.LATER
+    assert running.rows("SELECT DISTINCT state, placed FROM memforest.cell") == [("done", False)]
+
+    failing.refuses = False
+    running.execute("UPDATE memforest.forest SET reduce_available_at = now()")
+    running.drive()
+    assert (running.memory.status("bert", "s").placed, len(running.memory.dead.list())) == (1, 0)
+    assert (
+        running.rows(
+            "SELECT 1 FROM memforest.fact f WHERE NOT EXISTS (SELECT 1 FROM memforest.vector v"
+            " WHERE v.forest_id = f.forest_id AND v.text_hash = f.text_hash)"
+        )
+        == []
+    )
+    assert violations(running) == {}
+
+
+def test_a_turn_that_joins_a_waiting_cell_leaves_no_vector_of_the_shorter_text(running: Stack) -> None:
+    running.memory.append("bert", "s", MOVED[0])
+    running.services.indexer.run_one(running.tenant, running.runtime.worker, (PointKind.CELL,))
+    assert running.rows("SELECT count(*) FROM memforest.vector") == [(1,)]
+    running.memory.append("bert", "s", MOVED[1])
+    running.drive()
+    assert violations(running) == {}
+
+
+def test_verify_finds_and_collects_orphan_vectors(running: Stack) -> None:
+    running.memory.ingest("bert", "s", MOVED)
+    running.drive()
+    running.execute(
+        "INSERT INTO memforest.vector SELECT tenant_id, forest_id, model, sha256('nobody says this'), vector"
+        " FROM memforest.vector LIMIT 1"
+    )
+    assert violations(running) == {"orphan_vectors": {"unused": 1}}
+    open_verification(running.services).run(None, None, True)
+    assert violations(running) == {}
+
+
+def test_a_bundle_in_another_tenant_owns_its_own_points(running: Stack, tmp_path: Path) -> None:
+    """Given a forest that another tenant imports with all its ids before anything is indexed, then each has its own
+    points, and what one forgets stays with the other."""
+    client = MemForestClient(
+        running.settings.model_copy(update={"tenant": "other"}), producer=running.services.producer
+    )
+    other = MemForest(running.services)
+    other._client = client
+    running.memory.ingest("anna", "s", MOVED)
+    path = tmp_path / "anna.memforest"
+    running.memory.lifecycle.export("anna", path, actor="tester")
+    taken = other.lifecycle.import_(path, "bert", actor="tester")
+    assert taken["ids_kept"] == 1
+    running.drive(100)
+    index = running.services.index
+    counts = {tenant: index.count(tenant) for tenant in (running.tenant, other._client.tenant)}
+    assert counts[running.tenant] == counts[other._client.tenant] > 0
+
+    other.lifecycle.forget("bert", everything=True, actor="tester")
+    running.drive(100)
+    assert {tenant: index.count(tenant) for tenant in counts} == {**counts, other._client.tenant: 0}
+    assert "Denver" in running.memory.recall("anna", "Where did Bob move?").evidence[0].text
+
+
+def test_vectors_of_a_bundle_are_believed_for_its_forest_only(running: Stack, tmp_path: Path) -> None:
+    """Given a bundle whose vectors were changed, when another owner says the same sentences, then its vectors are made
+    from what it says."""
+    running.memory.ingest("mallory", "s", ALLERGIC)
+    running.drive()
+    honest, poisoned = tmp_path / "honest.memforest", tmp_path / "poisoned.memforest"
+    running.memory.lifecycle.export("mallory", honest, actor="tester")
+    evil = np.eye(1, running.services.embedder.dimension, dtype="<f4")[0].tobytes()
+    poison(honest, poisoned, evil)
+    running.memory.lifecycle.import_(poisoned, "imported", actor="tester")
+    running.memory.ingest("victim", "s", ALLERGIC)
+    running.drive()
+    [(fact,)] = running.rows(
+        "SELECT text FROM memforest.fact JOIN memforest.forest USING (tenant_id, forest_id)"
+        " WHERE owner = 'victim' ORDER BY seq LIMIT 1"
+    )
+    kept = running.rows(
+        "SELECT f.owner, v.vector FROM memforest.vector v JOIN memforest.forest f USING (tenant_id, forest_id)"
+        " WHERE v.text_hash = :h",
+        h=text_hash(fact),
+    )
+    assert {row.owner: bytes(row.vector) == evil for row in kept} == {
+        "mallory": False,
+        "imported": True,
+        "victim": False,
+    }
+
+
+def test_an_erased_row_that_comes_again_is_newer_than_it_was(running: Stack) -> None:
+    running.memory.ingest("bert", "s", MOVED)
+    running.drive()
+    cell = "SELECT point_id, version FROM memforest.index_row WHERE kind = 'cell'"
+    [before] = running.rows(cell)
+    running.memory.lifecycle.forget("bert", session="s", actor="tester")
+    running.drive()
+    assert running.rows(cell) == []
+    running.memory.ingest("bert", "s", MOVED)
+    [after] = running.rows(cell)
+    assert after.point_id == before.point_id and after.version > before.version
+
+
+def poison(bundle: Path, to: Path, vector: bytes) -> None:
+    """Give all texts of a bundle one vector, and the bundle the checksums that fit."""
+    shutil.copy(bundle, to)
+    with closing(sqlite3.connect(to)) as database:
+        database.execute("UPDATE vector SET vector = ?", (vector,))
+        digests = Digests()
+        for table in TABLES:
+            columns = ", ".join(column.name for column in table.columns)
+            digests.add(table, database.execute(f"SELECT {columns} FROM {table.name} ORDER BY n").fetchall())
+        sums = json.dumps({table.name: digests.of(table) for table in TABLES}, sort_keys=True)
+        database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (sums,))
+        database.commit()
