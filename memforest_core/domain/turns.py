@@ -201,16 +201,16 @@ def _metadata(raw: Mapping[str, object], where: str, limits: TurnLimits) -> Mapp
         written = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
         # Written out, a NUL is six characters, the same as somebody's text about one; so it is read back.
         plain: dict[str, object] = json.loads(_checked(written, f"{where} metadata"))
-    except (TypeError, ValueError, RecursionError):
+    except RecursionError:
+        raise _too_deep(where) from None
+    except (TypeError, ValueError):
         raise InvalidInput(
             f"{where}: metadata must hold JSON values only (text, finite numbers, booleans, null, lists, objects).",
             code="invalid_metadata",
         ) from None
     for level, values in enumerate(levels_of(plain)):
         if level >= MAX_METADATA_DEPTH:
-            raise InvalidInput(
-                f"{where}: nest the metadata at most {MAX_METADATA_DEPTH} levels deep.", code="invalid_metadata"
-            )
+            raise _too_deep(where)
         for text in values:
             if isinstance(text, str):
                 _checked(text, f"{where} metadata")
@@ -221,6 +221,12 @@ def _metadata(raw: Mapping[str, object], where: str, limits: TurnLimits) -> Mapp
             code="metadata_too_long",
         )
     return plain
+
+
+def _too_deep(where: str) -> InvalidInput:
+    return InvalidInput(
+        f"{where}: nest the metadata at most {MAX_METADATA_DEPTH} levels deep.", code="invalid_metadata"
+    )
 
 
 def levels_of(value: object) -> Iterator[list[object]]:
