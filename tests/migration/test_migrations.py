@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -317,3 +318,44 @@ def test_vectors_go_to_each_forest_that_has_their_text(servers: SessionServers) 
             cells = connection.scalars(sa.text("SELECT DISTINCT text_hash FROM memforest.cell")).all()
     assert [(row.forest_id, bytes(row.text_hash)) for row in kept] == [(UUID(int=1), told), (UUID(int=2), told)]
     assert [bytes(each) for each in cells] == [told]
+
+
+def test_operations_under_way_keep_their_forests_and_their_order(servers: SessionServers) -> None:
+    """Given tasks of the version before, when the schema is upgraded, then those that are not done touch their forests
+    in their roles, a dry run touches none, and they stand in the order in which they were asked for."""
+    source, target = uuid4(), uuid4()
+    tasks = (
+        ("merge", target, "ready", {"source_0": str(source), "keep_sources": 0}, 3),
+        ("erase", source, "dead", {"target": "fact"}, 1),
+        ("retain", source, "ready", {"dry_run": 1}, 2),
+        ("export", source, "done", {}, 0),
+    )
+    with empty(servers) as settings:
+        upgrade(settings, "0006")
+        with connected(settings) as connection:
+            for kind, forest, state, arguments, at in tasks:
+                connection.execute(
+                    sa.text(
+                        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, forest_id, state, arguments,
+                                  created_at)
+                           VALUES ('acme', gen_random_uuid(), :kind, :forest, :state, CAST(:arguments AS jsonb),
+                                   timestamptz 'epoch' + make_interval(secs => :at))"""
+                    ),
+                    {"kind": kind, "forest": forest, "state": state, "arguments": json.dumps(arguments), "at": at},
+                )
+        upgrade(settings)
+        with connected(settings) as connection:
+            touched = connection.execute(
+                sa.text(
+                    """SELECT k.kind, x.forest_id, x.role FROM memforest.maintenance_forest x
+                         JOIN memforest.maintenance k USING (tenant_id, task_id) ORDER BY k.asked, x.role"""
+                )
+            )
+            assert [tuple(row) for row in touched] == [
+                ("erase", source, "erase"),
+                ("merge", source, "merge_from"),
+                ("merge", target, "merge_into"),
+            ]
+            waits = sa.text("SELECT memforest.waits_for('acme', task_id) FROM memforest.maintenance WHERE kind = :k")
+            assert connection.scalar(waits, {"k": "merge"}) is not None
+            assert connection.scalar(waits, {"k": "erase"}) is None
