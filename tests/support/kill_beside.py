@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 
 from memforest_core.adapters.postgres import maintenance
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.api import MemForest
 from memforest_core.bootstrap.lifecycle import open_handlers
 from memforest_core.bootstrap.maintenance import open_maintenance
 from memforest_core.bootstrap.service import Services, open_services
@@ -35,6 +36,7 @@ from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.support.end_state import State, end_state
 from tests.support.hashed_words import HashedWords
 from tests.support.kill_child import ONE_STEP_S, QUEUES, UNDONE
+from tests.support.grown_forests import BOB, NEW_SESSION, ZOO
 from tests.support.kill_operations import ASKING, BESIDE
 from tests.support.kill_tape import Tape, record_engine, recorded_index
 from tests.support.qdrant_http import QdrantHttp
@@ -44,7 +46,12 @@ HEARTBEAT_S = 0.25
 DEAD_AFTER_S = 1.0
 """A process is dead when it was silent for so long; one that is busy must not be."""
 IDLE_S = 0.01
-REST_S = 60.0
+IDLE = "idle"
+"""An event of a step that found nothing to do."""
+ROUNDS = 2_000
+"""Of a worker, until everything must be at rest: more than half a minute. Time in which it was stopped does not count."""
+DEADLINE_S = 300
+"""After which a process that hangs, or was stopped and forgotten, is ended by SIGALRM."""
 OPEN_S = 1.5
 """A transaction whose process does nothing for so long is ended by Postgres."""
 INDEX = "index"
@@ -71,7 +78,8 @@ class Part:
 
     role: str
     """"index": serve it; "prepare": what operations need; "serial": ask, work to rest, the next; "beside": ask, and
-    work beside others; "look": say what it has come to."""
+    work beside others;
+    "accept": enqueue a session and leave it; "after": work to rest, then as "beside"; "look": say what it has come to."""
     url: str
     """Of the copy's database, as the service's role."""
     broker: str
@@ -105,6 +113,8 @@ class Told:
     state: State = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     """Who asked, in order."""
+    at_once: bool = False
+    """Whether both asked for one and the same task."""
     unclean: list[str] = field(default_factory=list)
 
 
@@ -155,15 +165,14 @@ class Process:
 
     def ask(self, name: str, asker: str) -> str:
         """Ask for an operation as a careful caller: again while it has to wait. The code of a refusal, or nothing."""
-        operation, deadline = BESIDE[name], time.monotonic() + REST_S
+        operation, refusal = BESIDE[name], ""
         ASKING.set(asker)
-        while True:
+        for _ in range(ROUNDS):
             try:
                 with _own_task_id(asker):
                     operation.act(self.services, self.directory)
             except (QuotaExceeded, RetryableError) as error:
-                if time.monotonic() > deadline:
-                    return f"waited in vain: {error.code}"
+                refusal = f"waited in vain: {error.code}"
                 self.heard[error.message] += 1
                 self._rested()
                 time.sleep(IDLE_S)
@@ -171,14 +180,15 @@ class Process:
                 return error.code
             else:
                 return ""
+        return refusal
 
     def rest(self) -> None:
         """Work until nothing is left to do for anybody."""
-        deadline = time.monotonic() + REST_S
-        while not self._rested():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"it does not come to rest: {self.left()}")
+        for _ in range(ROUNDS):
+            if self._rested():
+                return
             time.sleep(IDLE_S)
+        raise AssertionError(f"it does not come to rest: {self.left()} rows are left, heard: {dict(self.heard)}")
 
     def _rested(self) -> bool:
         with self.tape.recording(False):
@@ -200,15 +210,15 @@ class Process:
 
     def _attempt(self, stage: str, step: Callable[[], int]) -> int:
         """A step; a fault that passes is what a task that failed leaves to the next one."""
-        begun = len(self.tape.events)
+        begun, moved = len(self.tape.events), 0
         try:
             with self.tape.recording(self._recorded and self.part.stage in ("", stage)):
-                return step()
+                moved = step()
         except RetryableError as error:
             self.heard[error.message] += 1
-            return 0
-        finally:
-            self.by_stage[stage].extend(self.tape.events[begun:])
+        events = self.tape.events[begun:]
+        self.by_stage[stage] += events if moved else [IDLE] * len(events)
+        return moved
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -285,6 +295,18 @@ def _serial(process: Process) -> Told:
     return replace(_look(process), refused=refused, events=events)
 
 
+def _accept(process: Process) -> Told:
+    """A session that nobody has worked on yet."""
+    MemForest(process.services).client.enqueue(BOB, NEW_SESSION, ZOO)
+    return Told()
+
+
+def _after(process: Process) -> Told:
+    """Work to rest, then ask, and work to rest again."""
+    process.rest()
+    return _beside(process)
+
+
 def _beside(process: Process) -> Told:
     """Ask and work while others do."""
     refused = {}
@@ -318,7 +340,9 @@ def _look(process: Process) -> Told:
             unclean.append(f"audit: {kind} ended {ends or 'never'}")
         if kind == MaintenanceKind.ERASE and task is not None:
             unclean += _receipt(services, tenant, task)
-    return Told(state=state, asked=list(dict.fromkeys(entry.actor for entry in asked)), unclean=unclean)
+    askers = list(dict.fromkeys(entry.actor for entry in asked))
+    at_once = len(askers) > len({entry.task_id for entry in asked})
+    return Told(state=state, asked=askers, at_once=at_once, unclean=unclean)
 
 
 def _receipt(services: Services, tenant: TenantId, task: TaskId) -> list[str]:
@@ -329,14 +353,25 @@ def _receipt(services: Services, tenant: TenantId, task: TaskId) -> list[str]:
     return [] if receipt.clean else [f"receipt: {dict(receipt.left)}, finished {receipt.finished_at}"]
 
 
+_ROLES: dict[str, Callable[[Process], Told]] = {
+    "prepare": _prepare,
+    "accept": _accept,
+    "serial": _serial,
+    "beside": _beside,
+    "after": _after,
+    "look": _look,
+}
+
+
 def perform(line: str) -> None:
     """Do what a part, as JSON, asks for, and write what there is to tell."""
+    signal.alarm(DEADLINE_S)
     part = PART.validate_json(line)
     configure_logs(logging.ERROR)
     if part.role == "index":
         _serve(part)
         return
     process = Process(part)
-    done = {"prepare": _prepare, "serial": _serial, "beside": _beside, "look": _look}[part.role](process)
+    done = _ROLES[part.role](process)
     Path(part.answer).write_bytes(TOLD.dump_json(done))
     process.close()

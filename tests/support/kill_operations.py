@@ -19,7 +19,7 @@ from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import NotFound
 from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers
 from memforest_core.ports.rematerializing import Options
-from tests.support.grown_forests import BOB, DAY_S, MONDAY, PHONE
+from tests.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
 
 ACTOR = "kill-points"
 ASKING: ContextVar[str] = ContextVar("asking", default=ACTOR)
@@ -263,5 +263,9 @@ def _bundle_rows(_services: Services, directory: Path) -> Sequence[str]:
         return [str(row) for row in bundle.execute("SELECT * FROM meta WHERE name = 'rows'")]
 
 
-BESIDE: Mapping[str, Operation] = {**REAL, "export": replace(REAL["export"], seen=_bundle_rows)}
-"""Operations of which two are asked for at once."""
+BESIDE: Mapping[str, Operation] = {
+    **REAL,
+    "export": replace(REAL["export"], seen=_bundle_rows),
+    "erase-new-session": _erasing(session=NEW_SESSION),
+}
+"""Operations that are asked for while other processes work."""

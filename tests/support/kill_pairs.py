@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -21,7 +21,6 @@ from tests.support.kill_beside import INDEX, PART, TOLD, Part, Told
 from tests.support.kill_operations import BESIDE
 from tests.support.kill_points import Arena, Broken, Prepared, copy_sparse
 from tests.support.kill_zygote import SEVERAL, Forked, Zygote
-from tests.support.servers import SessionServers
 from tests.support.stack import database_settings, stack
 
 KINDS = ("erase-session", "erase-owner", "correct", "merge-live", "export", "import", "rematerialize", "retain")
@@ -102,7 +101,7 @@ class Copy:
         self,
         role: str,
         operations: Sequence[str] = (),
-        askers: Sequence[str] = ASKERS,
+        askers: Sequence[str] | None = None,
         at: int | None = None,
         stopped: bool = False,
         stage: str = "",
@@ -116,7 +115,7 @@ class Copy:
             str(self.files),
             self._index,
             list(operations),
-            list(askers),
+            list(ASKERS[: len(operations)] if askers is None else askers),
             str(answer),
             at,
             stopped,
@@ -193,7 +192,11 @@ class PairArena(Arena):
         states: dict[tuple[str, ...], State] = {}
         events: dict[str, int] = {}
         unclean: list[str] = []
-        for order in (ASKERS, ASKERS[::-1]):
+        orders: list[tuple[str, ...]] = [ASKERS, ASKERS[::-1]]
+        if pair[0] == pair[1]:
+            # The same request while one waits or runs is the same task.
+            orders.append(ASKERS[:1])
+        for order in orders:
             names = [pair[ASKERS.index(asker)] for asker in order]
             with self.copied(before) as copy:
                 told = copy.start("serial", names, order).end()
@@ -278,18 +281,8 @@ def drawn(ends: Ends, count: int, seed: int) -> list[Point]:
 
 def against(ends: Ends, end: Told) -> list[str]:
     """How an end differs from that of one after the other, in the order of asking."""
-    order = tuple(end.asked)
-    if len(order) < len(ASKERS):
+    order = ASKERS[:1] if end.at_once else tuple(end.asked)
+    if not end.at_once and len(order) < len(ASKERS):
         # Who was refused came too late: the other one was first.
         order = (*order, *(asker for asker in ASKERS if asker not in order))
     return differences(ends.states[order], end.state)
-
-
-@contextmanager
-def pair_arena(servers: SessionServers, directory: Path, processes: int = 2) -> Iterator[PairArena]:
-    """A place for pairs, so many at a time; the template of ``make_template`` must be there."""
-    with ExitStack() as undo:
-        zygotes = [undo.enter_context(Zygote()) for _ in range(processes)]
-        place = PairArena(servers, directory, zygotes)
-        undo.callback(place.close)
-        yield place

@@ -51,6 +51,11 @@ class Forked:
             self._code = self._next()
         return self._code
 
+    @property
+    def ended(self) -> bool:
+        """Whether it ended by now."""
+        return self._code is not None or not self._numbers.empty()
+
     def _next(self) -> int:
         number = self._numbers.get()
         if number is None:

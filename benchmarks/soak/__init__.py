@@ -1,0 +1,1 @@
+"""Callers ingest, recall, forget, correct, merge, export and import at random while processes are killed, against a model in memory."""
