@@ -10,6 +10,7 @@
     │   └── InvalidSettings         configuration is missing or contradicts the stored state
     ├── RetryableError              the same work can succeed later; carries ``retry_after`` seconds or None
     │   ├── StoreUnavailable        Postgres
+    │   ├── ForestChanged           the owner's memory was replaced at this moment: ask again
     │   ├── BrokerUnavailable       Redis
     │   ├── IndexUnavailable        the vector store
     │   └── ModelUnavailable        a chat or embedding provider (5xx, timeouts, refused connections)
@@ -116,6 +117,12 @@ class StoreUnavailable(RetryableError):
     """Postgres can't be reached or broke the connection."""
 
     code = "store_unavailable"
+
+
+class ForestChanged(RetryableError):
+    """The forest that was named has just been deleted, merged away or built anew: asked again, the new one is found."""
+
+    code = "forest_changed"
 
 
 class BrokerUnavailable(RetryableError):

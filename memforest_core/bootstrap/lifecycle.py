@@ -108,8 +108,8 @@ def open_correction(services: Services, erase: Eraser | None = None) -> Correcti
     """Correcting and pinning facts; ``erase`` asks for the deletion of a fact, by itself an operation."""
     erasure = open_erasure(services)
 
-    def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str) -> TaskId:
-        return erasure.ask(tenant, owner, fact=fact, actor=actor)
+    def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
+        return erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
 
     store = PostgresCorrectionStore(services.engine)
     return Correction(store, services.embedder, services.producer.wakeups, erase or erase_fact)

@@ -17,7 +17,7 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.memtree import Diff, TreeHead
 from memforest_core.memtree.nodes import Leaf
-from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Neighbour, Numbers, TaskId
 from memforest_core.ports.models import CallRecord, Vectors
 
 FORMAT = 1
@@ -480,7 +480,11 @@ class BundleTasks(Protocol):
     def hold(
         self, kind: MaintenanceKind, subject: str, arguments: Numbers, forest: ForestId | None, actor: str
     ) -> TaskId:
-        """A record for this kind and subject: the unfinished one, or a new one."""
+        """A record for this kind and subject: the unfinished one, or a new one. Raises ForestChanged."""
+        ...
+
+    def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
+        """The earlier operations that a record does not run beside."""
         ...
 
     def finished_import(self, subject: str) -> MaintenanceTask | None:

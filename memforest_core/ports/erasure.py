@@ -12,7 +12,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId
 from memforest_core.ports.accept import ForestRef
-from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import MaintenanceRows, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.reduce import ReduceRows
 
 
@@ -269,8 +269,9 @@ class ErasureRows(ReduceRows, Protocol):
         """References to what was removed, by table.column: all 0 unless something is wrong."""
         ...
 
-    def left_of(self, scope: Scope) -> Mapping[str, int]:
-        """What of a target is still there, by table.column, derived from what names it: all 0."""
+    def left_of(self, scope: Scope, task: TaskId) -> Mapping[str, int]:
+        """What of a target and of the copies of its forest is still there, by table.column, derived from what names
+        them: all 0."""
         ...
 
     def tombstones(self, forest: ForestId, after: UUID | None, limit: int) -> dict[UUID, int]:
@@ -294,12 +295,37 @@ class ErasureRows(ReduceRows, Protocol):
         """Drop the rows of points."""
         ...
 
-    def drop_forest(self, forest: ForestId, task: TaskId | None) -> int:
-        """Drop a forest's row and what the maintain queue keeps of it, apart from this task."""
+    def drop_forest(self, forest: ForestId) -> int:
+        """Drop a forest's row. What was asked of it stays on record, as ids and counts."""
         ...
 
-    def going(self, forest: ForestId) -> ForestId | None:
-        """The next forest to clear for the owner of this one: others of the same owner that are going first."""
+    def touched(self, task: TaskId) -> Sequence[ForestId]:
+        """The forests of a deletion: those that were meant, and copies of them."""
+        ...
+
+    def going(self, task: TaskId, kept: ForestId | None = None) -> ForestId | None:
+        """The next forest of a deletion to clear: copies first, all but the one that is ``kept``."""
+        ...
+
+    @property
+    def tasks(self) -> MaintenanceRows:
+        """Task rows of the same transaction."""
+        ...
+
+    def forests_of(self, owner: str) -> Sequence[ForestId]:
+        """An owner's forest, and those that are hidden."""
+        ...
+
+    def cancel_imports(self, forests: Sequence[ForestId], actor: str) -> None:
+        """Have the imports undone that fill these forests."""
+        ...
+
+    def drop_copies(self, task: TaskId, forest: ForestId) -> None:
+        """Give up what is being built anew of a forest; that, and what older ones have left, is the deletion's."""
+        ...
+
+    def all_asked_for(self, forest: ForestId) -> bool:
+        """Whether the deletion of the whole forest was asked for."""
         ...
 
     def counts_of(self, forest: ForestId) -> Mapping[str, int]:
@@ -318,8 +344,15 @@ class ErasureStore(Protocol):
         """One transaction of a tenant that leaves no trace."""
         ...
 
-    def hide(self, tenant: TenantId, forest: ForestId) -> None:
-        """Make a forest, and others of its owner that are being built, nobody's; their work stops."""
+    def hide(self, tenant: TenantId, task: TaskId) -> None:
+        """Make the forests of a deletion, and copies that are being built of them, nobody's; their work stops.
+
+        Does nothing while a merge that was asked for before is at one of them.
+        """
+        ...
+
+    def let_go(self, tenant: TenantId, forest: ForestId) -> None:
+        """Make one forest nobody's."""
         ...
 
     def owner(self, tenant: TenantId, owner: str) -> ForestRef | None:

@@ -10,11 +10,15 @@ from enum import StrEnum
 from typing import NewType, Protocol
 from uuid import UUID
 
+from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
 
 TaskId = NewType("TaskId", UUID)
 
 DRY_RUN = "dry_run"
+PHASE = "phase"
+CANCELLED = "cancelled"
+"""The phase and the error code of a task that was cancelled, and the outcome in the audit."""
 
 Numbers = Mapping[str, str | int]
 """Ids, counts and phases under their names: a task's arguments or its progress, as JSON keeps them."""
@@ -62,6 +66,10 @@ class MaintenanceTask:
     forest_id: ForestId | None = None
     actor: str = ""
     """Who asked for it; empty for what the service does by itself."""
+    cancelled_by: str | None = None
+    """Who cancelled it: workers undo it instead of carrying it on."""
+    waits_for: TaskId | None = None
+    """The task that has to end before this one goes on."""
 
     @property
     def dry_run(self) -> bool:
@@ -72,6 +80,27 @@ class MaintenanceTask:
     def finished(self) -> bool:
         """Whether nothing will happen to it anymore."""
         return self.state in ("done", "dead")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was cancelled in time: it ended undone."""
+        return self.state == "done" and self.progress.get(PHASE) == CANCELLED
+
+    @property
+    def fulfilled(self) -> bool:
+        """Whether it was done: not cancelled, and not given up and discarded."""
+        return self.state == "done" and self.error_code is None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A task that was asked for earlier, is not done, and touches a forest of another one; ``answer`` is for that."""
+
+    id: TaskId
+    kind: str
+    state: str
+    role: Role
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +150,33 @@ class MaintenanceRows(Protocol):
         *,
         forest: ForestId | None = None,
         actor: str = "",
+        touches: Mapping[ForestId, Role] | None = None,
+        part_of: TaskId | None = None,
     ) -> TaskId:
-        """Ask for a task; while one of this kind and subject waits or runs, that one is meant."""
+        """Ask for a task; while one of this kind and subject waits or runs, that one is meant.
+
+        ``touches`` are the forests that it changes or reads as a whole. A task that is ``part_of`` another one has its
+        place in the order of asking. Raises ForestChanged when one of the forests is gone.
+        """
+        ...
+
+    def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
+        """The earlier tasks that a task does not run beside, the earliest first."""
+        ...
+
+    def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
+        """Touch one more forest in the midst of a task; False while another task is at it that excludes this one."""
+        ...
+
+    def part(self, task: TaskId, forest: ForestId) -> None:
+        """Touch a forest no more."""
+        ...
+
+    def cancel(self, task: TaskId, actor: str) -> MaintenanceTask | None:
+        """Have a task undone: as it is with that, or as it is when it was done or cancelled before; None without it.
+
+        The row is locked until the transaction ends, so that whoever looks at its progress can still refuse.
+        """
         ...
 
     def note(self, entry: AuditEntry) -> None:

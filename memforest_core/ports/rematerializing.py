@@ -134,8 +134,15 @@ class CopyRows(RemovalRows, Protocol):
         """Forests of the owner that are built beside the live one, or were."""
         ...
 
-    def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> None:
-        """Make the hidden forest, unless it is there; ``forget_summaries``: none of the source's is used again."""
+    def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> bool:
+        """Make the hidden forest, unless it is there; ``forget_summaries``: none of the source's is used again.
+
+        False while a deletion is at the source.
+        """
+        ...
+
+    def kept(self, copy: ForestId) -> bool:
+        """Whether the copy is hidden still, and stays so until this transaction ends: no deletion has taken it."""
         ...
 
     def sessions_after(self, source: ForestId, after: SessionId | None, turns: int) -> Sequence[SessionId]:
@@ -179,7 +186,7 @@ class CopyRows(RemovalRows, Protocol):
         ...
 
     def busy(self, source: ForestId) -> bool:
-        """Whether another operation on the forest waits or runs, or a cell is being extracted."""
+        """Whether a deletion or a correction of the forest is not done, or a cell is being extracted."""
         ...
 
     def switch(self, pair: Pair) -> bool:

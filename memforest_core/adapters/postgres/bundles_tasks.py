@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows
 from memforest_core.adapters.postgres.owners import forest_id
+from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.errors import StoreUnavailable
-from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Neighbour, Numbers, TaskId
 
 RUN = "run"
 """In a record's progress: which process may change it; whoever takes over counts on."""
-
-_HOLD = sa.text(
-    """
-    INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, forest_id, actor, state)
-    VALUES (:t, :id, :kind, :subject, :arguments, :forest, :actor, 'held')
-    ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running') DO NOTHING
-    RETURNING task_id
-    """
-).bindparams(sa.bindparam("arguments", type_=m.Maintenance.arguments.type))
-
-_HELD = sa.text(
-    """
-    SELECT task_id FROM memforest.maintenance
-     WHERE tenant_id = :t AND kind = :kind AND subject = :subject AND state IN ('held', 'ready', 'running')
-    """
-)
 
 _FINISHED = sa.text(
     """
@@ -83,12 +67,11 @@ class PostgresBundleTasks:
     def hold(
         self, kind: MaintenanceKind, subject: str, arguments: Numbers, forest: ForestId | None, actor: str
     ) -> TaskId:
-        asked = {"t": self._tenant, "kind": kind.value, "subject": subject}
-        new = {"id": uuid4(), "arguments": dict(arguments), "forest": forest, "actor": actor}
-        found = self._db.scalar(_HOLD, asked | new) or self._db.scalar(_HELD, asked)
-        if found is None:
-            raise StoreUnavailable(f"Another process has just ended this {kind.value}: try again.")
-        return TaskId(found)
+        touches = {forest: Role(kind.value)} if forest is not None else {}
+        return self._tasks.enqueue(kind, subject, arguments, forest=forest, actor=actor, touches=touches, held=True)
+
+    def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
+        return self._tasks.neighbours(task)
 
     def finished_import(self, subject: str) -> MaintenanceTask | None:
         found = self._db.scalar(_FINISHED, {"t": self._tenant, "subject": subject})

@@ -12,6 +12,7 @@ from sqlalchemy import exc
 
 from memforest_core.adapters.postgres import dead_sql as sql
 from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.adapters.postgres.maintenance import take_turn
 from memforest_core.adapters.postgres.owners import forest_id
 from memforest_core.adapters.postgres.trees import lock_nodes, lock_trees
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
@@ -82,7 +83,11 @@ class PostgresDeadRows:
         reduced = {row.forest_id for row in cells if not row.placed}
         self._changed(sql.REDUCE_NOW, sorted(reduced), returning=False)
         nodes = self._changed(sql.DISCARD_NODES, by_kind[DeadKind.NODE])
-        tasks = self._changed(sql.DISCARD_TASKS, by_kind[DeadKind.TASK])
+        tasks = [
+            row
+            for statement in (sql.DISCARD_TASKS, sql.UNDO_TASKS)
+            for row in self._changed(statement, by_kind[DeadKind.TASK])
+        ]
         return Acted(
             changed=(
                 *(DeadRef(DeadKind.CELL, row.cell_id) for row in cells),
@@ -115,7 +120,10 @@ class PostgresDeadRows:
         for _ in range(_TRIES):
             try:
                 with self._db.begin_nested():
-                    return self._changed(sql.RETRY_TASKS, ids)
+                    take_turn(self._db, self._tenant)
+                    tasks = self._changed(sql.RETRY_TASKS, ids)
+                    self._changed(sql.ASK_AGAIN, [row.task_id for row in tasks], returning=False)
+                    return tasks
             except exc.IntegrityError:
                 continue  # the like of one was asked for in this moment
         raise StoreUnavailable("Tasks like these are asked for faster than they can be tried again.")

@@ -220,7 +220,8 @@ DISCARD_NODES = sa.text(
     """
 )
 
-# Of several of one kind and subject only the newest is ready again; while one is under way, none.
+# Of several of one kind and subject only the newest is ready again; while one is under way, none, nor while another
+# task is that would have refused it. What holds others back keeps its place before them; the rest is asked for now.
 RETRY_TASKS = sa.text(
     """
     UPDATE memforest.maintenance SET state = 'ready', attempts = 0, lost_leases = 0, finished_at = NULL,
@@ -231,14 +232,46 @@ RETRY_TASKS = sa.text(
            AND NOT EXISTS (SELECT 1 FROM memforest.maintenance o
                             WHERE o.tenant_id = :t AND o.kind = k.kind AND o.subject = k.subject
                               AND o.state IN ('held', 'ready', 'running'))
+           AND NOT EXISTS (SELECT 1 FROM memforest.maintenance_forest mine
+                             JOIN memforest.maintenance_forest theirs
+                               ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id
+                             JOIN memforest.maintenance o
+                               ON o.tenant_id = :t AND o.task_id = theirs.task_id
+                              AND o.state IN ('held', 'ready', 'running')
+                            WHERE mine.tenant_id = :t AND mine.task_id = k.task_id
+                              AND memforest.beside(theirs.role, mine.role) = 'refused')
          ORDER BY kind, subject, created_at DESC)
     RETURNING task_id
+    """
+)
+
+ASK_AGAIN = sa.text(
+    """
+    UPDATE memforest.maintenance SET asked = DEFAULT
+     WHERE tenant_id = :t AND task_id = ANY(CAST(:ids AS uuid[])) AND kind NOT IN ('erase', 'correct')
     """
 )
 
 DISCARD_TASKS = sa.text(
     """
     UPDATE memforest.maintenance SET state = 'done', finished_at = clock_timestamp()
-     WHERE tenant_id = :t AND state = 'dead' AND task_id = ANY(CAST(:ids AS uuid[])) RETURNING task_id
+     WHERE tenant_id = :t AND state = 'dead' AND kind NOT IN ('merge', 'rematerialize')
+       AND task_id = ANY(CAST(:ids AS uuid[])) RETURNING task_id
+    """
+)
+
+# What was half built is taken back by workers, as after a cancel; a merge that has moved a source into a living memory
+# can only be tried again.
+UNDO_TASKS = sa.text(
+    """
+    UPDATE memforest.maintenance k
+       SET state = 'ready', cancelled_by = 'memforest dead discard', attempts = 0, lost_leases = 0, finished_at = NULL,
+           subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp()
+     WHERE tenant_id = :t AND state = 'dead' AND kind IN ('merge', 'rematerialize')
+       AND task_id = ANY(CAST(:ids AS uuid[]))
+       AND NOT (kind = 'merge' AND progress ->> 'phase' IN ('merge', 'end') AND (progress ->> 'next')::int > 0
+                AND EXISTS (SELECT 1 FROM memforest.forest f
+                             WHERE f.tenant_id = :t AND f.forest_id = k.forest_id AND f.state <> 'hidden'))
+    RETURNING task_id
     """
 )

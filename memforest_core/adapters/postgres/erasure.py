@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ from memforest_core.ports.erasure import (
     TouchedFact,
     TurnKey,
 )
-from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import MaintenanceRows, MaintenanceTask, Numbers, TaskId
 
 _FIRST = UUID(int=0)
 STEPS = "steps"
@@ -76,6 +76,32 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
             or {}
         )
         return stored if int(stored.get(STEPS, 0)) > int(progress.get(STEPS, 0)) else progress
+
+    @property
+    def tasks(self) -> MaintenanceRows:
+        return PostgresMaintenanceRows(self._db, self._tenant)
+
+    def forests_of(self, owner: str) -> list[ForestId]:
+        found = self._db.scalars(q.FORESTS_OF, {"t": self._tenant, "owner": owner})
+        return [ForestId(forest) for forest in found]
+
+    def cancel_imports(self, forests: Sequence[ForestId], actor: str) -> None:
+        for task in self._ids(q.IMPORTS_INTO, forests).scalars().all():
+            self.tasks.cancel(TaskId(task), actor)
+
+    def drop_copies(self, task: TaskId, forest: ForestId) -> None:
+        values = {"t": self._tenant, "task": task, "f": forest}
+        copies = self._db.scalars(q.COPIES_OF, values).all()
+        for each in sorted({forest, *copies}):
+            # A rebuild looks for deletions with its source locked.
+            if each == forest:
+                lock_forests(self._db, self._tenant, [forest])
+            else:
+                _let_go(self._db, self._tenant, ForestId(each))
+        self._db.execute(q.TOUCH_UNSEEN, values)
+
+    def all_asked_for(self, forest: ForestId) -> bool:
+        return bool(self._db.scalar(q.ALL_ASKED_FOR, {"t": self._tenant, "f": forest}))
 
     def keep(self, task: TaskId, progress: Numbers) -> None:
         self._db.execute(
@@ -304,7 +330,14 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
         found = {str(row[0]): int(row[1]) for row in rows}
         return found | {"candidate.turn_ordinals": len(self.doomed_items(removed.turns, ()))}
 
-    def left_of(self, scope: Scope) -> Mapping[str, int]:
+    def left_of(self, scope: Scope, task: TaskId) -> Mapping[str, int]:
+        left = Counter(self._left_of(scope))
+        for forest in self.touched(task):
+            if forest != scope.forest:
+                left.update(self.left_of_forest(forest))
+        return left
+
+    def _left_of(self, scope: Scope) -> Mapping[str, int]:
         values: dict[str, object] = {"t": self._tenant, "f": scope.forest}
         match scope.target:
             case Target.SESSION:
@@ -326,6 +359,16 @@ class PostgresErasureRows(PostgresClearing, PostgresReduceRows):
         self._ids(q.HOLD_POINTS, list(points))
         self._ids(q.CONFIRM, list(points), versions=list(points.values()))
         return frozenset(row.point_id for row in self._ids(q.REVIVE, list(points)))
+
+
+def _let_go(connection: sa.Connection, tenant: TenantId, forest: ForestId) -> None:
+    """Make a forest nobody's, and stop its work; it has to be cleared."""
+    state = sa.select(m.Forest.state).where(m.Forest.tenant_id == tenant, m.Forest.forest_id == forest)
+    if connection.scalar(state) in (None, "gone"):
+        return
+    set_forest_state(connection, tenant, forest, "gone")
+    for statement in q.PARK:
+        connection.execute(statement, {"t": tenant, "f": forest})
 
 
 def _sessions(turns: Sequence[TurnKey]) -> list[SessionId]:
@@ -360,23 +403,18 @@ class PostgresErasureStore:
             finally:
                 undone.rollback()
 
-    def hide(self, tenant: TenantId, forest: ForestId) -> None:
+    def hide(self, tenant: TenantId, task: TaskId) -> None:
         with tenant_transaction(self._engine, tenant) as connection:
-            known = sa.select(m.Forest.owner, m.Forest.state).where(m.Forest.tenant_id == tenant)
-            row = connection.execute(known.where(m.Forest.forest_id == forest)).first()
-            if row is None or row.state == "gone":
+            values = {"t": tenant, "task": task}
+            if connection.scalar(q.MERGED_BEFORE, values):
                 return
-            # What is being built beside it for the same owner holds the same words.
-            own = connection.scalars(
-                sa.select(m.Forest.forest_id)
-                .where(m.Forest.tenant_id == tenant, m.Forest.owner == row.owner)
-                .where((m.Forest.forest_id == forest) | (m.Forest.state == "hidden"))
-                .order_by(m.Forest.forest_id)
-            ).all()
-            for each in own:
-                set_forest_state(connection, tenant, ForestId(each), "gone")
-                for statement in q.PARK:
-                    connection.execute(statement, {"t": tenant, "f": each})
+            connection.execute(q.TOUCH_UNSEEN, values)
+            for forest in connection.scalars(q.TO_HIDE, values).all():
+                _let_go(connection, tenant, ForestId(forest))
+
+    def let_go(self, tenant: TenantId, forest: ForestId) -> None:
+        with tenant_transaction(self._engine, tenant) as connection:
+            _let_go(connection, tenant, forest)
 
     def owner(self, tenant: TenantId, owner: str) -> ForestRef | None:
         with tenant_transaction(self._engine, tenant) as connection:

@@ -73,13 +73,17 @@ _REST = (
 
 _POINTS = sa.text(f"SELECT point_id FROM memforest.index_row {_OF} ORDER BY point_id LIMIT :n")
 _DROP_POINTS = sa.text(f"DELETE FROM memforest.index_row WHERE tenant_id = :t AND point_id = {q.IDS}")
-_DROP_TASKS = sa.text(f"DELETE FROM memforest.maintenance {_OF} AND state IN ('done', 'dead') AND task_id <> :task")
 _DROP_FOREST = sa.text(f"DELETE FROM memforest.forest {_OF}")
+_TOUCHED = sa.text(
+    "SELECT forest_id FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :task ORDER BY forest_id"
+)
 _GOING = sa.text(
     """
-    SELECT g.forest_id FROM memforest.forest o
-      JOIN memforest.forest g ON g.tenant_id = :t AND g.owner = o.owner AND g.state = 'gone'
-     WHERE o.tenant_id = :t AND o.forest_id = :f ORDER BY g.forest_id = :f, g.forest_id LIMIT 1
+    SELECT f.forest_id FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state = 'gone'
+     WHERE k.tenant_id = :t AND k.task_id = :task AND f.forest_id IS DISTINCT FROM CAST(:kept AS uuid)
+     ORDER BY f.forest_id = k.forest_id, f.forest_id LIMIT 1
     """
 )
 
@@ -176,13 +180,14 @@ class PostgresClearing(PostgresRemoval):
         self._db.execute(q.HOLD_POINTS, {"t": self._tenant, "ids": list(points)})
         return self._db.execute(_DROP_POINTS, {"t": self._tenant, "ids": list(points)}).rowcount
 
-    def drop_forest(self, forest: ForestId, task: TaskId | None) -> int:
-        values = {"t": self._tenant, "f": forest, "task": task or UUID(int=0)}
-        self._db.execute(_DROP_TASKS, values)
+    def drop_forest(self, forest: ForestId) -> int:
         return self._db.execute(_DROP_FOREST, {"t": self._tenant, "f": forest}).rowcount
 
-    def going(self, forest: ForestId) -> ForestId | None:
-        found = self._db.scalar(_GOING, {"t": self._tenant, "f": forest})
+    def touched(self, task: TaskId) -> list[ForestId]:
+        return [ForestId(found) for found in self._db.scalars(_TOUCHED, {"t": self._tenant, "task": task})]
+
+    def going(self, task: TaskId, kept: ForestId | None = None) -> ForestId | None:
+        found = self._db.scalar(_GOING, {"t": self._tenant, "task": task, "kept": kept})
         return ForestId(found) if found is not None else None
 
     def counts_of(self, forest: ForestId) -> Counts:

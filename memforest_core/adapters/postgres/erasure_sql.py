@@ -478,3 +478,73 @@ PARK = [
             WHERE tenant_id = :t AND forest_id = :f""",
     )
 ]
+
+# An owner's forest first, then what imports and merges fill for the owner, then copies of rebuilds.
+FORESTS_OF = sa.text(
+    """
+    SELECT forest_id FROM memforest.forest
+     WHERE tenant_id = :t AND owner = :owner AND state <> 'gone'
+     ORDER BY state = 'hidden', rules ? 'held', forest_id
+    """
+)
+
+IMPORTS_INTO = sa.text(
+    """
+    SELECT k.task_id FROM memforest.maintenance k
+     WHERE k.tenant_id = :t AND k.kind = 'import' AND k.state = 'held' AND k.forest_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY k.task_id
+    """
+)
+
+MERGED_BEFORE = sa.text(
+    """
+    SELECT EXISTS (
+        SELECT 1 FROM memforest.maintenance k
+          JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
+          JOIN memforest.maintenance_forest theirs
+            ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.role LIKE 'merge%'
+          JOIN memforest.maintenance o
+            ON o.tenant_id = :t AND o.task_id = theirs.task_id AND o.state IN ('ready', 'running')
+           AND o.asked < k.asked
+         WHERE k.tenant_id = :t AND k.task_id = :task)
+    """
+)
+
+TO_HIDE = sa.text(
+    """
+    SELECT f.forest_id FROM memforest.maintenance_forest x
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state <> 'gone'
+     WHERE x.tenant_id = :t AND x.task_id = :task ORDER BY f.forest_id
+    """
+)
+
+_COPY = "(f.state = 'gone' OR (f.state = 'hidden' AND f.rules ? 'held'))"
+
+COPIES_OF = sa.text(
+    f"""
+    SELECT f.forest_id FROM memforest.forest o
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.owner = o.owner AND f.forest_id <> o.forest_id AND {_COPY}
+     WHERE o.tenant_id = :t AND o.forest_id = :f
+    """
+)
+
+# What is built anew for an owner, or was and is on its way out, holds the same words.
+TOUCH_UNSEEN = sa.text(
+    f"""
+    INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
+    SELECT DISTINCT CAST(:t AS text), CAST(:task AS uuid), f.forest_id, 'erase'
+      FROM memforest.maintenance_forest x
+      JOIN memforest.forest o ON o.tenant_id = :t AND o.forest_id = x.forest_id
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.owner = o.owner AND {_COPY}
+     WHERE x.tenant_id = :t AND x.task_id = :task
+    ON CONFLICT DO NOTHING
+    """
+)
+
+ALL_ASKED_FOR = sa.text(
+    """
+    SELECT EXISTS (SELECT 1 FROM memforest.maintenance
+                    WHERE tenant_id = :t AND forest_id = :f AND kind = 'erase' AND arguments ->> 'target' = 'owner'
+                      AND NOT arguments ? 'dry_run' AND cancelled_by IS NULL)
+    """
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC
 from typing import Any
@@ -14,14 +14,18 @@ import sqlalchemy as sa
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.adapters.postgres.owners import forest_id
+from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
-from memforest_core.errors import StoreUnavailable
+from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.ports.maintenance import (
+    CANCELLED,
+    PHASE,
     AuditEntry,
     AuditFilter,
     ClaimedTask,
     MaintenanceRows,
     MaintenanceTask,
+    Neighbour,
     Numbers,
     TaskId,
 )
@@ -29,14 +33,96 @@ from memforest_core.ports.maintenance import (
 _TRIES = 3
 """A task that ends between the insert that it refused and the look at it is asked for again."""
 
+# Asking and claiming take turns within a tenant, so that a task that is seen has been seen by all that were asked for
+# or claimed after it. Forests are locked before this, task rows after it.
+_TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('memforest.asking ' || :t, 0))")
+
+_KEEP_FORESTS = sa.text(
+    """
+    SELECT forest_id FROM memforest.forest
+     WHERE tenant_id = :t AND forest_id = ANY(CAST(:forests AS uuid[])) AND state <> 'gone'
+     ORDER BY forest_id FOR KEY SHARE
+    """
+)
+
 _ENQUEUE = sa.text(
     """
-    INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, forest_id, actor)
-    VALUES (:t, :id, :kind, :subject, :arguments, :lane, :forest, :actor)
+    INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, forest_id, actor, state)
+    VALUES (:t, :id, :kind, :subject, :arguments, :lane, :forest, :actor, :state)
     ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running') DO NOTHING
     RETURNING task_id
     """
 ).bindparams(sa.bindparam("arguments", type_=m.Maintenance.arguments.type))
+
+_TOUCH = sa.text(
+    """
+    INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
+    SELECT :t, :id, u.forest, u.role
+      FROM unnest(CAST(:forests AS uuid[]), CAST(:roles AS text[])) AS u(forest, role)
+    ON CONFLICT DO NOTHING
+    """
+)
+
+_PART_OF = sa.text(
+    """
+    UPDATE memforest.maintenance k SET asked = o.asked FROM memforest.maintenance o
+     WHERE k.tenant_id = :t AND k.task_id = :id AND o.tenant_id = :t AND o.task_id = :parent
+    """
+)
+
+_NEIGHBOURS = sa.text(
+    """
+    SELECT o.task_id, o.kind, o.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
+      FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
+      JOIN memforest.maintenance_forest theirs
+        ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.task_id <> k.task_id
+      JOIN memforest.maintenance o
+        ON o.tenant_id = :t AND o.task_id = theirs.task_id AND o.state <> 'done' AND o.asked < k.asked
+     WHERE k.tenant_id = :t AND k.task_id = :id
+       AND CASE memforest.beside(theirs.role, mine.role)
+           WHEN 'beside' THEN false
+           WHEN 'holds' THEN true
+           WHEN 'refused' THEN o.state <> 'dead' OR (o.kind = 'merge'
+                                                     AND o.progress ->> 'phase' IN ('merge', 'end', 'fold'))
+           ELSE o.state <> 'dead' END
+     ORDER BY o.asked
+    """
+)
+
+_JOIN = sa.text(
+    """
+    INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
+    SELECT :t, :id, :forest, :role
+     WHERE NOT EXISTS (
+        SELECT 1 FROM memforest.maintenance_forest x
+          JOIN memforest.maintenance o
+            ON o.tenant_id = :t AND o.task_id = x.task_id AND o.state IN ('held', 'ready', 'running')
+         WHERE x.tenant_id = :t AND x.forest_id = :forest AND x.task_id <> :id
+           AND memforest.beside(x.role, :role) <> 'beside')
+    ON CONFLICT DO NOTHING
+    """
+)
+
+_JOINED = sa.text(
+    "SELECT 1 FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
+)
+
+_PART = sa.text(
+    "DELETE FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
+)
+
+_LOCK_TASK = sa.text("SELECT 1 FROM memforest.maintenance WHERE tenant_id = :t AND task_id = :id FOR NO KEY UPDATE")
+
+# Its subject is free at once: asked for again, it is another task.
+_CANCEL = sa.text(
+    """
+    UPDATE memforest.maintenance
+       SET cancelled_by = :actor, subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp(),
+           state = CASE WHEN state = 'running' THEN state ELSE 'ready' END, finished_at = NULL
+     WHERE tenant_id = :t AND task_id = :id AND state <> 'done' AND cancelled_by IS NULL
+    """
+)
 
 _UNFINISHED = sa.text(
     """
@@ -45,19 +131,23 @@ _UNFINISHED = sa.text(
     """
 )
 
+_READY = """tenant_id = :t AND state = 'ready' AND available_at <= clock_timestamp()
+           AND kind = ANY(CAST(:kinds AS text[])) AND memforest.waits_for(:t, task_id) IS NULL"""
+
+_CLAIMABLE = sa.text(f"SELECT 1 FROM memforest.maintenance WHERE {_READY} LIMIT 1")  # noqa: S608 - a constant
+
 _CLAIM = sa.text(
-    """
+    f"""
     WITH waiting AS (
         SELECT task_id FROM memforest.maintenance
-         WHERE tenant_id = :t AND state = 'ready' AND available_at <= clock_timestamp()
-           AND kind = ANY(CAST(:kinds AS text[]))
+         WHERE {_READY}
          ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE memforest.maintenance k
        SET state = 'running', attempts = least(k.attempts + 1, 1000), lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM waiting WHERE k.tenant_id = :t AND k.task_id = waiting.task_id
     RETURNING k.task_id
-    """
+    """  # noqa: S608 - a constant of this module
 )
 
 _GIVEN_BACK = {"state": "ready", "lease_token": None, "lease_until": None, "worker_id": None}
@@ -86,6 +176,11 @@ def free_tasks(lost: str) -> sa.TextClause:
     )
 
 
+def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
+    """Ask for tasks, or claim one, with nobody else of the tenant doing so until this transaction ends."""
+    connection.execute(_TAKE_TURN, {"t": tenant})
+
+
 class PostgresMaintenanceRows:
     """MaintenanceRows over one open transaction."""
 
@@ -102,15 +197,60 @@ class PostgresMaintenanceRows:
         *,
         forest: ForestId | None = None,
         actor: str = "",
+        touches: Mapping[ForestId, Role] | None = None,
+        part_of: TaskId | None = None,
+        held: bool = False,
     ) -> TaskId:
+        """``held``: nobody claims it, the process that asks works on it. Such a forest may be made after this."""
+        if touches:
+            self._keep(touches, there=not held)
         asked: dict[str, Any] = {"t": self._tenant, "kind": kind, "subject": subject}
-        new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor}
+        state = "held" if held else "ready"
+        new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor, "state": state}
         for _ in range(_TRIES):
             made = self._db.scalar(_ENQUEUE, asked | new | {"id": uuid4()})
+            if made is not None:
+                self._touch(TaskId(made), touches or {}, part_of)
             found = made or self._db.scalar(_UNFINISHED, asked)
             if found is not None:
                 return TaskId(found)
         raise StoreUnavailable(f"Tasks of kind {kind} end faster than they can be asked for.")
+
+    def _keep(self, touches: Mapping[ForestId, Role], *, there: bool) -> None:
+        """Keep the forests as they are until this transaction ends, and take this transaction's turn."""
+        kept = self._db.scalars(_KEEP_FORESTS, {"t": self._tenant, "forests": list(touches)}).all()
+        if there and len(kept) < len(touches):
+            raise ForestChanged("The memory of this owner was deleted or replaced at this moment: ask again.")
+        take_turn(self._db, self._tenant)
+
+    def _touch(self, task: TaskId, touches: Mapping[ForestId, Role], part_of: TaskId | None) -> None:
+        values = {"t": self._tenant, "id": task}
+        if touches:
+            roles = [role.value for role in touches.values()]
+            self._db.execute(_TOUCH, values | {"forests": list(touches), "roles": roles})
+        if part_of is not None:
+            self._db.execute(_PART_OF, values | {"parent": part_of})
+
+    def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
+        return [
+            Neighbour(TaskId(row.task_id), row.kind, row.state, Role(row.role), Answer(row.answer))
+            for row in self._db.execute(_NEIGHBOURS, {"t": self._tenant, "id": task})
+        ]
+
+    def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
+        self._keep({forest: role}, there=False)
+        values = {"t": self._tenant, "id": task, "forest": forest}
+        self._db.execute(_JOIN, values | {"role": role.value})
+        return self._db.scalar(_JOINED, values) is not None
+
+    def part(self, task: TaskId, forest: ForestId) -> None:
+        self._db.execute(_PART, {"t": self._tenant, "id": task, "forest": forest})
+
+    def cancel(self, task: TaskId, actor: str) -> MaintenanceTask | None:
+        values = {"t": self._tenant, "id": task}
+        self._db.execute(_LOCK_TASK, values)
+        self._db.execute(_CANCEL, values | {"actor": actor})
+        return self.get(task)
 
     def note(self, entry: AuditEntry) -> None:
         self._db.execute(
@@ -159,10 +299,11 @@ class PostgresMaintenanceRows:
         return forest_id(self._db, self._tenant, owner)
 
     def claim(self, kinds: Sequence[str], worker: WorkerId, lease_s: float) -> ClaimedTask | None:
-        token = LeaseToken(uuid4())
-        claimed = self._db.scalar(
-            _CLAIM, {"t": self._tenant, "kinds": list(kinds), "token": token, "worker": worker, "lease": lease_s}
-        )
+        token, which = LeaseToken(uuid4()), {"t": self._tenant, "kinds": list(kinds)}
+        if self._db.scalar(_CLAIMABLE, which) is None:
+            return None
+        take_turn(self._db, self._tenant)
+        claimed = self._db.scalar(_CLAIM, which | {"token": token, "worker": worker, "lease": lease_s})
         task = self.get(TaskId(claimed)) if claimed is not None else None
         return ClaimedTask(token, task) if task is not None else None
 
@@ -171,7 +312,11 @@ class PostgresMaintenanceRows:
         return self._update(token, {"progress": dict(progress), "lease_until": until})
 
     def finish(self, token: LeaseToken) -> bool:
-        return self._update(token, self._ended("done", None, None))
+        cancelled = m.Maintenance.progress[PHASE].astext == CANCELLED
+        ended = self._ended("done", None, None)
+        ended["error_code"] = sa.case((cancelled, CANCELLED))
+        ended["error_text"] = sa.case((cancelled, "It was cancelled."))
+        return self._update(token, ended)
 
     def retry(self, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
         values = _GIVEN_BACK | {
@@ -189,15 +334,13 @@ class PostgresMaintenanceRows:
 
     def get(self, task: TaskId) -> MaintenanceTask | None:
         found = self._db.execute(
-            sa.select(m.Maintenance.__table__).where(
-                m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task
-            )
+            _tasks().where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
         ).first()
         return _task(found) if found is not None else None
 
     def list(self, kinds: Sequence[str], limit: int) -> Sequence[MaintenanceTask]:
         found = self._db.execute(
-            sa.select(m.Maintenance.__table__)
+            _tasks()
             .where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.kind.in_(kinds))
             .order_by(m.Maintenance.created_at.desc(), m.Maintenance.task_id)
             .limit(limit)
@@ -234,6 +377,13 @@ def owner_hash(tenant: TenantId, owner: str) -> bytes:
     return hashlib.sha256(f"{tenant}\x1f{owner}".encode()).digest()
 
 
+def _tasks() -> sa.Select[Any]:
+    """All columns of tasks, and what each waits for."""
+    table = m.Maintenance
+    waits_for = sa.func.memforest.waits_for(table.tenant_id, table.task_id, type_=sa.Uuid())
+    return sa.select(table.__table__, sa.case((table.state.in_(("held", "ready")), waits_for)).label("waits_for"))
+
+
 def _task(row: sa.Row[Any]) -> MaintenanceTask:
     return MaintenanceTask(
         id=TaskId(row.task_id),
@@ -250,6 +400,8 @@ def _task(row: sa.Row[Any]) -> MaintenanceTask:
         error_text=row.error_text,
         forest_id=ForestId(row.forest_id) if row.forest_id else None,
         actor=row.actor,
+        cancelled_by=row.cancelled_by,
+        waits_for=TaskId(row.waits_for) if row.waits_for else None,
     )
 
 

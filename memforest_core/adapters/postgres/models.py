@@ -94,6 +94,7 @@ class Forest(Base):
             unique=True,
             postgresql_where=text("state IN ('live', 'frozen')"),
         ),
+        Index("ix_forest_unseen", "tenant_id", "owner", postgresql_where=text("state IN ('hidden', 'gone')")),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
@@ -599,6 +600,7 @@ class Maintenance(Work, Base):
         Index("ix_maintenance_claim", "tenant_id", "available_at", postgresql_where=text("state = 'ready'")),
         Index("ix_maintenance_forest", "tenant_id", "forest_id"),
         Index("ix_maintenance_lease", "lease_until", postgresql_where=text("state = 'running'")),
+        Index("ix_maintenance_dead", "tenant_id", postgresql_where=text("state = 'dead'")),
     )
 
     tenant_id: Mapped[str] = mapped_column(primary_key=True)
@@ -611,6 +613,29 @@ class Maintenance(Work, Base):
     finished_at: Mapped[datetime | None]
     forest_id: Mapped[UUID | None]
     actor: Mapped[str] = mapped_column(server_default="")
+    asked: Mapped[int] = mapped_column(BigInteger, Identity())
+    """Its place in the order of asking: of two tasks that exclude each other the later one waits."""
+    cancelled_by: Mapped[str | None]
+    """Who cancelled it: it is undone instead of carried on."""
+
+
+class MaintenanceForest(Base):
+    """Which forests a task touches until it is done, and what it does to each; see domain/beside.py."""
+
+    __tablename__ = "maintenance_forest"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "task_id"],
+            [f"{SCHEMA}.maintenance.tenant_id", f"{SCHEMA}.maintenance.task_id"],
+            ondelete="CASCADE",
+        ),
+        Index("ix_maintenance_forest_forest_id", "tenant_id", "forest_id"),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    role: Mapped[str]
 
 
 class Visit(Base):

@@ -18,7 +18,6 @@ from memforest_core.adapters.postgres.rematerializing_plan import PostgresPlanRo
 from memforest_core.adapters.postgres.removal import PostgresRemoval
 from memforest_core.adapters.postgres.trees import bury_points, lock_nodes
 from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId, cell_id, session_id
-from memforest_core.ports.maintenance import MaintenanceKind
 from memforest_core.ports.reduce import HELD, Rules
 from memforest_core.ports.rematerializing import (
     Copied,
@@ -63,12 +62,20 @@ class PostgresCopyRows(PostgresRemoval):
         )
         return [ForestId(each) for each in found]
 
-    def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> None:
+    def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> bool:
+        # A deletion looks for copies with the same lock.
+        lock_forests(self._db, self._tenant, [pair.source])
+        if self._db.scalar(sql.BEING_DELETED_FROM, self._pair(pair)):
+            return False
         statement = sql.BEGIN.bindparams(sa.bindparam("rules", type_=m.Forest.rules.type))
         self._db.execute(statement, self._pair(pair) | {"rules": dict(rules) | {HELD: 1}})
         self._db.execute(sql.COPY_SPEAKERS, self._pair(pair))
         if forget_summaries:
             self._db.execute(sql.FORGET_SUMMARIES, self._pair(pair))
+        return True
+
+    def kept(self, copy: ForestId) -> bool:
+        return self._db.scalar(sql.KEEP_COPY, {"t": self._tenant, "copy": copy}) is not None
 
     def sessions_after(self, source: ForestId, after: SessionId | None, turns: int) -> Sequence[SessionId]:
         values = {"t": self._tenant, "source": source, "after": after or _FIRST, "n": _MOST_SESSIONS}
@@ -168,8 +175,7 @@ class PostgresCopyRows(PostgresRemoval):
         return len(changed)
 
     def busy(self, source: ForestId) -> bool:
-        values = {"t": self._tenant, "source": source, "mine": MaintenanceKind.REMATERIALIZE.value}
-        return bool(self._db.scalar(sql.BUSY, values))
+        return bool(self._db.scalar(sql.BUSY, {"t": self._tenant, "source": source}))
 
     def switch(self, pair: Pair) -> bool:
         states = lock_forests(self._db, self._tenant, [pair.source, pair.copy])
@@ -182,7 +188,7 @@ class PostgresCopyRows(PostgresRemoval):
         if self.carry_states(pair):
             # Their summaries are refreshed first, so that the switch shows nothing stale.
             return False
-        for statement in sql.SWITCH:
+        for statement in (*sql.SWITCH, *sql.FOLLOW):
             self._db.execute(statement, self._pair(pair))
         return True
 

@@ -293,19 +293,46 @@ CARRY_CANDIDATES = sa.text(
     """
 )
 
-# A merge that has not begun waits for this to end: waiting for it too would be for ever.
-BUSY = sa.text(
+DELETING = """EXISTS (SELECT 1 FROM memforest.maintenance_forest x
+                     JOIN memforest.maintenance k
+                       ON k.tenant_id = :t AND k.task_id = x.task_id AND k.state <> 'done'
+                    WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'erase')"""
+
+BEING_DELETED_FROM = sa.text(f"SELECT {DELETING}")
+
+KEEP_COPY = sa.text(
     """
-    SELECT EXISTS (SELECT 1 FROM memforest.maintenance
-                    WHERE tenant_id = :t AND forest_id = :source AND kind <> :mine
-                      AND NOT (kind = 'merge' AND progress = '{}')
-                      AND state IN ('held', 'ready', 'running'))
+    SELECT 1 FROM memforest.forest WHERE tenant_id = :t AND forest_id = :copy AND state = 'hidden' FOR KEY SHARE
+    """
+)
+
+# What is asked of the live forest names its facts and sessions: the switch comes after it.
+BUSY = sa.text(
+    f"""
+    SELECT {DELETING}
+        OR EXISTS (SELECT 1 FROM memforest.maintenance_forest x
+                     JOIN memforest.maintenance k
+                       ON k.tenant_id = :t AND k.task_id = x.task_id AND k.state IN ('held', 'ready', 'running')
+                    WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'correct')
         OR EXISTS (SELECT 1 FROM memforest.cell
                     WHERE tenant_id = :t AND forest_id = :source AND state = 'running' AND NOT placed)
         OR EXISTS (SELECT 1 FROM memforest.forest
                     WHERE tenant_id = :t AND forest_id = :source AND state = 'frozen')
     """
 )
+
+# A policy that waits for the switch is applied to the new forest.
+FOLLOW = [
+    sa.text(statement)
+    for statement in (
+        """UPDATE memforest.maintenance k SET forest_id = :copy
+             FROM memforest.maintenance_forest x
+            WHERE k.tenant_id = :t AND k.forest_id = :source AND k.state IN ('ready', 'dead')
+              AND x.tenant_id = :t AND x.task_id = k.task_id AND x.forest_id = :source AND x.role = 'retain'""",
+        """UPDATE memforest.maintenance_forest SET forest_id = :copy
+            WHERE tenant_id = :t AND forest_id = :source AND role = 'retain'""",
+    )
+]
 
 LOCK_SOURCE = sa.text("SELECT state FROM memforest.forest WHERE tenant_id = :t AND forest_id = :source FOR UPDATE")
 

@@ -133,7 +133,7 @@ class ImportService:
             held = rows.hold(MaintenanceKind.IMPORT, subject, asked, forest, actor)
             task = rows.take(held)
             if task is None or task.forest_id is None:
-                raise ImportTakenOver("Another process has just ended this import: look again.")
+                raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
             if task.arguments.get("with_vectors") != asked["with_vectors"]:
                 raise InvalidInput(
                     "This import was begun with the other choice of vectors: go on with that one.",
@@ -279,7 +279,7 @@ class Import:
             shown = rows.show(self._forest, self._owner)
             if shown:
                 if not rows.end(self._task.id, done):
-                    raise ImportTakenOver("Another process has taken over this import.")
+                    raise ImportTakenOver("Another process has taken over this import, or it was cancelled.")
                 rows.note(self._entry("done", done))
         if not shown:
             raise _has_memory(self._owner)
@@ -295,7 +295,7 @@ class Import:
         """Store progress with what it is about. Raises ImportTakenOver, which takes that back."""
         progress = {**self._progress, **changed}
         if not rows.keep(self._task.id, progress):
-            raise ImportTakenOver("Another process has taken over this import.")
+            raise ImportTakenOver("Another process has taken over this import, or it was cancelled.")
         self._progress = progress
 
     def _entry(self, outcome: str, detail: Numbers) -> AuditEntry:

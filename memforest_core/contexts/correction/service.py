@@ -37,8 +37,8 @@ FROZEN_S = 5.0
 class Eraser(Protocol):
     """Asks for the deletion of a fact."""
 
-    def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str) -> TaskId:
-        """The task that deletes it. Raises NotFound when it is gone already."""
+    def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
+        """The task that deletes it, as a part of the correction. Raises NotFound when it is gone already."""
         ...
 
 
@@ -213,7 +213,8 @@ class Correction:
             owner = rows.owner(task.forest_id)
             if owner is None or rows.fact(task.forest_id, old) is None:
                 return None
-        return dict(progress) | {"phase": "erasing", "erase_task": str(self._erase(tenant, owner, old, task.actor))}
+        erasing = self._erase(tenant, owner, old, task.actor, task.id)
+        return dict(progress) | {"phase": "erasing", "erase_task": str(erasing)}
 
 
 def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> Successor:

@@ -40,7 +40,7 @@ class Clearing:
             gone = rows.clear(forest, BATCH_ROWS)
             points = rows.points_of(forest, BATCH_ROWS) if gone is None else []
             if gone is None and not points:
-                gone = {"forests": rows.drop_forest(forest, task)}
+                gone = {"forests": rows.drop_forest(forest)}
             if gone is not None:
                 after = _plus(progress, gone)
                 if task is not None:
@@ -59,7 +59,7 @@ class Clearing:
 
         For operations that leave a forest behind. Raises StoreUnavailable, IndexUnavailable.
         """
-        self._store.hide(tenant, forest)
+        self._store.let_go(tenant, forest)
         if self.batch(tenant, forest, None, {}) is not None:
             return False
         self.sweep(tenant, forest)

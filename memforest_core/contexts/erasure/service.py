@@ -8,16 +8,14 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.contexts.erasure.arguments import arguments_of
 from memforest_core.contexts.erasure.receipt import Receipt, receipt_of
-from memforest_core.contexts.operations.service import Operations
+from memforest_core.contexts.operations.service import FROZEN_S, Operations, request
+from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.ports.accept import ForestRef
 from memforest_core.ports.erasure import ErasureStore, Scope, Target
 from memforest_core.ports.maintenance import MaintenanceKind, TaskId
-
-FROZEN_S = 5.0
-"""When to ask again for a forest that is being merged."""
 
 _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a time range, a speaker, or everything."
 
@@ -43,12 +41,15 @@ class Erasure:
         everything: bool = False,
         actor: str,
         dry_run: bool = False,
+        part_of: TaskId | None = None,
     ) -> TaskId:
         """Ask for exactly one target to be deleted: turns of a session by the caller's ids, a whole session, a fact,
         what was said in [since, until), a speaker's words, or everything.
 
         Times are aware, or read in the forest's zone; either end may be open. An owner's memory is nobody's from the
-        moment this returns. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
+        moment this returns, unless it is being merged: then once that is done. What is being built or imported for the
+        owner goes with it. ``part_of`` is the operation that this deletion is a part of. Raises InvalidInput, NotFound,
+        ForestFrozen, StoreUnavailable.
         """
         owner = checked_name(owner, "owner")
         given = (session is not None, fact is not None, since is not None or until is not None, speaker is not None)
@@ -56,9 +57,11 @@ class Erasure:
             raise InvalidInput(_ONE, code="one_target")
         if turns and session is None:
             raise InvalidInput("Name the session that the turns are of.", code="one_target")
+        if everything:
+            return self._ask_everything(tenant, owner, actor=actor, dry_run=dry_run)
         forest = self._store.owner(tenant, owner)
         if forest is None:
-            raise NotFound(f"Owner {owner!r:.80} has no memory: there is nothing to delete.")
+            raise _nothing(owner)
         if forest.frozen:
             raise ForestFrozen(
                 f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds.",
@@ -70,16 +73,43 @@ class Erasure:
             scope = self._of_fact(tenant, forest.id, fact)
         elif speaker is not None:
             scope = self._of_speaker(tenant, forest.id, speaker)
-        elif everything:
-            scope = Scope(Target.OWNER, forest.id)
         else:
             scope = _of_range(forest, since, until)
-        task = self._operations.ask(
-            tenant, MaintenanceKind.ERASE, forest.id, arguments_of(scope), actor=actor, owner=owner, dry_run=dry_run
+        return self._operations.ask(
+            tenant,
+            MaintenanceKind.ERASE,
+            forest.id,
+            arguments_of(scope),
+            actor=actor,
+            owner=owner,
+            dry_run=dry_run,
+            part_of=part_of,
         )
-        if everything and not dry_run:
+
+    def _ask_everything(self, tenant: TenantId, owner: str, *, actor: str, dry_run: bool) -> TaskId:
+        """Ask for all forests of an owner: the one that is seen, and those that imports and merges are filling."""
+        with self._store.erasing(tenant) as rows:
+            forests = rows.forests_of(owner)
+            if not forests:
+                raise _nothing(owner)
+            forest = forests[0]
+            arguments = arguments_of(Scope(Target.OWNER, forest))
+            if not dry_run:
+                rows.cancel_imports(forests, checked_name(actor, "actor"))
+            task = request(
+                rows.tasks,
+                MaintenanceKind.ERASE,
+                forest,
+                arguments,
+                actor=actor,
+                owner=owner,
+                dry_run=dry_run,
+                touches=dict.fromkeys(forests, Role.ERASE),
+            )
+        self._operations.wake(tenant, task)
+        if not dry_run:
             # If this process ends before it does, the task's first step does it.
-            self._store.hide(tenant, forest.id)
+            self._store.hide(tenant, task)
         return task
 
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
@@ -119,6 +149,10 @@ class Erasure:
         if not self._store.speaks(tenant, forest, speaker):
             raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
         return Scope(Target.SPEAKER, forest, speaker=self._store.speaker_digest(forest, speaker))
+
+
+def _nothing(owner: str) -> NotFound:
+    return NotFound(f"Owner {owner!r:.80} has no memory: there is nothing to delete.")
 
 
 def _of_range(forest: ForestRef, since: object | None, until: object | None) -> Scope:

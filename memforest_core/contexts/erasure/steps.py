@@ -27,7 +27,7 @@ STEPS = "steps"
 """Steps committed so far: a step commits its progress with its rows, so that no kill loses count of what went."""
 INDEX_LEFT = LEFT + "index.point"
 
-_ROWS, _INDEX, _SCAN, _SCANNED, _PLANNED = "rows", "index", "scan", "scanned", "planned"
+_COPIES, _ROWS, _INDEX, _SCAN, _SCANNED, _PLANNED = "copies", "rows", "index", "scan", "scanned", "planned"
 
 
 class Erasing:
@@ -49,7 +49,9 @@ class Erasing:
         scope = scope_of(task)
         if task.dry_run:
             return None if progress.get(PHASE) == _PLANNED else self._plan(tenant, scope)
-        match progress.get(PHASE, _ROWS):
+        match progress.get(PHASE, _ROWS if scope.target is Target.OWNER else _COPIES):
+            case "copies":
+                return self._copies(tenant, task, scope, progress)
             case "rows" if scope.target is Target.OWNER:
                 return self._clear(tenant, task, scope, progress)
             case "rows":
@@ -61,14 +63,31 @@ class Erasing:
             case _:
                 return None
 
+    def _copies(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+        """Copies of the forest hold the same words: a rebuild begins anew after this, an old one is on its way out."""
+        with self._store.erasing(tenant) as rows:
+            progress = rows.ahead(task.id, progress)
+            if progress.get(PHASE, _COPIES) != _COPIES:
+                return progress
+            rows.drop_copies(task.id, scope.forest)
+            copy = rows.going(task.id, scope.forest)
+        if copy is None:
+            return self._rows(tenant, task, scope, dict(progress) | {PHASE: _ROWS})
+        # What is counted is what goes from the forest that was meant.
+        self._clearing.batch(tenant, copy, None, {})
+        return dict(progress) | {PHASE: _COPIES}
+
     def _rows(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
         with self._store.erasing(tenant) as rows:
             held = rows.hold_forest(scope.forest)
             progress = rows.ahead(task.id, progress)
             if progress.get(PHASE, _ROWS) != _ROWS:
                 return progress
-            _check(held)
-            after, phase = self._batch(rows, scope, progress)
+            # Somebody may have asked for the whole memory since: then this goes from what is left of it.
+            everything = held in (None, "gone") and rows.all_asked_for(scope.forest)
+            if not everything:
+                _check(held)
+            after, phase = self._batch(rows, scope, progress) if held is not None else (progress, _INDEX)
             kept = _stepped(after, phase)
             rows.keep(task.id, kept)
         return kept
@@ -109,10 +128,10 @@ class Erasing:
         return Removal(rows, forest, self._model, self._settings)
 
     def _clear(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
-        self._store.hide(tenant, scope.forest)
+        self._store.hide(tenant, task.id)
         with self._store.erasing(tenant) as rows:
             progress = rows.ahead(task.id, progress)
-            forest = rows.going(scope.forest)
+            forest = rows.going(task.id)
         if progress.get(PHASE, _ROWS) != _ROWS:
             return progress
         gone = self._clearing.batch(tenant, forest, task.id, progress) if forest is not None else None
@@ -126,13 +145,13 @@ class Erasing:
     def _points(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
         """Delete the points of tombstones in the index, with nothing held, then forget the tombstones."""
         if scope.target is Target.OWNER:
-            left = self._clearing.sweep(tenant, scope.forest)
-            return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: left}
+            return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: self._swept(tenant, task, None)}
         after = UUID(str(progress["after"])) if progress.get("after") else None
         with self._store.erasing(tenant) as rows:
             tombstones = rows.tombstones(scope.forest, after, BATCH_POINTS)
         if not tombstones:
-            return dict(progress) | {PHASE: _SCAN, "after": ""}
+            found = int(progress.get(INDEX_LEFT, 0)) + self._swept(tenant, task, scope.forest)
+            return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
         self._index.delete(list(tombstones))
         with self._store.erasing(tenant) as rows:
             alive = rows.confirm(tombstones)
@@ -140,10 +159,16 @@ class Erasing:
         found = int(progress.get(INDEX_LEFT, 0)) + left
         return dict(progress) | {"after": str(max(tombstones)), INDEX_LEFT: found}
 
+    def _swept(self, tenant: TenantId, task: MaintenanceTask, kept: ForestId | None) -> int:
+        """Delete what late indexers left of the forests that went; how many points are left of them."""
+        with self._store.erasing(tenant) as rows:
+            went = [forest for forest in rows.touched(task.id) if forest != kept]
+        return sum(self._clearing.sweep(tenant, forest) for forest in went)
+
     def _scan(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
         """Search once more by what names the target: every batch has searched for the ids that it removed."""
         with self._store.erasing(tenant) as rows:
-            found = rows.left_of(scope)
+            found = rows.left_of(scope, task.id)
         left = {LEFT + column: int(progress.get(LEFT + column, 0)) + count for column, count in found.items()}
         return dict(progress) | {INDEX_LEFT: int(progress.get(INDEX_LEFT, 0))} | left | {PHASE: _SCANNED}
 

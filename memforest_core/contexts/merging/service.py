@@ -10,8 +10,9 @@ from memforest_core.contexts.merging.comparing import Comparison, Near
 from memforest_core.contexts.merging.report import NAMED, ConflictReport, Findings, NearDuplicate, RenamedSession
 from memforest_core.contexts.merging.switching import Switched, Switching
 from memforest_core.contexts.merging.tally import Counted, Tally
-from memforest_core.contexts.operations.service import Operations, request
+from memforest_core.contexts.operations.service import FROZEN_S, Operations, request
 from memforest_core.contexts.reduction.rules import ruled
+from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
@@ -23,9 +24,6 @@ from memforest_core.settings import Settings
 LOOKED_AT = 1_000
 """Newest merges among which the same one is looked for."""
 MAX_SOURCES = 64
-FROZEN_S = 5.0
-"""When to ask again for a forest that is being merged."""
-
 Clear = Callable[[TenantId, ForestId], bool]
 """Delete a bounded batch of what a forest that is gone has left; True when nothing is left."""
 
@@ -88,8 +86,13 @@ class Merging:
             self._check_live(rows, asked)
             if target is None and not dry_run:
                 target = rows.found(into, asked.sources[0])
+            touches = dict.fromkeys(asked.sources, Role.MERGE_FROM)
+            if target is not None:
+                touches[target] = Role.MERGE_INTO
             kind = MaintenanceKind.MERGE
-            task = request(rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run)
+            task = request(
+                rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run, touches=touches
+            )
         self._operations.wake(tenant, task)
         return task
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from memforest_core.contexts.accept.flushing import WaitTimeout
+from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import NotFound, PermanentError
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import Lane, WakeUps
 from memforest_core.ports.maintenance import (
@@ -22,6 +23,7 @@ from memforest_core.ports.maintenance import (
     MaintenanceRows,
     MaintenanceStore,
     MaintenanceTask,
+    Neighbour,
     Numbers,
     TaskId,
 )
@@ -40,6 +42,9 @@ OPERATIONS = (
     MaintenanceKind.RETAIN,
 )
 """What people ask for."""
+
+FROZEN_S = 5.0
+"""When to ask again for a forest that is being merged."""
 
 
 class OperationFailed(PermanentError):
@@ -83,13 +88,26 @@ class Operations:
         owner: str | None = None,
         dry_run: bool = False,
         lane: Lane = Lane.LIVE,
+        touches: Mapping[ForestId, Role] | None = None,
+        part_of: TaskId | None = None,
     ) -> TaskId:
         """Ask for an operation in a transaction of its own, and wake workers; see ``request``.
 
-        Raises InvalidInput for an actor without a name, StoreUnavailable.
+        Raises InvalidInput for an actor without a name, ForestFrozen, ForestChanged, StoreUnavailable.
         """
         with self._store.maintaining(tenant) as rows:
-            task = request(rows, kind, forest, arguments, actor=actor, owner=owner, dry_run=dry_run, lane=lane)
+            task = request(
+                rows,
+                kind,
+                forest,
+                arguments,
+                actor=actor,
+                owner=owner,
+                dry_run=dry_run,
+                lane=lane,
+                touches=touches,
+                part_of=part_of,
+            )
         self.wake(tenant, task)
         return task
 
@@ -131,10 +149,16 @@ class Operations:
                     f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
                     " See memforest dead show."
                 )
+            if found.finished and not found.fulfilled:
+                what = "cancelled" if found.cancelled else "given up and discarded"
+                raise OperationFailed(f"Operation {task} ({found.kind}) was {what}.")
             if found.finished:
                 return found
             if self._clock() >= deadline:
-                raise WaitTimeout(f"Operation {task} ({found.kind}) is still {found.state}: it goes on; look later.")
+                why = f", waiting for operation {found.waits_for}" if found.waits_for is not None else ""
+                raise WaitTimeout(
+                    f"Operation {task} ({found.kind}) is still {found.state}{why}: it goes on; look later."
+                )
             if self._clock() - nudged >= NUDGE_S:
                 self.wake(tenant, task)
                 nudged = self._clock()
@@ -168,18 +192,57 @@ def request(
     owner: str | None = None,
     dry_run: bool = False,
     lane: Lane = Lane.LIVE,
+    touches: Mapping[ForestId, Role] | None = None,
+    part_of: TaskId | None = None,
 ) -> TaskId:
     """Ask for an operation within a transaction, and write down who did; the same one again while it waits or runs is
     the same task.
 
-    ``arguments`` are ids, counts and moments in microseconds, never text. Raises InvalidInput for an actor without a
-    name.
+    ``arguments`` are ids, counts and moments in microseconds, never text. ``touches`` is what it does to which forests,
+    by default to its one; a dry run touches none. Raises InvalidInput for an actor without a name, ForestChanged, and
+    what ``refuse`` raises for a neighbour.
     """
     actor = checked_name(actor, "actor")
     asked = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
-    task = rows.enqueue(kind, subject_of(forest, asked), asked, int(lane), forest=forest, actor=actor)
+    if asked.get(DRY_RUN):
+        touches = {}
+    elif touches is None:
+        touches = {forest: Role(kind.value)} if forest is not None else {}
+    task = rows.enqueue(
+        kind, subject_of(forest, asked), asked, int(lane), forest=forest, actor=actor, touches=touches, part_of=part_of
+    )
+    refuse(rows.neighbours(task))
     rows.note(AuditEntry(actor, kind, "asked", forest, owner, task, asked))
     return task
+
+
+def refuse(neighbours: Sequence[Neighbour]) -> None:
+    """Refuse what can't run after its earlier neighbours, with a sentence about the first of those.
+
+    Raises ForestFrozen for a source of a merge, InvalidInput for a forest that is being built anew, and for one of
+    which a deletion or a correction was given up that would be carried away.
+    """
+    for each in neighbours:
+        if each.answer is Answer.REFUSED and each.role is Role.REMATERIALIZE:
+            raise InvalidInput(
+                f"This memory is being re-materialized by operation {each.id}: wait until it is done, or cancel it.",
+                code="already_rematerializing",
+            )
+        if each.answer is Answer.REFUSED and each.state == "dead":
+            raise ForestFrozen(
+                f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
+                retry_after=FROZEN_S,
+            )
+        if each.answer is Answer.REFUSED:
+            raise ForestFrozen(
+                f"This memory is part of merge {each.id}: ask again when that is done.", retry_after=FROZEN_S
+            )
+        if each.answer is Answer.HOLDS and each.state == "dead":
+            raise InvalidInput(
+                f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"
+                " memforest dead.",
+                code="operation_given_up",
+            )
 
 
 def subject_of(forest: ForestId | None, arguments: Numbers) -> str:

@@ -186,12 +186,16 @@ class Rematerializing:
             return {"phase": "begin", "copy": str(pair.copy)}
         rules = rules_of(self._settings, source.rules, options.rules)
         with self._store.copying(tenant) as rows:
-            rows.begin(pair, rules, forget_summaries=options.summaries)
+            begun = rows.begin(pair, rules, forget_summaries=options.summaries)
+        if not begun:
+            raise _taken()
         return {"phase": "begin", "copy": str(pair.copy)}
 
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
         with self._store.copying(tenant) as rows:
+            if not rows.kept(pair.copy):
+                raise _taken()
             sessions = rows.sessions_after(pair.source, after, BATCH_TURNS)
             copied = [rows.copy_session(pair, session) for session in sessions]
         self._wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
@@ -232,6 +236,8 @@ class Rematerializing:
         """Bring one session up to date: by what came to it, or anew when something of it went or was changed."""
         with self._store.copying(tenant) as rows:
             rows.lock(pair.copy)
+            if not rows.kept(pair.copy):
+                raise _taken()
             copied = rows.copy_session(pair, source) if source is not None else Copied()
             if copy is not None and (source is None or rows.differing(pair, 1, source)):
                 self._drop(rows, pair.copy, copy)
@@ -281,6 +287,10 @@ class Rematerializing:
                 rows.attribute(pair)
             return dict(progress) | {"phase": "attributed"}
         return None if self._clear(tenant, pair.source) else progress
+
+
+def _taken() -> StillMaterializing:
+    return StillMaterializing("A deletion is at the live forest: the copy is begun anew after it.", retry_after=WAIT_S)
 
 
 def _added(progress: Numbers, copied: list[Copied]) -> dict[str, str | int]:

@@ -1,0 +1,89 @@
+"""Which operations may run beside which: one table for every pair that touches the same forest.
+
+The database enforces it (``memforest.beside`` and ``memforest.waits_for``); a test holds the two and the page
+docs/lifecycle.md together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What an operation does to a forest that it touches."""
+
+    ERASE = "erase"
+    CORRECT = "correct"
+    """Corrects, pins or unpins a fact."""
+    MERGE_FROM = "merge_from"
+    """The forest is a source of a merge."""
+    MERGE_INTO = "merge_into"
+    """The forest is the target of a merge."""
+    EXPORT = "export"
+    IMPORT = "import"
+    """The hidden forest that an import fills."""
+    REMATERIALIZE = "rematerialize"
+    RETAIN = "retain"
+
+
+class Answer(StrEnum):
+    """What becomes of the operation that was asked for later, while the earlier one is not done."""
+
+    BESIDE = "beside"
+    """It runs beside the earlier one."""
+    WAITS = "waits"
+    """It waits until the earlier one is done or given up."""
+    HOLDS = "holds"
+    """It waits until the earlier one is done, also while that is given up: it would move the memory that the earlier
+    one has to go on with."""
+    REFUSED = "refused"
+    """It is refused with a sentence: what it names will be somewhere else."""
+    OVERTAKES = "overtakes"
+    """It goes first, and the earlier one begins anew after it."""
+
+
+_W, _H, _R, _O = Answer.WAITS, Answer.HOLDS, Answer.REFUSED, Answer.OVERTAKES
+
+RULES: Mapping[Role, Mapping[Role, Answer]] = {
+    Role.ERASE: {
+        Role.ERASE: _W,
+        Role.MERGE_FROM: _H,
+        Role.MERGE_INTO: _W,
+        Role.EXPORT: _H,
+        Role.REMATERIALIZE: _H,
+        Role.RETAIN: _W,
+    },
+    Role.CORRECT: {Role.MERGE_FROM: _H, Role.MERGE_INTO: _W},
+    Role.MERGE_FROM: {
+        Role.ERASE: _R,
+        Role.CORRECT: _R,
+        Role.MERGE_FROM: _R,
+        Role.MERGE_INTO: _R,
+        Role.REMATERIALIZE: _R,
+        Role.RETAIN: _W,
+    },
+    Role.MERGE_INTO: {
+        Role.ERASE: _W,
+        Role.MERGE_FROM: _H,
+        Role.MERGE_INTO: _W,
+        Role.REMATERIALIZE: _H,
+        Role.RETAIN: _W,
+    },
+    Role.EXPORT: {},
+    Role.IMPORT: {Role.ERASE: _W},
+    Role.REMATERIALIZE: {
+        Role.ERASE: _O,
+        Role.MERGE_FROM: _R,
+        Role.MERGE_INTO: _R,
+        Role.REMATERIALIZE: _R,
+        Role.RETAIN: _W,
+    },
+    Role.RETAIN: {Role.MERGE_FROM: _W, Role.MERGE_INTO: _W, Role.REMATERIALIZE: _W, Role.RETAIN: _W},
+}
+"""The answer by the role of the earlier operation, then by that of the later one; what is not named runs beside."""
+
+
+def answer(earlier: Role, later: Role) -> Answer:
+    """What becomes of the later one."""
+    return RULES[earlier].get(later, Answer.BESIDE)
