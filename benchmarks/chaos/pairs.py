@@ -18,10 +18,11 @@ PROCESSES = 2
 SHOWN = 3
 MEASURED = (
     "two operations on three small forests, each asked for and worked on by a process of its own; Postgres, and the"
-    " Qdrant engine over HTTP, are shared. points: the first undisturbed, at each other one of the two gets SIGKILL at a"
-    " random event (a statement, a commit, a write of the index), and a third process asks again and takes over."
+    " Qdrant engine over HTTP, are shared. points: the first undisturbed, at each other one of the two gets SIGKILL at"
+    " a random event (a statement, a commit, a write of the index), and a third process asks again and takes over."
     " differing: points after which rows, trees, summaries, points or files are others than after one operation after"
-    " the other, in the order in which they were asked for; unclean: points after which memforest verify, a receipt or"
+    " the other, in the order in which they were asked for (in any where they may run beside each other);"
+    " unclean: points after which memforest verify, a receipt or"
     " the audit complains; unreached: runs that ended before the event; refused: points where one came too late and was"
     " refused, as it is in the serial run; heard: faults that passed (deadlocks and the like) and reached a process;"
     " replay: the numbers of points for --point"

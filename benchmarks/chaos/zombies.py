@@ -1,4 +1,4 @@
-"""SIGSTOP at seeded points of extract, reduce, refresh and index, beyond the lease, then SIGCONT: is anything harmed?"""
+"""SIGSTOP at seeded points of extract, reduce, refresh and index, beyond the lease, then SIGCONT: any harm done?"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Callers ingest, recall, forget, correct, merge, export and import at random while processes are killed, against a model in memory."""
+"""Callers do everything at random while processes are killed; what comes of it is held against a model in memory."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.soak``: everything at once for half an hour, with kill -9; exit code 1 when anything was wrong."""
+"""``python -m benchmarks.soak``: everything at once for half an hour, with kill -9; exit code 1 if something broke."""
 
 from __future__ import annotations
 
@@ -64,10 +64,8 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
             partial(driver.drive, caller, random.Random(f"{options.seed}/{number}"))
             for number, caller in enumerate(callers)
         ]
-        with watched(running, driver.full):
-            # Callers end what they are at before nothing is killed any more.
-            with together([killer.kill, partial(_reported, seen), *drives]):
-                time.sleep(options.minutes * 60)
+        with watched(running, driver.full), together([killer.kill, partial(_reported, seen), *drives]):
+            time.sleep(options.minutes * 60)
         worked = time.monotonic() - started
         killer.renew()
         rested = at_rest(running, seen)

@@ -1,7 +1,7 @@
 """What callers do: each action is chosen from the model, and changes the model when its outcome is known.
 
-What is done to an owner as a whole (forget everything, merge, export, import) excludes others of its kind on that owner,
-never what is said, recalled or deleted in single sessions meanwhile.
+What is done to an owner as a whole (forget everything, merge, export, import) excludes others of its kind on that
+owner, never what is said, recalled or deleted in single sessions meanwhile.
 """
 
 from __future__ import annotations

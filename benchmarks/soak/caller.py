@@ -1,4 +1,4 @@
-"""A caller: reads actions as JSON lines from stdin, does them, and answers each with a line; it may be killed at any time.
+"""A caller: reads actions as JSON lines from stdin, does them, and answers each with a line; it may be killed.
 
 ``python -m benchmarks.soak.caller``; its settings come from the environment.
 """

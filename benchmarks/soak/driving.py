@@ -38,18 +38,21 @@ class Caller:
         self._running = running
         self._log = running.logs / f"caller-{number}.log"
         self._process: subprocess.Popen[str] | None = None
+        self._ready = False
 
     @property
     def pid(self) -> int | None:
-        """Its process, while it runs."""
-        return None if self._process is None or self._process.poll() is not None else self._process.pid
+        """Its process, while it is ready to act."""
+        process = self._process
+        return process.pid if process is not None and self._ready and process.poll() is None else None
 
     def call(self, action: str, arguments: dict[str, Any]) -> Reply:
         """What it came to: a value, or an error; "killed" and "crashed" when the process ended meanwhile."""
         process = self._started()
         if process is None:
             return {"error": KILLED, "again": True}
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             process.stdin.write(json.dumps({"do": action, "with": arguments}) + "\n")
             process.stdin.flush()
@@ -58,6 +61,7 @@ class Caller:
             line = ""
         if line:
             return dict(json.loads(line))
+        self._ready = False
         code = process.wait()
         return {"error": KILLED if code == -signal.SIGKILL else CRASHED, "again": True}
 
@@ -79,7 +83,8 @@ class Caller:
                     env=environment(**self._running.variables),
                 )
             assert self._process.stdout is not None
-            if self._process.stdout.readline().strip() != "ready":
+            self._ready = self._process.stdout.readline().strip() == "ready"
+            if not self._ready:
                 self._process.wait()
                 return None
         return self._process
@@ -171,6 +176,8 @@ class Killer:
         while not stop.wait(self.every_s):
             callers = [caller.pid for caller in self.callers if caller.pid is not None]
             workers = self.running.worker_pids()
+            if not callers and not workers:
+                continue
             pid = self.rng.choice([*callers, *workers])
             self.seen.kills["caller" if pid in callers else "worker"] += 1
             try:

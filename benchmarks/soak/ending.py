@@ -145,7 +145,7 @@ def _texts(running: Deployment) -> Iterator[tuple[str, set[str]]]:
         tables = connection.scalars(sa.text("SELECT tablename FROM pg_tables WHERE schemaname = 'memforest'")).all()
         for table in tables:
             rows = connection.execution_options(stream_results=True).scalars(
-                sa.text(f"SELECT t::text FROM memforest.{table} t")  # noqa: S608 - a table's name
+                sa.text(f"SELECT t::text FROM memforest.{table} t")
             )
             yield table, {word for row in rows for word in WORD.findall(row)}
     engine.dispose()

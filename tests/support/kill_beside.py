@@ -34,9 +34,9 @@ from memforest_core.ports.maintenance import MaintenanceKind, TaskId
 from memforest_core.settings import DatabaseSettings, Settings
 from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.support.end_state import State, end_state
+from tests.support.grown_forests import BOB, NEW_SESSION, ZOO
 from tests.support.hashed_words import HashedWords
 from tests.support.kill_child import ONE_STEP_S, QUEUES, UNDONE
-from tests.support.grown_forests import BOB, NEW_SESSION, ZOO
 from tests.support.kill_operations import ASKING, BESIDE
 from tests.support.kill_tape import Tape, record_engine, recorded_index
 from tests.support.qdrant_http import QdrantHttp

@@ -14,10 +14,11 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 from uuid import uuid4
 
+from memforest_core.domain.beside import Answer, Role, answer
 from tests.support.end_state import State, differences
 from tests.support.grown_forests import grow
 from tests.support.hashed_words import HashedWords
-from tests.support.kill_beside import INDEX, PART, TOLD, Part, Told
+from tests.support.kill_beside import PART, TOLD, Part, Told
 from tests.support.kill_operations import BESIDE
 from tests.support.kill_points import Arena, Broken, Prepared, copy_sparse
 from tests.support.kill_zygote import SEVERAL, Forked, Zygote
@@ -31,6 +32,19 @@ STARTED_S = 30.0
 POLL_S = 0.01
 
 Pair = tuple[str, str]
+
+_ROLES = {
+    "erase-session": Role.ERASE,
+    "erase-owner": Role.ERASE,
+    "correct": Role.CORRECT,
+    "merge-live": Role.MERGE_INTO,
+    "merge-new": Role.MERGE_FROM,
+    "export": Role.EXPORT,
+    "import": Role.IMPORT,
+    "rematerialize": Role.REMATERIALIZE,
+    "retain": Role.RETAIN,
+}
+"""What each does to the forest that both are about. An import fills another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +294,17 @@ def drawn(ends: Ends, count: int, seed: int) -> list[Point]:
 
 
 def against(ends: Ends, end: Told) -> list[str]:
-    """How an end differs from that of one after the other, in the order of asking."""
-    order = ASKERS[:1] if end.at_once else tuple(end.asked)
-    if not end.at_once and len(order) < len(ASKERS):
-        # Who was refused came too late: the other one was first.
-        order = (*order, *(asker for asker in ASKERS if asker not in order))
-    return differences(ends.states[order], end.state)
+    """How an end differs from each that is right: none, or the differences from that in the order of asking."""
+    found = [differences(ends.states[order], end.state) for order in _right(ends.pair, end)]
+    return [] if not all(found) else found[0]
+
+
+def _right(pair: Pair, end: Told) -> list[tuple[str, ...]]:
+    """In which orders the two may seem to have run, that of asking first."""
+    if end.at_once:
+        return [ASKERS[:1]]
+    # Who was refused came too late: the other one was first.
+    order = (*end.asked, *(asker for asker in ASKERS if asker not in end.asked))
+    earlier, later = (_ROLES[pair[ASKERS.index(asker)]] for asker in order)
+    either = answer(earlier, later) in (Answer.BESIDE, Answer.OVERTAKES)
+    return [order, order[::-1]] if either else [order]
