@@ -69,7 +69,7 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
         worked = time.monotonic() - started
         killer.renew()
         rested = at_rest(running, seen)
-        found = look(running, known, seen, servers.directory.logs / "postgres.log", random.Random(options.seed))
+        found = look(running, servers, known, seen, random.Random(options.seed))
     return {
         "owners": options.owners,
         "seconds": round(worked, 1),
@@ -103,9 +103,11 @@ def main() -> None:
     configure_logs(logging.ERROR)
     report = Report(asked.seed, asked.json)
     with tempfile.TemporaryDirectory(prefix="memforest-soak-") as directory:
-        row = played(asked, Path(directory))
-        if asked.keep is not None:
-            _keep(Path(directory), asked.keep)
+        try:
+            row = played(asked, Path(directory))
+        finally:
+            if asked.keep is not None:
+                _keep(Path(directory), asked.keep)
     for finding in row["findings"]:  # type: ignore[attr-defined]
         say(f"finding: {finding}"[:2_000])
     report.end([row], {"what": MEASURED, "minutes": asked.minutes, "kill_every_s": asked.kill_every})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import httpx
 import redis
@@ -18,6 +17,7 @@ from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
 from memforest_core.bootstrap.verification import open_verification
 from memforest_core.domain.indexed import bm25_weights, count_terms
+from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.errors import NotFound
 from tests.support.processes import Deployment
 
@@ -56,7 +56,9 @@ def at_rest(running: Deployment, seen: Seen) -> float:
     return REST_S
 
 
-def look(running: Deployment, known: Known, seen: Seen, postgres_log: Path, rng: random.Random) -> dict[str, object]:
+def look(
+    running: Deployment, servers: EmbeddedServers, known: Known, seen: Seen, rng: random.Random
+) -> dict[str, object]:
     """Check everything; numbers of what was checked. What must not be goes to ``seen``."""
     allowed = known.allowed()
     forgotten = known.planted() - allowed
@@ -65,13 +67,13 @@ def look(running: Deployment, known: Known, seen: Seen, postgres_log: Path, rng:
     _kept(running, known, seen)
     for place, words in _texts(running):
         _leaked(seen, place, words - allowed)
-    _leaked(seen, "redis", set(_in_redis(running)) - allowed)
+    _leaked(seen, "redis", set(_in_redis(servers)) - allowed)
     points, sparse = _in_index(running, forgotten, allowed)
     _leaked(seen, "points", points - allowed)
     _leaked(seen, "sparse vectors", sparse)
     statistics = {word for row in running.rows("SELECT s::text FROM pg_stats s WHERE schemaname = 'memforest'")
                   for word in WORD.findall(row[0])}  # fmt: skip
-    deadlocks = postgres_log.read_text(errors="replace").count(_DEADLOCK)
+    deadlocks = (servers.directory.logs / "postgres.log").read_text(errors="replace").count(_DEADLOCK)
     if deadlocks:
         seen.find(_DEADLOCK, times=deadlocks)
     return {
@@ -151,9 +153,9 @@ def _texts(running: Deployment) -> Iterator[tuple[str, set[str]]]:
     engine.dispose()
 
 
-def _in_redis(running: Deployment) -> Iterator[str]:
+def _in_redis(servers: EmbeddedServers) -> Iterator[str]:
     """The planted words of keys and values, whatever their type."""
-    with redis.Redis.from_url(running.settings.broker.url.get_secret_value()) as broker:
+    with redis.Redis.from_url(servers.redis_url) as broker:
         for key in broker.scan_iter(count=1_000):
             yield from WORD.findall(key.decode(errors="replace"))
             if (dumped := broker.dump(key)) is not None:
