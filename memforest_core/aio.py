@@ -56,6 +56,8 @@ class AsyncLifecycle:
         self.preview_policy = in_thread(lifecycle.preview_policy)
         self.operation = in_thread(lifecycle.operation)
         self.operations = in_thread(lifecycle.operations)
+        self.cancel = in_thread(lifecycle.cancel)
+        self.ended = in_thread(lifecycle.ended)
         self.wait = in_thread(lifecycle.wait)
         self.audit = in_thread(lifecycle.audit)
 

@@ -42,6 +42,10 @@ class Operation:
         """
         return self._lifecycle.wait(self.id, timeout_s, watch).progress
 
+    def wait_cancelled(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> MaintenanceTask:
+        """Wait until it has ended, cancelled or not; raises WaitTimeout, StoreUnavailable."""
+        return self._lifecycle.ended(self.id, timeout_s)
+
 
 class Lifecycle:
     """Operations on stored memory, for one tenant. Thread-safe.
@@ -277,6 +281,14 @@ class Lifecycle:
         """The newest operations."""
         return self._parts.operations.list(self._tenant, limit)
 
+    def cancel(self, operation: TaskId, *, actor: str) -> Operation:
+        """Take an operation back that waits, or a merge, import, export or rebuild that is under way: workers clear
+        what it has built and release its forests. Cancelling again is the same.
+
+        Raises InvalidInput (``too_late``) for what is done or can't be taken back any more.
+        """
+        return self._asked(operation, self._parts.cancelling.cancel(self._tenant, operation, actor))
+
     def wait(
         self,
         operation: TaskId,
@@ -285,6 +297,10 @@ class Lifecycle:
     ) -> MaintenanceTask:
         """Wait until an operation is done. Raises OperationFailed, WaitTimeout."""
         return self._parts.operations.wait(self._tenant, operation, timeout_s, watch)
+
+    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> MaintenanceTask:
+        """Wait until an operation has ended, however that is. Raises WaitTimeout."""
+        return self._parts.operations.ended(self._tenant, operation, timeout_s)
 
     def audit(
         self,

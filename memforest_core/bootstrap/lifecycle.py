@@ -9,6 +9,7 @@ from memforest_core.adapters.bundles.files import SqliteBundles
 from memforest_core.adapters.postgres.bundles import PostgresBundleStore
 from memforest_core.adapters.postgres.corrections import PostgresCorrectionStore
 from memforest_core.adapters.postgres.erasure import PostgresErasureStore
+from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStore
 from memforest_core.adapters.postgres.merging import PostgresMergeStore
 from memforest_core.adapters.postgres.retention import PostgresRetentionStore
 from memforest_core.adapters.postgres.statements import from_document
@@ -23,6 +24,8 @@ from memforest_core.contexts.erasure.service import Erasure
 from memforest_core.contexts.erasure.steps import Erasing
 from memforest_core.contexts.maintenance.service import Handler
 from memforest_core.contexts.merging.service import Merging
+from memforest_core.contexts.operations.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
+from memforest_core.contexts.operations.service import OPERATIONS
 from memforest_core.contexts.rematerializing.service import Rematerializing
 from memforest_core.contexts.retention.service import Retention
 from memforest_core.domain.ids import FactId, TenantId
@@ -38,6 +41,11 @@ class LifecycleParts:
     def __init__(self, services: Services) -> None:
         self._services = services
         self.operations = services.operations
+
+    @cached_property
+    def cancelling(self) -> Cancelling:
+        """Taking operations back."""
+        return Cancelling(PostgresMaintenanceStore(self._services.engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:
@@ -79,6 +87,19 @@ def open_handlers(services: Services) -> dict[str, Handler]:
         MaintenanceKind.REMATERIALIZE: parts.rematerializing.step,
         MaintenanceKind.MERGE: parts.merging.step,
         MaintenanceKind.RETAIN: parts.retention.step,
+        MaintenanceKind.IMPORT: needs_its_file,
+        MaintenanceKind.EXPORT: needs_its_file,
+    }
+
+
+def open_undo(services: Services) -> dict[str, Handler]:
+    """The handlers of operations that were cancelled, by kind."""
+    parts = services.lifecycle
+    nothing: dict[str, Handler] = {kind: undo_nothing for kind in OPERATIONS}
+    return nothing | {
+        MaintenanceKind.MERGE: parts.merging.undo,
+        MaintenanceKind.REMATERIALIZE: parts.rematerializing.undo,
+        MaintenanceKind.IMPORT: UndoImport(open_clearing(services).clear).step,
     }
 
 

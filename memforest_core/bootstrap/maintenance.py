@@ -38,8 +38,10 @@ def open_maintenance(
     settings: Settings,
     telemetry: Telemetry = SILENT,
     handlers: Mapping[str, Handler] | None = None,
+    undo: Mapping[str, Handler] | None = None,
 ) -> Maintenance:
-    """Wire tasks, marks and upkeep over a connection pool and an index; ``handlers`` adds tasks of other contexts."""
+    """Wire tasks, marks and upkeep over a connection pool and an index; ``handlers`` adds tasks of other contexts, and
+    ``undo`` the steps of those that were cancelled."""
     rows, marks, tasks = PostgresIndexStore(engine), PostgresMarkStore(engine), PostgresMaintenanceStore(engine)
     own: dict[str, Handler] = {
         MaintenanceKind.REBUILD: Rebuild(rows, marks, index).step,
@@ -52,6 +54,7 @@ def open_maintenance(
             settings.worker.task_budget_s,
             random.Random(),  # noqa: S311 - jitter
             telemetry,
+            undo=undo,
         ),
         marks=Marks(marks, rows, tasks, index, settings.index.mark_s),
         upkeep=IndexUpkeep(rows, marks, tasks, index, wakeups),

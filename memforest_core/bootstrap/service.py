@@ -24,7 +24,7 @@ from memforest_core.adapters.postgres.retention_visits import PostgresVisitStore
 from memforest_core.adapters.postgres.schema import check_ready
 from memforest_core.bootstrap.answering import open_answering
 from memforest_core.bootstrap.inspection import open_inspection
-from memforest_core.bootstrap.lifecycle import LifecycleParts, open_handlers
+from memforest_core.bootstrap.lifecycle import LifecycleParts, open_handlers, open_undo
 from memforest_core.bootstrap.limits import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
 from memforest_core.bootstrap.models import open_chat, open_embedder
@@ -177,6 +177,7 @@ class Services:
             self.settings,
             self.telemetry,
             handlers=open_handlers(self),
+            undo=open_undo(self),
         )
 
     @cached_property

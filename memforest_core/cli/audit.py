@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
 from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.operating import told
+from memforest_core.cli.operating import TIMEOUT_S, ActorOption, NoWaitOption, TimeoutOption, actor_named, told
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, print_json, printable
+from memforest_core.ports.maintenance import TaskId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +21,49 @@ if TYPE_CHECKING:
 LimitOption = Annotated[int, typer.Option(min=1, help="How many at most.")]
 
 
-def operations(limit: LimitOption = 20, data: DataOption = None, as_json: JsonOption = False) -> None:
+app = typer.Typer(
+    help="List the newest operations (deletions, corrections, merges, exports and imports, rebuilds, policies), and"
+    " cancel one.",
+    invoke_without_command=True,
+)
+
+
+@app.callback()
+def operations(
+    context: typer.Context, limit: LimitOption = 20, data: DataOption = None, as_json: JsonOption = False
+) -> None:
     """List the newest operations: deletions, corrections, merges, exports and imports, rebuilds, policies."""
+    if context.invoked_subcommand is not None:
+        return
     with opened_memory(data) as memory:
         found = memory.lifecycle.operations(limit)
     if as_json:
         print_json({"operations": found})
     else:
         _print_operations(found)
+
+
+@app.command()
+def cancel(
+    operation: Annotated[UUID, typer.Argument(metavar="ID", help="The operation, as memforest operations lists it.")],
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take an operation back that waits, or a merge, import, export or rebuild that is under way."""
+    with opened_memory(data) as memory:
+        taken = memory.lifecycle.cancel(TaskId(operation), actor=actor_named(actor))
+        state = taken.state() if no_wait else taken.wait_cancelled(timeout)
+    if as_json:
+        print_json({"operation": str(taken.id), "kind": taken.kind, "state": state.state, "cancelled": state.cancelled})
+    elif state.cancelled:
+        console().print(f"Operation {taken.id} ({taken.kind}) was cancelled.")
+    elif state.finished:
+        console().print(f"Operation {taken.id} ({taken.kind}) was done before it could be cancelled.")
+    else:
+        console().print(f"Operation {taken.id} ({taken.kind}) will be cancelled: workers do it.")
 
 
 def audit(
@@ -67,7 +104,7 @@ def _print_operations(found: Sequence[MaintenanceTask]) -> None:
             str(task.id),
             f"{task.kind}{' (dry run)' if task.dry_run else ''}",
             printable(task.actor),
-            task.state,
+            f"{task.state}, waits for {task.waits_for}" if task.waits_for else task.state,
             f"{told(task.progress)}{trouble}",
         )
     out.print(table)
@@ -97,5 +134,5 @@ def _print_audit(found: Sequence[AuditEntry]) -> None:
 
 def register(program: typer.Typer) -> None:
     """Add the commands."""
-    program.command("operations")(operations)
+    program.add_typer(app, name="operations")
     program.command("audit")(audit)

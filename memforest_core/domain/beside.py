@@ -50,7 +50,7 @@ RULES: Mapping[Role, Mapping[Role, Answer]] = {
         Role.ERASE: _W,
         Role.MERGE_FROM: _H,
         Role.MERGE_INTO: _W,
-        Role.EXPORT: _H,
+        Role.EXPORT: _R,
         Role.REMATERIALIZE: _H,
         Role.RETAIN: _W,
     },

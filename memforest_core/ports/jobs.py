@@ -41,6 +41,10 @@ class JobRows(Protocol):
         """
         ...
 
+    def release_sources(self) -> None:
+        """Give the sources of merges that were given up before they moved anything back to their owners."""
+        ...
+
     def reopen_verbatim(self, limit: int) -> int:
         """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.
 

@@ -172,11 +172,20 @@ class MaintenanceRows(Protocol):
         """Touch a forest no more."""
         ...
 
-    def cancel(self, task: TaskId, actor: str) -> MaintenanceTask | None:
-        """Have a task undone: as it is with that, or as it is when it was done or cancelled before; None without it.
+    def locked(self, task: TaskId) -> MaintenanceTask | None:
+        """One task, which nobody changes before this transaction ends."""
+        ...
 
-        The row is locked until the transaction ends, so that whoever looks at its progress can still refuse.
-        """
+    def states(self, task: TaskId) -> Mapping[ForestId, str]:
+        """The states of those forests of a task that are there."""
+        ...
+
+    def cancel(self, task: TaskId, actor: str) -> None:
+        """Have an unfinished task undone; its like can be asked for anew."""
+        ...
+
+    def release_sources(self) -> None:
+        """Give the sources of merges that were given up before they moved anything back to their owners."""
         ...
 
     def note(self, entry: AuditEntry) -> None:

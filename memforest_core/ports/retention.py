@@ -10,7 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.ports.maintenance import AuditEntry
+from memforest_core.ports.maintenance import AuditEntry, TaskId
 
 DEFAULT_FRACTION = 0.1
 """The share of a forest's facts that one run may forget at most."""
@@ -132,6 +132,14 @@ class RetentionRows(Protocol):
 
     def now(self) -> datetime:
         """The database's clock."""
+        ...
+
+    def join(self, task: TaskId, forest: ForestId) -> bool:
+        """Take a forest for a run over many; False while an operation is at it that a policy does not run beside."""
+        ...
+
+    def part(self, task: TaskId, forest: ForestId) -> None:
+        """Let a forest go."""
         ...
 
     def note(self, entry: AuditEntry) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.adapters.postgres import models as m
 from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
-from memforest_core.adapters.postgres.maintenance import free_tasks
+from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows, free_tasks
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.ports.jobs import JobRows, LeaseLimits, WorkKind
 
@@ -104,6 +104,9 @@ class PostgresJobRows:
         for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS):
             freed += self._db.execute(statement, values).rowcount
         return freed
+
+    def release_sources(self) -> None:
+        PostgresMaintenanceRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
         return self._db.execute(_REOPEN, {"t": self._tenant, "n": limit}).rowcount

@@ -83,8 +83,8 @@ _NEIGHBOURS = sa.text(
        AND CASE memforest.beside(theirs.role, mine.role)
            WHEN 'beside' THEN false
            WHEN 'holds' THEN true
-           WHEN 'refused' THEN o.state <> 'dead' OR (o.kind = 'merge'
-                                                     AND o.progress ->> 'phase' IN ('merge', 'end', 'fold'))
+           WHEN 'refused' THEN o.state <> 'dead' OR o.kind = 'erase'
+                               OR (o.kind = 'merge' AND o.progress ->> 'phase' IN ('merge', 'end', 'fold'))
            ELSE o.state <> 'dead' END
      ORDER BY o.asked
     """
@@ -113,6 +113,44 @@ _PART = sa.text(
 )
 
 _LOCK_TASK = sa.text("SELECT 1 FROM memforest.maintenance WHERE tenant_id = :t AND task_id = :id FOR NO KEY UPDATE")
+
+_STATES = sa.text(
+    """
+    SELECT f.forest_id, f.state FROM memforest.maintenance_forest x
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id
+     WHERE x.tenant_id = :t AND x.task_id = :id
+    """
+)
+
+# Merges that were given up once they held their sources; the sources of one that has moved something stay held.
+_GIVEN_UP = """k.tenant_id = :t AND k.state = 'dead' AND k.kind = 'merge' AND k.progress ->> 'phase' = 'merge'"""
+
+_UNMOVED = sa.text(
+    f"""
+    SELECT k.task_id, x.forest_id FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
+     WHERE {_GIVEN_UP} AND (k.progress ->> 'next')::int = 0
+    """  # noqa: S608 - a constant of this module
+)
+
+_LOCK_FORESTS = sa.text(
+    """
+    SELECT 1 FROM memforest.forest WHERE tenant_id = :t AND forest_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY forest_id FOR NO KEY UPDATE
+    """
+)
+
+_RELEASE = [
+    sa.text(statement)
+    for statement in (
+        f"""UPDATE memforest.forest f SET state = 'live' FROM memforest.maintenance k, memforest.maintenance_forest x
+             WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))
+               AND x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
+               AND f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state = 'frozen'""",  # noqa: S608 - the same
+        f"""UPDATE memforest.maintenance k SET progress = '{{}}'
+             WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - the same
+    )
+]
 
 # Its subject is free at once: asked for again, it is another task.
 _CANCEL = sa.text(
@@ -246,11 +284,25 @@ class PostgresMaintenanceRows:
     def part(self, task: TaskId, forest: ForestId) -> None:
         self._db.execute(_PART, {"t": self._tenant, "id": task, "forest": forest})
 
-    def cancel(self, task: TaskId, actor: str) -> MaintenanceTask | None:
-        values = {"t": self._tenant, "id": task}
-        self._db.execute(_LOCK_TASK, values)
-        self._db.execute(_CANCEL, values | {"actor": actor})
+    def locked(self, task: TaskId) -> MaintenanceTask | None:
+        self._db.execute(_LOCK_TASK, {"t": self._tenant, "id": task})
         return self.get(task)
+
+    def states(self, task: TaskId) -> Mapping[ForestId, str]:
+        found = self._db.execute(_STATES, {"t": self._tenant, "id": task})
+        return {ForestId(row.forest_id): row.state for row in found}
+
+    def cancel(self, task: TaskId, actor: str) -> None:
+        self._db.execute(_CANCEL, {"t": self._tenant, "id": task, "actor": actor})
+
+    def release_sources(self) -> None:
+        released = self._db.execute(_UNMOVED, {"t": self._tenant}).all()
+        if not released:
+            return
+        self._db.execute(_LOCK_FORESTS, {"t": self._tenant, "ids": [row.forest_id for row in released]})
+        values = {"t": self._tenant, "ids": sorted({row.task_id for row in released})}
+        for statement in _RELEASE:
+            self._db.execute(statement, values)
 
     def note(self, entry: AuditEntry) -> None:
         self._db.execute(

@@ -16,9 +16,10 @@ from memforest_core.adapters.postgres import retention_sql as sql
 from memforest_core.adapters.postgres.engine import store_errors, tenant_transaction
 from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows
 from memforest_core.adapters.postgres.owners import visible
+from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.ports.accept import Lane
-from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind
+from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, TaskId
 from memforest_core.ports.retention import HeldForest, Leaf, Limits, Policy, RetentionRows, Totals, When
 
 _DAY_S = 86_400
@@ -37,6 +38,12 @@ class PostgresRetentionRows:
     def now(self) -> datetime:
         moment: datetime = self._db.scalar(sa.text("SELECT clock_timestamp()"))
         return moment.astimezone(UTC)
+
+    def join(self, task: TaskId, forest: ForestId) -> bool:
+        return self._tasks.join(task, forest, Role.RETAIN)
+
+    def part(self, task: TaskId, forest: ForestId) -> None:
+        self._tasks.part(task, forest)
 
     def note(self, entry: AuditEntry) -> None:
         self._tasks.note(entry)

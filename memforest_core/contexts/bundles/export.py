@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memforest_core.contexts.bundles.texts import embedded_cell, hash_of
-from memforest_core.contexts.operations.service import subject_of
+from memforest_core.contexts.operations.service import refuse, subject_of
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, MemForestError, NotFound
@@ -84,6 +84,7 @@ class ExportService:
                 raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
             subject = subject_of(forest, {**options, "file": place})
             held = rows.hold(MaintenanceKind.EXPORT, subject, options, forest, actor)
+            refuse(rows.neighbours(held))
             task = rows.take(held)
             if task is None:
                 raise InvalidInput("This export has just ended in another process.", code="file_in_use")

@@ -47,6 +47,6 @@ def receipt_of(task: MaintenanceTask) -> Receipt:
         removed={name: count for name, count in counts.items() if not name.startswith(LEFT)},
         left={name.removeprefix(LEFT): count for name, count in counts.items() if name.startswith(LEFT)},
         asked_at=task.created_at,
-        finished_at=task.finished_at if task.state == "done" else None,
+        finished_at=task.finished_at if task.fulfilled else None,
         planned=task.dry_run,
     )

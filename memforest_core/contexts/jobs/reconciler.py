@@ -56,6 +56,8 @@ class Reconciler:
             for tenant in self._jobs.lost(self._limits):
                 with self._jobs.upkeep(tenant) as rows:
                     freed += rows.free_lost(self._limits)
+                with self._jobs.upkeep(tenant) as rows:
+                    rows.release_sources()
             for tenant in self._jobs.waiting(WorkKind.HELD):
                 with self._jobs.upkeep(tenant) as rows:
                     released += rows.release_held()

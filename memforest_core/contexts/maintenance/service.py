@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum
 
 from memforest_core.contexts.jobs.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.ports.maintenance import (
+    CANCELLED,
     AuditEntry,
     ClaimedTask,
     MaintenanceRows,
@@ -57,9 +59,14 @@ class MaintenanceService:
         rng: random.Random,
         telemetry: Telemetry = SILENT,
         clock: Callable[[], float] = time.monotonic,
+        undo: Mapping[str, Handler] | None = None,
     ) -> None:
-        """``budget_s``: after so many seconds a task is given back between two steps, so that others have a turn."""
+        """``budget_s``: after so many seconds a task is given back between two steps, so that others have a turn.
+
+        ``undo`` takes the steps of tasks that were cancelled.
+        """
         self._store = store
+        self._undo = dict(undo or {})
         self._handlers = dict(handlers)
         self._budget_s = budget_s
         self._rng = rng
@@ -94,11 +101,13 @@ class MaintenanceService:
         return True
 
     def _steps(self, tenant: TenantId, claim: ClaimedTask) -> _End:
-        take = self._handlers[claim.task.kind]
+        task = claim.task
         deadline = self._clock() + self._budget_s
-        progress: Numbers | None = claim.task.progress
+        progress: Numbers | None = task.progress
         while progress is not None:
-            progress = take(tenant, claim.task, progress)
+            # Somebody may cancel it between two steps.
+            steps = self._handlers if task.cancelled_by is None else self._undo
+            progress = steps[task.kind](tenant, task, progress)
             with self._store.maintaining(tenant) as rows:
                 if progress is None:
                     return self._finish(rows, claim)
@@ -107,6 +116,7 @@ class MaintenanceService:
                 if self._clock() >= deadline:
                     rows.hand_back(claim.token)
                     return _End.BUDGET
+                task = rows.get(task.id) or task
         return _End.DONE
 
     @staticmethod
@@ -115,7 +125,9 @@ class MaintenanceService:
         if not rows.finish(claim.token):
             return _End.LOST
         ended = rows.get(claim.task.id)
-        if ended is not None and ended.actor:
+        if ended is not None and ended.cancelled:
+            rows.note(replace(outcome_of(ended, CANCELLED), actor=ended.cancelled_by or ended.actor))
+        elif ended is not None and ended.actor:
             rows.note(outcome_of(ended, "done"))
         return _End.DONE
 
@@ -154,4 +166,6 @@ class MaintenanceService:
             rows.bury(claim.token, code, text)
             if claim.task.actor:
                 rows.note(outcome_of(claim.task, "dead"))
+        with self._store.maintaining(tenant) as rows:
+            rows.release_sources()
         self._telemetry.buried(STEP, tenant, code)

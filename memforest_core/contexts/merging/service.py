@@ -10,6 +10,7 @@ from memforest_core.contexts.merging.comparing import Comparison, Near
 from memforest_core.contexts.merging.report import NAMED, ConflictReport, Findings, NearDuplicate, RenamedSession
 from memforest_core.contexts.merging.switching import Switched, Switching
 from memforest_core.contexts.merging.tally import Counted, Tally
+from memforest_core.contexts.operations.cancelling import merge_moved, undone
 from memforest_core.contexts.operations.service import FROZEN_S, Operations, request
 from memforest_core.contexts.reduction.rules import ruled
 from memforest_core.domain.beside import Role
@@ -17,7 +18,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.ports.index import VectorIndex
-from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import CANCELLED, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.merging import MergeForest, MergeRows, MergeStore
 from memforest_core.settings import Settings
 
@@ -174,6 +175,33 @@ class Merging:
                 return self._cleared(tenant, progress)
             case _:
                 return None
+
+    def undo(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One step of taking a merge back: the sources are released, a new target is cleared.
+
+        Past the point of return it goes on to its end. Raises as ``step``.
+        """
+        asked = _asked(task)
+        target = asked.target
+        if task.dry_run or target is None or progress.get("phase") == CANCELLED:
+            return undone(progress)
+        if progress.get("phase") == "undo":
+            return undone(progress) if self._clear(tenant, target) else progress
+        with self._store.merging(tenant) as rows:
+            forests = rows.lock_all([*asked.sources, target])
+            progress = rows.progress(task.id) or progress
+            states = {id_: forest.state for id_, forest in forests.items()}
+            late = merge_moved(replace(task, progress=progress), states) is not None
+            if not late:
+                if states.get(target) == "hidden":
+                    rows.set_state(target, "gone")
+                if progress:
+                    for id_ in _frozen(asked, forests):
+                        rows.set_state(id_, "live")
+                hidden = states.get(target) in ("hidden", "gone")
+                progress = dict(progress) | {"phase": "undo" if hidden else CANCELLED}
+                rows.advance(task.id, progress)
+        return self.step(tenant, task, progress) if late else progress
 
     def _freeze(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked) -> Numbers:
         """From here on the sources take no sessions; the largest goes first, so that its trees are the ones that stay.

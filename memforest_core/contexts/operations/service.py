@@ -137,21 +137,32 @@ class Operations:
     ) -> MaintenanceTask:
         """Wait until an operation is done; ``watch`` sees it on the way.
 
-        Raises OperationFailed when it was given up, WaitTimeout (it goes on), NotFound, StoreUnavailable.
+        Raises OperationFailed when it was given up or cancelled, WaitTimeout (it goes on), NotFound, StoreUnavailable.
         """
+        found = self.ended(tenant, task, timeout_s, watch)
+        if found.state == "dead":
+            raise OperationFailed(
+                f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
+                " See memforest dead show."
+            )
+        if not found.fulfilled:
+            what = "cancelled" if found.cancelled else "given up and discarded"
+            raise OperationFailed(f"Operation {task} ({found.kind}) was {what}.")
+        return found
+
+    def ended(
+        self,
+        tenant: TenantId,
+        task: TaskId,
+        timeout_s: float,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> MaintenanceTask:
+        """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
         deadline = self._clock() + timeout_s
         nudged = self._clock()
         while True:
             found = self.get(tenant, task)
             watch(found)
-            if found.state == "dead":
-                raise OperationFailed(
-                    f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
-                    " See memforest dead show."
-                )
-            if found.finished and not found.fulfilled:
-                what = "cancelled" if found.cancelled else "given up and discarded"
-                raise OperationFailed(f"Operation {task} ({found.kind}) was {what}.")
             if found.finished:
                 return found
             if self._clock() >= deadline:
@@ -219,8 +230,8 @@ def request(
 def refuse(neighbours: Sequence[Neighbour]) -> None:
     """Refuse what can't run after its earlier neighbours, with a sentence about the first of those.
 
-    Raises ForestFrozen for a source of a merge, InvalidInput for a forest that is being built anew, and for one of
-    which a deletion or a correction was given up that would be carried away.
+    Raises ForestFrozen for a source of a merge and for an export during a deletion, InvalidInput for a forest that is
+    being built anew, and while something that was given up would be carried away.
     """
     for each in neighbours:
         if each.answer is Answer.REFUSED and each.role is Role.REMATERIALIZE:
@@ -228,16 +239,20 @@ def refuse(neighbours: Sequence[Neighbour]) -> None:
                 f"This memory is being re-materialized by operation {each.id}: wait until it is done, or cancel it.",
                 code="already_rematerializing",
             )
-        if each.answer is Answer.REFUSED and each.state == "dead":
+        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != "dead":
+            raise ForestFrozen(
+                f"Deletion {each.id} of this memory is under way: ask again when it is done.", retry_after=FROZEN_S
+            )
+        if each.answer is Answer.REFUSED and each.state == "dead" and each.kind == MaintenanceKind.MERGE:
             raise ForestFrozen(
                 f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
                 retry_after=FROZEN_S,
             )
-        if each.answer is Answer.REFUSED:
+        if each.answer is Answer.REFUSED and each.state != "dead":
             raise ForestFrozen(
                 f"This memory is part of merge {each.id}: ask again when that is done.", retry_after=FROZEN_S
             )
-        if each.answer is Answer.HOLDS and each.state == "dead":
+        if each.state == "dead":
             raise InvalidInput(
                 f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"
                 " memforest dead.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+from memforest_core.contexts.operations.cancelling import undone
 from memforest_core.contexts.operations.service import Operations
 from memforest_core.contexts.reduction.removing import retire
 from memforest_core.contexts.rematerializing.options import arguments_of, copy_of, options_of, rules_of
@@ -14,7 +15,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.ports.accept import Lane, WakeUps
-from memforest_core.ports.maintenance import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.ports.maintenance import CANCELLED, DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.ports.rematerializing import Copied, CopyRows, CopyStore, Options, Pair, Remaining, SourceForest
 from memforest_core.settings import Settings
 
@@ -168,6 +169,18 @@ class Rematerializing:
             case _:
                 counted: dict[str, str | int] = dict.fromkeys(("sessions", "cells", "candidates", "again"), 0)
                 return {"phase": "copy", "copy": str(pair.copy), "after": ""} | counted
+
+    def undo(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One step of taking it back: the copy is cleared. Past the switch it goes on to its end."""
+        if task.dry_run or progress.get("phase") == CANCELLED:
+            return undone(progress)
+        copy = copy_of(task.id)
+        with self._store.copying(tenant) as rows:
+            found = rows.forest(copy)
+            late = found is not None and found.state in ("live", "frozen")
+        if late or progress.get("phase") in ("switched", "attributed", "overtaken"):
+            return self.step(tenant, task, progress)
+        return undone(progress) if self._clear(tenant, copy) else progress
 
     def _dry(self, tenant: TenantId, forest: ForestId, options: Options, progress: Numbers) -> Numbers | None:
         if progress.get("phase") == "planned":

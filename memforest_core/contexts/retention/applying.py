@@ -100,7 +100,7 @@ class Applying:
             case Phase.FACTS:
                 return self._take(tenant, task, progress, _FACTS, Phase.LEAVING)
             case Phase.LEAVING:
-                return self._leave(tenant, progress)
+                return self._leave(tenant, task, progress)
             case Phase.DONE | Phase.PLANNED:
                 return None
 
@@ -115,6 +115,9 @@ class Applying:
                 page = rows.forests_after(ForestId(after) if after is not None else None, PAGE, at)
             for forest in page:
                 if not forest.over or forest.limits is None:
+                    continue
+                if not task.dry_run and not rows.join(task.id, forest.id):
+                    # Another operation is at it: the next run comes by.
                     continue
                 counted = _plus(progress, forests=1)
                 when = When(at, forest.limits.cutoff(at))
@@ -163,11 +166,13 @@ class Applying:
             return _to(told, then, sort)
         return _oldest(told, leaves) if sort is _AGED else told
 
-    def _leave(self, tenant: TenantId, progress: Numbers) -> Numbers:
+    def _leave(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
         """Done with a forest: on to the next."""
         forest = _forest(progress)
         with self._store.retaining(tenant) as rows:
             rows.drop_stray_visits(forest, STRAY_VISITS)
+            if task.forest_id is None:
+                rows.part(task.id, forest)
         kept = {name: value for name, value in progress.items() if name != "forest"}
         return kept | {"phase": Phase.LOOKING.value, "after": str(forest)}
 

@@ -20,7 +20,7 @@ RULES = (
     ("erase", "erase", "waits"),
     ("erase", "merge_from", "holds"),
     ("erase", "merge_into", "waits"),
-    ("erase", "export", "holds"),
+    ("erase", "export", "refused"),
     ("erase", "rematerialize", "holds"),
     ("erase", "retain", "waits"),
     ("correct", "merge_from", "holds"),
@@ -54,7 +54,7 @@ CREATE FUNCTION memforest.beside(earlier text, later text) RETURNS text LANGUAGE
            {" ".join(f"WHEN '{first} {second}' THEN '{answer}'" for first, second, answer in RULES)}
            ELSE 'beside' END
 $$
-"""  # noqa: S608 - constants of this module
+"""
 
 # The first task that another one waits for, or null. One that is at work is waited for whenever it was asked for: a
 # task that was given up may come back among tasks that were asked for later.
