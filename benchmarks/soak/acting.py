@@ -266,8 +266,10 @@ class Export(Whole):
         return []
 
     def _in_file(self, session: Session, said: Said) -> Fate:
-        fates = {self._before.get(said, Fate.EITHER), said.fate}
-        return said.fate if len(fates) == 1 and not session.busy else Fate.EITHER
+        # What was not there when it began came later, or had been deleted or refused.
+        fates = {self._before.get(said, said.fate if said.fate is Fate.GONE else Fate.EITHER), said.fate}
+        certain = said.fate is Fate.GONE or not session.busy
+        return said.fate if len(fates) == 1 and certain else Fate.EITHER
 
 
 class Import(Whole):

@@ -125,10 +125,11 @@ class Driver:
                 self._number += 1
                 number = self._number
             if action is not None:
-                self._act(caller, action, number)
+                self.act(caller, action, number)
             stop.wait(max(0.0, self._pause_s * rng.uniform(0.5, 1.5) - (time.monotonic() - started)))
 
-    def _act(self, caller: Caller, action: Action, number: int) -> None:
+    def act(self, caller: Caller, action: Action, number: int) -> None:
+        """Make one call until it is answered, and change the model."""
         started = time.monotonic()
         while True:
             with self._known.lock:

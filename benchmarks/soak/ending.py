@@ -169,8 +169,8 @@ def _in_index(running: Deployment, forgotten: set[str], allowed: set[str]) -> tu
     payloads: set[str] = set()
     places: set[int] = set()
     with httpx.Client(base_url=running.index.url, timeout=30.0) as client:
-        for collection in client.get("/collections").json()["result"]["collections"]:
-            for point in _points(client, collection["name"]):
+        for collection in running.rows("SELECT name FROM memforest.collection"):
+            for point in _points(client, collection.name):
                 payloads |= set(WORD.findall(str(point.get("payload"))))
                 vectors = point.get("vector") or {}
                 places |= {at for each in vectors.values() if isinstance(each, dict) for at in each["indices"]}
