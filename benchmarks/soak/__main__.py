@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -59,6 +60,8 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
         killer.renew()
         for worker in running.workers:
             running.await_worker(worker)
+        with ThreadPoolExecutor(len(callers)) as pool:
+            list(pool.map(Caller.start, callers))
         started = time.monotonic()
         drives = [
             partial(driver.drive, caller, random.Random(f"{options.seed}/{number}"))

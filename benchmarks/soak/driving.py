@@ -65,6 +65,10 @@ class Caller:
         code = process.wait()
         return {"error": KILLED if code == -signal.SIGKILL else CRASHED, "again": True}
 
+    def start(self) -> None:
+        """Start it, and wait until it is ready to act."""
+        self._started()
+
     def close(self) -> None:
         """End it."""
         if self._process is not None:

@@ -123,7 +123,7 @@ def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
     options = ("--minutes", "0.35", "--owners", "6", "--kill-every", "6", "--rate", "8")
     (row,) = reported("benchmarks.soak", *options)["rows"]
     assert row["findings"] == []
-    assert sum(row["actions"].values()) > 20
+    assert sum(row["actions"].values()) > 10
     assert sum(row["kills"].values()) >= 2
     assert row["words_known"] > 0
     assert row["asked"] > 0
