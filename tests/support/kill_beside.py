@@ -55,6 +55,8 @@ DEADLINE_S = 300
 OPEN_S = 1.5
 """A transaction whose process does nothing for so long is ended by Postgres."""
 INDEX = "index"
+INDEX_TIMEOUT_S = 60.0
+"""A busy machine is no fault of the index: a request that is sent again meets its first self there."""
 ENDS = ("done", "dead", "cancelled")
 _SPACE = UUID("6b696c6c-0000-4000-8000-000000000000")
 
@@ -128,7 +130,7 @@ def part_settings(part: Part) -> Settings:
         DatabaseSettings.model_validate({"url": part.url, "pool_size": 6}),
         part.broker,
         Path(part.directory) / "unused",
-        index={"kind": "qdrant", "url": part.index},
+        index={"kind": "qdrant", "url": part.index, "timeout_s": INDEX_TIMEOUT_S},
         worker={"heartbeat_s": HEARTBEAT_S, "dead_after_s": DEAD_AFTER_S, "reconcile_s": 0.5, "poll_s": 0.25},
         refresh={"quiet_s": 0.0},
     )

@@ -18,7 +18,7 @@ from memforest_core.domain.beside import Answer, Role, answer
 from tests.support.end_state import State, differences
 from tests.support.grown_forests import grow
 from tests.support.hashed_words import HashedWords
-from tests.support.kill_beside import PART, TOLD, Part, Told
+from tests.support.kill_beside import INDEX_TIMEOUT_S, PART, TOLD, Part, Told
 from tests.support.kill_operations import BESIDE
 from tests.support.kill_points import Arena, Broken, Prepared, copy_sparse
 from tests.support.kill_zygote import SEVERAL, Forked, Zygote
@@ -173,7 +173,7 @@ class PairArena(Arena):
         files = self._directory / "grown-beside"
         files.mkdir()
         copy = Copy(self._zygotes[0], self._servers.broker_url, "", files)
-        index = {"kind": "qdrant", "url": copy.serve()}
+        index = {"kind": "qdrant", "url": copy.serve(), "timeout_s": INDEX_TIMEOUT_S}
         with stack(self._servers, files, embedder=HashedWords(), index=index) as running:
             grow(running)
             running.services.close()
