@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills browser pgbouncer check format bench clean lock
+.PHONY: help setup demo test chaos kills soak browser pgbouncer check format bench clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,15 @@ chaos: setup  ## break everything on purpose while sessions flow; nothing may be
 	$(BIN)/python -m benchmarks.chaos --json --sessions $(SESSIONS)
 
 POINTS ?= 50
-kills: setup  ## kill -9 every operation on stored memory at many points; each must end as if nobody had
+PAIR_POINTS ?= 20
+kills: setup  ## kill -9 every operation, alone and in pairs, and stop workers beyond their leases: each ends as if nobody had
 	$(BIN)/python -m benchmarks.chaos.operations --json --points $(POINTS)
+	$(BIN)/python -m benchmarks.chaos.pairs --json --points $(PAIR_POINTS)
+	$(BIN)/python -m benchmarks.chaos.zombies --json --points $(PAIR_POINTS)
+
+MINUTES ?= 30
+soak: setup  ## everything at once at random, with kill -9, against a model in memory
+	$(BIN)/python -m benchmarks.soak --json --minutes $(MINUTES)
 
 browser:  # a page is tested in Chromium: installed here where that can be done without asking
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

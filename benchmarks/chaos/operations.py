@@ -5,18 +5,13 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
+from benchmarks.chaos.killing import place
 from benchmarks.harness import Report, Row, parser, say
-from memforest_core.embedded.servers import EmbeddedServers
 from tests.support.kill_operations import REAL
-from tests.support.kill_points import Arena, Calm, Outcome, Prepared, arena, chosen
-from tests.support.servers import SessionServers
-from tests.support.stack import make_template
+from tests.support.kill_points import Arena, Calm, Outcome, Prepared, chosen
 
 POINTS = 50
 PROCESSES = 2
@@ -31,17 +26,6 @@ MEASURED = (
     " receipt has other numbers (no failure); unreached: runs that ended before the event; seconds: of all points;"
     " replay: the numbers for --at"
 )
-
-
-@contextmanager
-def place(processes: int) -> Iterator[Arena]:
-    """Servers, a directory and forking processes of this run's own."""
-    with ExitStack() as undo:
-        directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="memforest-kill-")))
-        embedded = undo.enter_context(EmbeddedServers.start(directory / "servers"))
-        servers = SessionServers(embedded.postgres_url, embedded.broker_url, embedded.redis_url, embedded)
-        make_template(servers)
-        yield undo.enter_context(arena(servers, directory, processes))
 
 
 def broken(outcome: Outcome) -> bool:
@@ -103,7 +87,7 @@ def main() -> None:
     asked = options.parse_args()
     report = Report(asked.seed, asked.json)
     started = time.monotonic()
-    with place(asked.processes) as ground:
+    with place(Arena, asked.processes) as ground:
         grown = ground.grown()
         rows = [run(ground, grown, name, asked.points, asked.at, asked.seed) for name in asked.operation]
     report.end(rows, {"what": MEASURED, "seconds": round(time.monotonic() - started, 1)})

@@ -118,6 +118,17 @@ def test_deleting_a_session_touches_its_own_trees_however_large_the_forest() -> 
         assert 0 < row["llm_calls"] < row["nodes_touched"]
 
 
+def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
+    """Given callers that do everything at random while processes are killed, then the model in memory was right."""
+    options = ("--minutes", "0.35", "--owners", "6", "--kill-every", "6", "--rate", "8")
+    (row,) = reported("benchmarks.soak", *options)["rows"]
+    assert row["findings"] == []
+    assert sum(row["actions"].values()) > 10
+    assert sum(row["kills"].values()) >= 2
+    assert row["words_known"] > 0
+    assert row["asked"] > 0
+
+
 def test_merged_forests_hold_what_was_written_into_one() -> None:
     """Given two small forests, then merging them asks the model less than writing them, and finds as many facts."""
     answer = reported(

@@ -21,7 +21,7 @@ COUNTED = "UPDATE memforest.forest SET scene_seq"
 
 @pytest.fixture(scope="module")
 def place(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    with arena(servers, tmp_path_factory.mktemp("kill")) as ground:
+    with arena(servers, tmp_path_factory.mktemp("kill"), Arena) as ground:
         yield ground
 
 

@@ -39,6 +39,16 @@ DINNER = [
 PHONE_KYOTO = said("I flew home from Kyoto with two vases.", "I love hiking.", start=MONDAY + 9 * DAY_S)
 OTHER_DINNER = said("I cooked dinner for nobody.", "I bought a blue bike.", start=MONDAY + 60 * DAY_S + 30)
 CATS = said("I adopted a cat named Mia.", "I live in Leeds.", "I love hiking.", start=MONDAY + 3 * DAY_S, name="Alice")
+NEW_SESSION = "zoo"
+ZOO = said(
+    "I saw a pelican in Tucson.",
+    "The keeper is called Wilhelmina.",
+    "I paid 90 dollars for a zeppelin ride.",
+    "I moved to Tucson.",
+    "I love hiking.",
+    start=MONDAY + 80 * DAY_S,
+)
+"""What Bob says later, of which some words are nowhere else."""
 
 
 def grow(running: Stack) -> None:

@@ -37,7 +37,7 @@ _HURRY = (
     "UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready' AND available_at > now()",
     "UPDATE memforest.index_row SET available_at = now() WHERE state = 'ready' AND available_at > now()",
 )
-_UNDONE = sa.text(
+UNDONE = sa.text(
     """
     SELECT (SELECT count(*) FROM memforest.cell WHERE NOT placed AND state <> 'dead')
          + (SELECT count(*) FROM memforest.tree WHERE due_at IS NOT NULL)
@@ -165,7 +165,7 @@ class Child:
 
     def _undone(self) -> bool:
         with self.tape.recording(False), tenant_transaction(self.services.engine, self.tenant) as connection:
-            return bool(connection.scalar(_UNDONE))
+            return bool(connection.scalar(UNDONE))
 
     def _violated(self) -> list[str]:
         report = open_verification(self.services).run()
@@ -189,8 +189,9 @@ class Child:
         )
 
 
-def perform(request: Request) -> None:
-    """Do what is asked for, and write the answer if there is one."""
+def perform(line: str) -> None:
+    """Do what a request, as JSON, asks for, and write the answer if there is one."""
+    request = REQUEST.validate_json(line)
     directory = Path(request.directory)
     child = Child(copy_settings(request), directory, OPERATIONS[request.operation], request.kill_at)
     if request.phase == "prepare":

@@ -6,7 +6,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -15,15 +16,20 @@ from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.bootstrap.service import Services
 from memforest_core.contexts.maintenance.service import Handler
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.errors import NotFound
 from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers
 from memforest_core.ports.rematerializing import Options
-from tests.support.grown_forests import BOB, DAY_S, MONDAY, PHONE
+from tests.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
 
 ACTOR = "kill-points"
+ASKING: ContextVar[str] = ContextVar("asking", default=ACTOR)
+"""Who asks, for the audit: with two operations at once, each asker has a name."""
 BEFORE = "before"
 """Who did what operations find."""
 COUNT_TO = 3
 _BUNDLE = "bob.memforest"
+_MOVED = "moved.memforest"
+"""What is imported; an export beside it writes the other one."""
 
 _FACT = sa.text(
     """
@@ -71,7 +77,7 @@ def once(kind: MaintenanceKind, ask: Callable[[Services], object]) -> Act:
 
     def act(services: Services, _directory: Path) -> None:
         entries = services.operations.audit(tenant_of(services), action=kind.value)
-        if not any(entry.actor == ACTOR and entry.outcome == "asked" for entry in entries):
+        if not any(entry.actor == ASKING.get() and entry.outcome == "asked" for entry in entries):
             ask(services)
 
     return act
@@ -101,7 +107,7 @@ def _counting(sound: bool) -> Callable[[Services], Mapping[str, Handler]]:
 
 
 def _ask_to_count(services: Services) -> None:
-    services.operations.ask(tenant_of(services), MaintenanceKind.RETAIN, None, {}, actor=ACTOR)
+    services.operations.ask(tenant_of(services), MaintenanceKind.RETAIN, None, {}, actor=ASKING.get())
 
 
 def _rebuild(services: Services, _directory: Path) -> None:
@@ -127,6 +133,8 @@ def _fact(services: Services, owner: str, words: str) -> FactId:
     """The owner's one fact that has these words."""
     with tenant_transaction(services.engine, tenant_of(services)) as connection:
         found = connection.scalars(_FACT, {"owner": owner, "words": f"%{words}%"}).all()
+    if not found:
+        raise NotFound(f"No fact of {owner} says {words}.")
     assert len(found) == 1, f"{len(found)} facts say {words}"
     return FactId(found[0])
 
@@ -135,66 +143,70 @@ def _erasing(**target: object) -> Operation:
     """Deleting from Bob's forest."""
 
     def ask(services: Services) -> None:
-        services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=ACTOR)  # type: ignore[arg-type]
+        services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=ASKING.get())  # type: ignore[arg-type]
 
     return Operation(once(MaintenanceKind.ERASE, ask), MaintenanceKind.ERASE)
 
 
 def _erase_fact(services: Services) -> None:
     fact = _fact(services, BOB, "numbered 3")
-    services.lifecycle.erasure.ask(tenant_of(services), BOB, fact=fact, actor=ACTOR)
+    services.lifecycle.erasure.ask(tenant_of(services), BOB, fact=fact, actor=ASKING.get())
 
 
 def _correcting(*, erase: bool) -> Operation:
     def ask(services: Services) -> None:
         fact = _fact(services, BOB, "in Davis")
         services.lifecycle.correction.correct(
-            tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=ACTOR
+            tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=ASKING.get()
         )
 
     return Operation(once(MaintenanceKind.CORRECT, ask), MaintenanceKind.CORRECT)
 
 
 def _pin(services: Services) -> None:
-    services.lifecycle.correction.pin(tenant_of(services), BOB, _fact(services, BOB, "dog named Rex"), ACTOR)
+    services.lifecycle.correction.pin(tenant_of(services), BOB, _fact(services, BOB, "dog named Rex"), ASKING.get())
 
 
 def _merging(sources: Sequence[str], into: str) -> Operation:
     def ask(services: Services) -> None:
-        services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=ACTOR)
+        services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=ASKING.get())
 
     return Operation(once(MaintenanceKind.MERGE, ask), MaintenanceKind.MERGE)
 
 
 def _rematerialize(services: Services) -> None:
     rules = {"entity_k": 3, "scene_k": 3, "session_k": 4}
-    services.lifecycle.rematerializing.ask(tenant_of(services), BOB, Options(rules), actor=ACTOR)
+    services.lifecycle.rematerializing.ask(tenant_of(services), BOB, Options(rules), actor=ASKING.get())
 
 
 def _ended(services: Services, kind: MaintenanceKind) -> bool:
     entries = services.operations.audit(tenant_of(services), action=kind.value)
-    return any(entry.actor == ACTOR and entry.outcome == "done" for entry in entries)
+    return any(entry.actor == ASKING.get() and entry.outcome == "done" for entry in entries)
 
 
 def _export(services: Services, directory: Path) -> None:
     """Whoever's process died exports again."""
     if not _ended(services, MaintenanceKind.EXPORT):
-        _write_bundle(services, directory, ACTOR)
+        _write_bundle(services, directory / _BUNDLE, ASKING.get())
 
 
-def _write_bundle(services: Services, directory: Path, actor: str = BEFORE) -> None:
-    services.lifecycle.bundles.export(tenant_of(services), BOB, directory / _BUNDLE, actor=actor, overwrite=True)
+def _write_bundle(services: Services, path: Path, actor: str) -> None:
+    services.lifecycle.bundles.export(tenant_of(services), BOB, path, actor=actor, overwrite=True)
+
+
+def _copy_out(services: Services, directory: Path) -> None:
+    _write_bundle(services, directory / _MOVED, BEFORE)
 
 
 def _move_out(services: Services, directory: Path) -> None:
     """The bundle is all that is left of the forest: its ids are free."""
-    _write_bundle(services, directory)
+    _copy_out(services, directory)
     services.lifecycle.erasure.ask(tenant_of(services), BOB, everything=True, actor=BEFORE)
 
 
 def _importing(owner: str, prepare: Act) -> Operation:
     def act(services: Services, directory: Path) -> None:
-        services.lifecycle.bundles.import_(tenant_of(services), directory / _BUNDLE, owner, actor=ACTOR)
+        services.lifecycle.bundles.import_(tenant_of(services), directory / _MOVED, owner, actor=ASKING.get())
 
     return Operation(act, MaintenanceKind.IMPORT, prepare=prepare)
 
@@ -215,7 +227,7 @@ def _set_policy(services: Services, _directory: Path) -> None:
 
 
 def _retain(services: Services) -> None:
-    services.lifecycle.retention.apply(tenant_of(services), BOB, actor=ACTOR)
+    services.lifecycle.retention.apply(tenant_of(services), BOB, actor=ASKING.get())
 
 
 REAL: Mapping[str, Operation] = {
@@ -232,7 +244,7 @@ REAL: Mapping[str, Operation] = {
     "merge-new": _merging([BOB, PHONE], "bob-whole"),
     "merge-live": _merging([PHONE], BOB),
     "export": Operation(_export, MaintenanceKind.EXPORT, seen=_bundle_sums),
-    "import": _importing("bob-copy", _write_bundle),
+    "import": _importing("bob-copy", _copy_out),
     "import-back": _importing(BOB, _move_out),
     "rematerialize": Operation(
         once(MaintenanceKind.REMATERIALIZE, _rematerialize), MaintenanceKind.REMATERIALIZE, asked_before=True
@@ -241,3 +253,19 @@ REAL: Mapping[str, Operation] = {
 }
 
 OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}
+
+
+def _bundle_rows(_services: Services, directory: Path) -> Sequence[str]:
+    """How many rows of which kind an export wrote: random ids in them are no two runs' the same."""
+    if not (directory / _BUNDLE).exists():
+        return []
+    with closing(sqlite3.connect(directory / _BUNDLE)) as bundle:
+        return [str(row) for row in bundle.execute("SELECT * FROM meta WHERE name = 'rows'")]
+
+
+BESIDE: Mapping[str, Operation] = {
+    **REAL,
+    "export": replace(REAL["export"], seen=_bundle_rows),
+    "erase-new-session": _erasing(session=NEW_SESSION),
+}
+"""Operations that are asked for while other processes work."""

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -244,11 +245,14 @@ def chosen(events: Sequence[str], count: int, rng: random.Random) -> list[int]:
     return sorted([*always, *rng.sample(others, max(0, count - len(always)))])[: max(count, len(always))]
 
 
+A = TypeVar("A", bound=Arena)
+
+
 @contextmanager
-def arena(servers: SessionServers, directory: Path, processes: int = 2) -> Iterator[Arena]:
+def arena(servers: SessionServers, directory: Path, kind: type[A], processes: int = 2) -> Iterator[A]:
     """A place for kill points, so many at a time; the template of ``make_template`` must be there."""
     with ExitStack() as undo:
         zygotes = [undo.enter_context(Zygote()) for _ in range(processes)]
-        place = Arena(servers, directory, zygotes)
+        place = kind(servers, directory, zygotes)
         undo.callback(place.close)
         yield place

@@ -1,9 +1,10 @@
-"""Counts what a process sends to its stores, and kills the process at a chosen one of these events."""
+"""Counts what a process sends to its stores, and kills or stops the process at a chosen one of these events."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -21,19 +22,24 @@ class Tape:
     """The events so far: a statement or a commit about to be sent, a commit done, a write of the index before and
     after it."""
 
-    def __init__(self, kill_at: int | None = None) -> None:
-        """``kill_at``: the number of the event, from 1, at which this process gets SIGKILL; None for never."""
+    def __init__(self, kill_at: int | None = None, with_signal: signal.Signals = signal.SIGKILL) -> None:
+        """``kill_at``: the number of the event, from 1, at which this process gets the signal; None for never.
+
+        Only what the thread does that makes the tape counts: the others keep the process alive.
+        """
         self.events: list[str] = []
         self._kill_at = kill_at
+        self._signal = with_signal
         self._running = False
+        self._thread = threading.get_ident()
 
     def tick(self, what: str) -> None:
         """The next event, if this is recorded."""
-        if not self._running:
+        if not self._running or threading.get_ident() != self._thread:
             return
         self.events.append(what)
         if len(self.events) == self._kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._signal)
 
     @contextmanager
     def recording(self, on: bool = True) -> Iterator[None]:

@@ -309,7 +309,16 @@ def _completed() -> Json:
 
 
 def _record(record: engine.Record) -> Json:
-    return {"id": str(record.id), "payload": record.payload}
+    told: Json = {"id": str(record.id), "payload": record.payload}
+    if isinstance(record.vector, dict):
+        told["vector"] = {name: _told(vector) for name, vector in record.vector.items()}
+    return told
+
+
+def _told(vector: Any) -> Json:
+    if isinstance(vector, engine.SparseVector):
+        return {"indices": vector.indices, "values": vector.values}
+    return vector
 
 
 def _scored(point: engine.ScoredPoint) -> Json:

@@ -108,6 +108,13 @@ class Stack:
     def tenant(self) -> TenantId:
         return TenantId(self.settings.tenant)
 
+    @property
+    def database(self) -> str:
+        """The database's name."""
+        name = sa.make_url(self.settings.database.url.get_secret_value()).database
+        assert name is not None
+        return name
+
     def owner_engine(self) -> sa.Engine:
         """Connects as the owner of the tables, whom row security does not bind."""
         url = self.settings.database.migration_url
@@ -158,7 +165,7 @@ class Stack:
         raise AssertionError("the pipeline does not come to rest")
 
 
-def settings_for(database: DatabaseSettings, broker_url: str, index: Path, **groups: object) -> Settings:
+def settings_for(database: DatabaseSettings, broker_url: str, index: Path, /, **groups: object) -> Settings:
     """Settings of a test's own stack; groups override."""
     values: dict[str, object] = {
         "database": database,

@@ -1,0 +1,89 @@
+"""Two operations at once, one of whose processes is killed, end as one after the other; ``make kills`` has all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kill_beside import Told
+from tests.support.kill_pairs import ASKERS, KINDS, PAIRS, Ends, Pair, PairArena, against, drawn
+from tests.support.kill_points import Prepared, arena
+from tests.support.servers import SessionServers
+
+SEED = 9
+DANGEROUS: tuple[Pair, ...] = (
+    ("erase-session", "merge-live"),
+    ("erase-session", "rematerialize"),
+    ("erase-owner", "rematerialize"),
+    ("correct", "merge-live"),
+    ("retain", "retain"),
+)
+"""One moves or rebuilds what the other one changes, or they share a task."""
+
+
+@pytest.fixture(scope="module")
+def place(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PairArena]:
+    with arena(servers, tmp_path_factory.mktemp("pairs"), PairArena) as ground:
+        yield ground
+
+
+@pytest.fixture(scope="module")
+def grown(place: PairArena) -> Prepared:
+    return place.grown()
+
+
+@pytest.mark.parametrize("pair", DANGEROUS, ids="+".join)
+def test_two_at_once_end_as_one_after_the_other(place: PairArena, grown: Prepared, pair: Pair) -> None:
+    ends = place.ends(pair, grown)
+    assert ends.unclean == []
+    for outcome in place.pairs(ends, drawn(ends, 2, SEED)):
+        assert (outcome.differing, outcome.unclean) == ([], []), outcome
+
+
+def test_every_kind_of_operation_is_paired_with_each_other_one_and_with_itself() -> None:
+    assert len(PAIRS) == len(set(PAIRS)) == len(KINDS) * (len(KINDS) + 1) // 2
+
+
+FIRST_ONLY, SECOND_LAST, FIRST_LAST = {"fact": ["once"]}, {"fact": ["second"]}, {"fact": ["first"]}
+
+
+def ends_of(pair: Pair) -> Ends:
+    states = {ASKERS: SECOND_LAST, ASKERS[::-1]: FIRST_LAST, ASKERS[:1]: FIRST_ONLY}
+    return Ends(pair, Prepared("", Path()), states, {"first": 40, "second": 4}, [])
+
+
+def test_one_that_waits_must_end_in_the_order_of_asking() -> None:
+    ends = ends_of(("erase-session", "merge-live"))
+    assert against(ends, Told(state=SECOND_LAST, asked=list(ASKERS))) == []
+    assert against(ends, Told(state=FIRST_LAST, asked=list(ASKERS))) != []
+    assert against(ends, Told(state=FIRST_LAST, asked=list(ASKERS[::-1]))) == []
+
+
+def test_two_that_run_beside_each_other_may_end_in_any_order() -> None:
+    ends = ends_of(("correct", "export"))
+    for state in (SECOND_LAST, FIRST_LAST):
+        assert against(ends, Told(state=state, asked=list(ASKERS))) == []
+    assert against(ends, Told(state={"fact": ["neither"]}, asked=list(ASKERS))) != []
+
+
+def test_one_that_was_refused_came_second() -> None:
+    ends = ends_of(("erase-owner", "merge-live"))
+    assert against(ends, Told(state=SECOND_LAST, asked=["first"])) == []
+    assert against(ends, Told(state=FIRST_LAST, asked=["first"])) != []
+
+
+def test_one_task_for_two_who_ask_is_done_once() -> None:
+    ends = ends_of(("retain", "retain"))
+    assert against(ends, Told(state=FIRST_ONLY, asked=list(ASKERS), at_once=True)) == []
+    assert against(ends, Told(state=SECOND_LAST, asked=list(ASKERS), at_once=True)) != []
+
+
+def test_points_are_seeded_and_within_what_an_operation_does() -> None:
+    ends = ends_of(("retain", "retain"))
+    points = drawn(ends, 30, 7)
+    assert points == drawn(ends, 30, 7) != drawn(ends, 30, 8)
+    assert points[0].at is None
+    assert all(point.at is not None and 1 <= point.at <= ends.events[point.victim] for point in points[1:])
+    assert {point.victim for point in points} == set(ASKERS)

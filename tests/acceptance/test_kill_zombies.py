@@ -1,0 +1,48 @@
+"""A process that is stopped at its work for longer than its lease and goes on harms nothing; ``make kills`` has more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kill_beside import IDLE
+from tests.support.kill_points import Prepared, arena
+from tests.support.kill_zombies import MEANWHILE, STAGES, Calm, ZombieArena, drawn
+from tests.support.servers import SessionServers
+
+SEED = 3
+
+
+@pytest.fixture(scope="module")
+def place(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZombieArena]:
+    with arena(servers, tmp_path_factory.mktemp("zombies"), ZombieArena) as ground:
+        yield ground
+
+
+@pytest.fixture(scope="module")
+def calm(place: ZombieArena) -> Calm:
+    return place.calm(place.grown())
+
+
+def test_nothing_is_wrong_without_a_disturbance(calm: Calm) -> None:
+    assert calm.unclean == []
+    assert any("pelican" in row for row in calm.ends["nothing"]["fact"])
+    assert not any("pelican" in row for row in calm.ends["erase-new-session"]["fact"])
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_who_was_stopped_beyond_its_lease_changes_nothing(place: ZombieArena, calm: Calm, stage: str) -> None:
+    for outcome in place.stops(calm, drawn(calm, 2, SEED, [stage])[-1:]):
+        assert outcome.stopped, outcome
+        assert (outcome.differing, outcome.unclean) == ([], []), outcome
+
+
+def test_points_are_seeded_within_work_and_have_each_thing_that_happens_meanwhile() -> None:
+    events = {stage: [IDLE, *"abcdefgh", IDLE] for stage in STAGES}
+    calm = Calm(Prepared("", Path()), events, {}, [])
+    stops = drawn(calm, 6, 7)
+    assert stops == drawn(calm, 6, 7) != drawn(calm, 6, 8)
+    assert {(stop.stage, stop.meanwhile) for stop in stops} == {(a, b) for a in STAGES for b in MEANWHILE}
+    assert all(2 <= stop.at <= 9 for stop in stops)

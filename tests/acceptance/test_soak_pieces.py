@@ -1,0 +1,199 @@
+"""The soak's model: what must be known, what must be gone, and what may be either."""
+
+from __future__ import annotations
+
+import random
+import threading
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.soak.acting import Chooser, Correct, Export, Forget, ForgetOwner, Import, Merge, Recall, Say
+from benchmarks.soak.driving import Driver, Seen
+from benchmarks.soak.known import WORD, Fate, Known, Session
+from memforest_core.domain.indexed import count_terms
+
+CLEAN = {"clean": True, "left": {}}
+ANNA, BERT, CARL = "owner-0", "owner-1", "owner-2"
+
+
+@pytest.fixture
+def known() -> Known:
+    return Known(3, random.Random(7))
+
+
+def begun(known: Known, owner: str, turns: int = 3) -> Say:
+    session = known.session()
+    return Say(known, owner, session, [known.say(session, owner) for _ in range(turns)])
+
+
+def said(known: Known, owner: str, turns: int = 3) -> Session:
+    saying = begun(known, owner, turns)
+    assert saying.done({}) == []
+    saying.end()
+    return saying.session
+
+
+def fates(session: Session) -> list[Fate]:
+    return [each.fate for each in session.said]
+
+
+def test_each_word_is_one_term_that_no_stemmer_cuts(known: Known) -> None:
+    words = [known.word() for _ in range(200)]
+    assert len(set(words)) == 200
+    assert all(WORD.fullmatch(word) for word in words)
+    assert len({count_terms(word).counts for word in words}) == 200
+    assert all(count_terms(word).length == 1 for word in words)
+
+
+def test_what_was_said_must_be_known_once_the_call_returned(known: Known) -> None:
+    saying = begun(known, ANNA)
+    assert fates(saying.session) == [Fate.EITHER] * 3
+    saying.done({})
+    assert fates(saying.session) == [Fate.KNOWN] * 3
+    assert not saying.session.settled
+    saying.end()
+    assert saying.session.settled
+
+
+def test_what_was_refused_must_be_nowhere(known: Known) -> None:
+    saying = begun(known, ANNA)
+    assert saying.refused("invalid_input") == ["refused: invalid_input"]
+    assert known.allowed() == set()
+
+
+def test_forgotten_turns_must_be_gone_and_no_others(known: Known) -> None:
+    session = said(known, ANNA)
+    forgetting = Forget(known, session, "forget-turns", {"session": session.id}, session.said[:1])
+    assert forgetting.done(CLEAN) == []
+    assert fates(session) == [Fate.GONE, Fate.KNOWN, Fate.KNOWN]
+    assert session.said[0].word in known.planted() - known.allowed()
+
+
+def test_a_receipt_that_is_not_clean_is_a_finding(known: Known) -> None:
+    session = said(known, ANNA)
+    forgetting = Forget(known, session, "forget-session", {"session": session.id}, session.said)
+    assert forgetting.done({"clean": False, "left": {"vectors": 1}}) != []
+
+
+@pytest.mark.parametrize("first", ["said", "forgotten"])
+def test_what_is_said_while_its_owner_is_deleted_may_be_either(known: Known, first: str) -> None:
+    before = said(known, ANNA)
+    saying = begun(known, ANNA) if first == "said" else None
+    forgetting = ForgetOwner(known, ANNA)
+    saying = saying or begun(known, ANNA)
+    saying.done({})
+    forgetting.done(CLEAN)
+    forgetting.end()
+    assert fates(before) == [Fate.GONE] * 3
+    assert fates(saying.session) == [Fate.EITHER] * 3
+    assert fates(said(known, ANNA)) == [Fate.KNOWN] * 3
+
+
+def test_a_merge_moves_what_was_there_and_what_comes_meanwhile_is_in_one_of_the_two(known: Known) -> None:
+    before = said(known, ANNA)
+    merge = Merge(known, ANNA, BERT)
+    saying = begun(known, ANNA)
+    saying.done({})
+    forgetting = Forget(known, before, "forget-session", {"session": before.id}, before.said)
+    assert forgetting.arguments()["owner"] == ANNA
+    assert forgetting.on_the_move()
+    merge.done({})
+    merge.end()
+    assert forgetting.arguments()["owner"] == BERT
+    assert not forgetting.on_the_move()
+    assert saying.session.owner is None
+    assert {frozenset(each.owners) for each in saying.said} == {frozenset({ANNA, BERT})}
+
+
+def test_an_import_has_what_the_export_saw(known: Known, tmp_path: Path) -> None:
+    kept, late, dropped = said(known, ANNA), said(known, ANNA), said(known, ANNA)
+    Forget(known, dropped, "forget-session", {}, dropped.said).done(CLEAN)
+    export = Export(known, ANNA, tmp_path / "file")
+    Forget(known, late, "forget-turns", {}, late.said[:1]).done(CLEAN)
+    export.done({})
+    Import(known, str(tmp_path / "file"), CARL).done({})
+    copies = {each.id: each for each in known.sessions if each.said[0].owners == {CARL}}
+    assert fates(copies[kept.id]) == [Fate.KNOWN] * 3
+    assert fates(copies[dropped.id]) == [Fate.GONE] * 3
+    assert fates(copies[late.id]) == [Fate.EITHER] * 3
+
+
+def test_a_word_is_allowed_as_long_as_one_copy_lives(known: Known, tmp_path: Path) -> None:
+    session = said(known, ANNA)
+    export = Export(known, ANNA, tmp_path / "file")
+    export.done({})
+    Import(known, str(tmp_path / "file"), CARL).done({})
+    Forget(known, session, "forget-session", {}, session.said).done(CLEAN)
+    assert session.said[0].word in known.allowed()
+    assert Recall(known, CARL, session.said[0]).done({"words": [session.said[0].word]}) == []
+
+
+def test_recall_of_forgotten_words_is_a_finding(known: Known) -> None:
+    session, other = said(known, ANNA), said(known, ANNA)
+    Forget(known, session, "forget-session", {}, session.said).done(CLEAN)
+    assert Recall(known, ANNA, other.said[0]).done({"words": [session.said[0].word]}) != []
+
+
+def test_a_correction_belongs_to_its_turn(known: Known) -> None:
+    session = said(known, ANNA)
+    correcting = Correct(known, session, session.said[0])
+    word = session.said[0].corrections[0]
+    correcting.end()
+    assert word in known.allowed()
+    Forget(known, session, "forget-session", {}, session.said).done(CLEAN)
+    assert word in known.planted() - known.allowed()
+
+
+class KilledOnce:
+    """A caller whose process is killed at its first call; it answers later ones."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def call(self, action: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append((action, arguments))
+        return {"error": "killed", "again": True} if len(self.calls) == 1 else {"value": {"words": [], **CLEAN}}
+
+
+def test_a_killed_callers_action_is_done_again_as_it_was(known: Known, tmp_path: Path) -> None:
+    caller, log, seen = KilledOnce(), StringIO(), Seen()
+    driver = Driver(known, Chooser(known, tmp_path), seen, log, 1.0)
+    driver.act(caller, begun(known, ANNA), 1)  # type: ignore[arg-type]
+    assert caller.calls[0] == caller.calls[1]
+    assert seen.outcomes == {"ingest: killed": 1, "ingest: ok": 1}
+    assert fates(known.sessions[0]) == [Fate.KNOWN] * 3
+    assert log.getvalue().index('"with"') < log.getvalue().index('"came_to"')
+
+
+def test_the_same_seed_chooses_the_same_actions(tmp_path: Path) -> None:
+    def chosen(seed: int) -> list[str]:
+        known, rng = Known(3, random.Random(seed)), random.Random(seed)
+        chooser, kinds = Chooser(known, tmp_path), []
+        for _ in range(200):
+            action = chooser.choose(rng, full=False)
+            if action is not None:
+                kinds.append(action.kind)
+                action.done({"words": [], **CLEAN})
+                action.end()
+        return kinds
+
+    assert chosen(7) == chosen(7) != chosen(8)
+    assert {"ingest", "append", "recall", "correct", "forget-owner", "merge", "export", "import"} <= set(chosen(7))
+
+
+def test_callers_that_have_enough_to_do_say_nothing_new(tmp_path: Path) -> None:
+    known, rng = Known(3, random.Random(7)), random.Random(7)
+    said(known, ANNA)
+    chooser = Chooser(known, tmp_path)
+    assert not any(isinstance(chooser.choose(rng, full=True), Say) for _ in range(200))
+
+
+def test_nothing_is_driven_after_the_stop(known: Known, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    caller = KilledOnce()
+    Driver(known, Chooser(known, tmp_path), Seen(), StringIO(), 1.0).drive(caller, random.Random(7), stop)  # type: ignore[arg-type]
+    assert caller.calls == []
