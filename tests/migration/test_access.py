@@ -46,7 +46,7 @@ def used(servers: SessionServers) -> Iterator[DatabaseSettings]:
     settings = DatabaseSettings(
         url=SecretStr(at(owner, database=name, user=SERVICE_ROLE)), migration_url=SecretStr(owner)
     )
-    upgrade(settings, "0007")
+    upgrade(settings, "0006")
     with owned(settings) as connection:
         for statement in OLD.split(";"):
             connection.execute(sa.text(statement))

@@ -331,7 +331,7 @@ def test_operations_under_way_keep_their_forests_and_their_order(servers: Sessio
         ("export", source, "done", {}, 0),
     )
     with empty(servers) as settings:
-        upgrade(settings, "0006")
+        upgrade(settings, "0005")
         with connected(settings) as connection:
             for kind, forest, state, arguments, at in tasks:
                 connection.execute(
