@@ -99,6 +99,16 @@ def asked_now(question: str) -> frozenset[str]:
     return frozenset(name for attribute in found for name in spellings(attribute))
 
 
+def asked_before(question: str) -> frozenset[str]:
+    """The names of the attributes whose earlier state a question asks for: "where did I live before Miami"."""
+    asked = order_of(question)
+    if asked.order is not Order.BEFORE:
+        return frozenset()
+    rest = question.replace(asked.anchor, " ") if asked.anchor else question
+    found = {attribute for attribute, pattern in _NAMED if pattern.search(rest)}
+    return frozenset(name for attribute in found for name in spellings(attribute))
+
+
 def _asks_otherwise(question: str) -> bool:
     return _NOT_NOW.search(question) is not None or order_of(question).order not in {Order.NONE, Order.LATEST}
 

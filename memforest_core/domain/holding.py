@@ -42,6 +42,8 @@ class StoredState:
     superseded_by: FactId | None = None
     superseded_at: datetime | None = None
     """What it was corrected to, and when that became known."""
+    redated: bool = False
+    """Whether a correction gave it its time: that is no guess, so it also goes before what held later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ def _reach(said: Said) -> _Reach:
     if time.start is not None and time.end is not None:
         start, end = micros(time.start), micros(time.end)
         match tense_of(statement):
+            case _ if said.fact.redated:
+                return _Reach(start, end, start, change=False)
             case Tense.PRESENT:
                 return _Reach(start if change else spoken - _STATE, spoken + 1, spoken, change)
             case _ if change:

@@ -14,9 +14,11 @@ from memforest_core.adapters.broker.wakeups import ENOUGH, CeleryWakeUps
 from memforest_core.domain.ids import TenantId
 from memforest_core.embedded.valkey import EmbeddedValkey
 from memforest_core.messages import Queue
+from memforest_core.ports.models import Embedder
 from memforest_core.settings import BrokerSettings
 from memforest_workers.worker import BackgroundWorker
-from tests.support.stack import Stack
+from tests.support.servers import SessionServers
+from tests.support.stack import Stack, stack
 from tests.unit.workers.test_broker import headers, message
 
 TENANT = TenantId("default")
@@ -46,6 +48,14 @@ def client(valkey: EmbeddedValkey) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
+def pipeline(servers: SessionServers, valkey: EmbeddedValkey, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
+    """A pipeline on that broker."""
+    broker = {"url": valkey.broker_url, "publish_timeout_s": 2.0}
+    with stack(servers, tmp_path, embedder=embedder, broker=broker) as running:
+        yield running
+
+
+@pytest.fixture
 def worker(pipeline: Stack, valkey: EmbeddedValkey) -> Iterator[BackgroundWorker]:
     """A Celery worker in this process, on that broker."""
     running = BackgroundWorker(pipeline.services, valkey.broker_url, 2)
@@ -61,36 +71,32 @@ def wakeups(valkey: EmbeddedValkey) -> Iterator[CeleryWakeUps]:
     sender.close()
 
 
-def remembered(pipeline: Stack, wakeups: CeleryWakeUps, name: str) -> None:
-    """A session becomes facts, woken through the broker. Raises WaitTimeout."""
+def remembered(pipeline: Stack, name: str) -> None:
+    """A session becomes facts. Raises WaitTimeout."""
     turns = [{"role": "user", "content": f"I moved to Rome in {name}.", "timestamp": 1_680_000_000}]
-    pipeline.memory.ingest("bob", name, turns)
-    wakeups.send(Queue.EXTRACT, TENANT, name)
     pipeline.memory.ingest("bob", name, turns, wait="facts", timeout_s=WAIT_S)
 
 
 @pytest.mark.usefixtures("worker")
-def test_what_can_not_be_read_is_dropped(pipeline: Stack, client: redis.Redis, wakeups: CeleryWakeUps) -> None:
+def test_what_can_not_be_read_is_dropped(pipeline: Stack, client: redis.Redis) -> None:
     """Given messages that are no wake-ups in every queue, then the worker drops them and goes on."""
     for queue in Queue:
         client.lpush(queue.value, *POISON)
-    remembered(pipeline, wakeups, "after")
+    remembered(pipeline, "after")
     assert [client.llen(queue.value) for queue in Queue] == [0] * len(Queue)
     assert client.hlen("unacked") == 0
 
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("key", ["extract", "unacked", "unacked_index", "_kombu.binding.extract"])
-def test_a_broker_that_was_overwritten_stops_no_work(
-    pipeline: Stack, client: redis.Redis, wakeups: CeleryWakeUps, key: str
-) -> None:
+def test_a_broker_that_was_overwritten_stops_no_work(pipeline: Stack, client: redis.Redis, key: str) -> None:
     """Given one of the broker's own keys with a value of another type, then workers do without the broker."""
-    remembered(pipeline, wakeups, "before")
+    remembered(pipeline, "before")
     client.delete(key)
     client.set(key, "x")
-    remembered(pipeline, wakeups, "meanwhile")
+    remembered(pipeline, "meanwhile")
     client.delete(key)
-    remembered(pipeline, wakeups, "after")
+    remembered(pipeline, "after")
 
 
 def test_a_queue_with_enough_messages_gets_no_more(client: redis.Redis, wakeups: CeleryWakeUps) -> None:

@@ -349,7 +349,7 @@ class Erasing:
     task: TaskId = field(default_factory=lambda: TaskId(uuid4()))
     asked: list[tuple[TenantId, str, FactId, str]] = field(default_factory=list)
 
-    def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str) -> TaskId:
+    def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
         self.asked.append((tenant, owner, fact, actor))
         return self.task
 

@@ -21,7 +21,7 @@ from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Grown, Stack, cloned, grown_by
 
-CODES = importlib.import_module("memforest_core.adapters.postgres.migrations.versions.0008_access").CODES
+CODES = importlib.import_module("memforest_core.adapters.postgres.migrations.versions.0007_access").CODES
 WORDS = ("zanzibarium", "quixotelia", "bromeliadix")
 OWNER = "planty"
 TABLES = """SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'

@@ -81,7 +81,7 @@ def test_samples_that_were_taken_are_dropped_and_no_row_is(used: DatabaseSetting
 def test_samples_are_dropped_on_servers_without_a_function_for_it(
     used: DatabaseSettings, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module("memforest_core.adapters.postgres.migrations.versions.0008_access")
+    module = importlib.import_module("memforest_core.adapters.postgres.migrations.versions.0007_access")
     monkeypatch.setattr(module, "_version", lambda: version)
     with owned(used) as connection, Operations.context(MigrationContext.configure(connection)):
         before = set(connection.scalars(SAMPLES))

@@ -33,6 +33,9 @@ SERVICE_GROUP = "memforest_service"
 LIMITED_GROUP = "memforest_limited"
 """The group role whose members may bind to the tenants that they were granted, and to no other."""
 
+SHOWN_TABLES = 3
+"""Tables that the refusal of an unbound role names."""
+
 _LOCK = 0x6D656D66
 """Key of the advisory lock that lets one upgrade run at a time."""
 
@@ -230,6 +233,6 @@ def _check_apart(engine: sa.Engine) -> None:
     if seen or unbound:
         raise InvalidSettings(
             "The role in MEMFOREST_DATABASE__URL sees rows of all tenants"
-            f" (in {', '.join(unbound) or 'tenant'}): name a role that is no superuser and has no BYPASSRLS, and run"
-            " memforest db upgrade."
+            f" ({', '.join(unbound[:SHOWN_TABLES]) or 'tenant'}): use the service role, which is no superuser and has"
+            " no BYPASSRLS, and run memforest db upgrade."
         )

@@ -1,4 +1,4 @@
-"""The state that holds now as a signal: a question that asks for it has the piece that tells it first."""
+"""The state that is asked for as a signal: the one that holds now, or the one before another, comes first."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from memforest_core.contexts.query.question import FIRST_PERSON, Question
 from memforest_core.contexts.timeline.names import Speakers
 from memforest_core.contexts.timeline.reading import chains_of
 from memforest_core.domain.asked_now import MAX_WORDS, asks_still
+from memforest_core.domain.asked_order import order_of
 from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.holding import Role
@@ -23,6 +24,7 @@ from memforest_core.ports.recall import TurnKey
 from memforest_core.ports.timeline import TimelineRows
 
 SIGNAL = "current"
+PREVIOUS = "previous"
 MAX_FACTS = 500
 """Facts that one question's states are read from; of more, the latest."""
 MAX_STATES = 5
@@ -38,9 +40,10 @@ Told = Mapping[FactId, frozenset[TurnKey]]
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The states that hold now of those that a question asks for; empty for most questions."""
+    """The states that a question asks for, which hold now or held before; empty for most questions."""
 
     states: tuple[Told, ...] = ()
+    signal: str = SIGNAL
 
     @property
     def facts(self) -> frozenset[FactId]:
@@ -73,6 +76,36 @@ def current_states(
     return Current(tuple(_told(state) for state in latest))
 
 
+def previous_states(
+    rows: TimelineRows, forest: ForestRef, question: Question, attributes: Collection[str], as_of: datetime | None
+) -> Current:
+    """What held before the state that the question names, of these attributes; before the one that holds if it names
+    none. A fixed number of statements. Raises StoreUnavailable.
+    """
+    speakers = Speakers(forest.owner, rows.speakers(forest.id))
+    subjects = frozenset(_subjects(question, speakers))
+    facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS) if subjects else []
+    if not facts:
+        return Current()
+    chains, _ = chains_of(rows, facts, speakers, as_of)
+    anchor = frozenset(terms(order_of(question.text).anchor))
+    found = [state for (_, name), states in chains.items() if (state := _before(name, states, anchor)) is not None]
+    return Current(tuple(_told(state) for state in found[:MAX_STATES]), PREVIOUS)
+
+
+def _before(attribute: str, states: Sequence[ChainState], anchor: frozenset[str]) -> ChainState | None:
+    """The state before the first one whose value the anchor's words name, or before the one that holds."""
+    held = sorted((state for state in states if state.role is Role.SETS), key=lambda state: state.position)
+    if not single_valued(attribute):
+        return None
+    values = (frozenset(terms(state.statement.value)) for state in held)
+    named = (place for place, value in enumerate(values) if value and value <= anchor)
+    place = next(named, None)
+    if place is None and not anchor:
+        place = next((place for place, state in enumerate(held) if state.current), None)
+    return held[place - 1] if place else None
+
+
 def current_first(voted: Sequence[Voted], current: Current, weight: float) -> list[Voted]:
     """The pieces, best first; of each state the best piece that tells it gets ``weight`` times the best score."""
     if not current.states or not voted:
@@ -83,7 +116,7 @@ def current_first(voted: Sequence[Voted], current: Current, weight: float) -> li
     for one in voted:
         if id(one) in lifted:
             added = weight * best
-            one = replace(one, score=one.score + added, signals={**one.signals, SIGNAL: added})
+            one = replace(one, score=one.score + added, signals={**one.signals, current.signal: added})
         found.append(one)
     return sorted(found, key=lambda one: (-one.score, one.item.place))
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.contexts.query.asking import Asked, Range, RecallOptions, checked
 from memforest_core.contexts.query.candidates import ALWAYS, Bounds, items
 from memforest_core.contexts.query.clock import Clock
-from memforest_core.contexts.query.current import Current, current_first, current_states
+from memforest_core.contexts.query.current import Current, current_first, current_states, previous_states
 from memforest_core.contexts.query.gathering import Gathered, Gathering, Place
 from memforest_core.contexts.query.ordering import in_order
 from memforest_core.contexts.query.picking import Paces, pick
@@ -20,7 +20,7 @@ from memforest_core.contexts.query.resolving import Resolver
 from memforest_core.contexts.query.rewriting import LAST_TURNS
 from memforest_core.contexts.query.thinking import Thought, no_chat_model
 from memforest_core.contexts.retention.visits import VisitCounter, returned
-from memforest_core.domain.asked_now import asked_now
+from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.asked_times import asked_period
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
@@ -184,12 +184,17 @@ class RecallService:
         )
 
     def _current(self, place: Place, asked: Asked, clock: Clock) -> Current:
-        """The states that hold now, if the question asks for them."""
-        attributes = asked_now(asked.question.text) if self._settings.current_weight > 0 else frozenset()
-        if self._states is None or not attributes:
+        """The states that hold now, or held before, if the question asks for them."""
+        if self._states is None or self._settings.current_weight <= 0:
             return Current()
-        with clock.stage("states"), self._states.reading(place.tenant) as rows:
-            return current_states(rows, place.forest, asked.question, attributes, place.bounds.said_until)
+        for find, attributes in (
+            (current_states, asked_now(asked.question.text)),
+            (previous_states, asked_before(asked.question.text)),
+        ):
+            if attributes:
+                with clock.stage("states"), self._states.reading(place.tenant) as rows:
+                    return find(rows, place.forest, asked.question, attributes, place.bounds.said_until)
+        return Current()
 
     def _voted(
         self, place: Place, asked: Asked, owner: str, gathered: Gathered, current: Current, clock: Clock

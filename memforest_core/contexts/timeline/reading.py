@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from memforest_core.contexts.timeline.names import Speakers
@@ -32,14 +33,25 @@ def chains_of(
         said[mention.fact_id].append(mention)
     chains: dict[Chain, list[Said]] = defaultdict(list)
     wrong: list[list[Said]] = []
+    redated = _redated(facts)
     for fact in facts:
-        stands = placed(fact, said[fact.id])
+        stands = placed(replace(fact, redated=True) if fact.id in redated else fact, said[fact.id])
         if _known_wrong(fact, as_of):
             wrong.append(stands)
         else:
             chains[speakers.person(fact.subject_key), canonical(fact.attribute)].extend(stands)
     found = {chain: states_of(chain[1], each) for chain, each in chains.items()}
     return found, wrong_states(wrong, [state for states in found.values() for state in states])
+
+
+def _redated(facts: Sequence[StoredState]) -> set[FactId]:
+    """Facts that stand for one of another time."""
+    times = {fact.id: fact.statement.time for fact in facts}
+    return {
+        fact.superseded_by
+        for fact in facts
+        if fact.superseded_by in times and times[fact.superseded_by] != fact.statement.time
+    }
 
 
 def _known_wrong(fact: StoredState, as_of: datetime | None) -> bool:

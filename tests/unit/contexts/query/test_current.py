@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.contexts.query.current import Current, current_first, current_states
+from memforest_core.contexts.query.current import Current, current_first, current_states, previous_states
 from memforest_core.contexts.query.question import parse_question
-from memforest_core.domain.asked_now import asked_now
+from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId
@@ -138,6 +138,26 @@ def test_still_names_a_state_by_its_value_alone() -> None:
     assert meant(rows, "Am I still at Initech?") == {fact(3)}
     assert meant(rows, "Do I still play chess?") == {fact(2)}
     assert meant(rows, "Am I still awake?") == set()
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Where did I live before Bergen?", {1}),
+        ("Where did Ann live before moving to Bergen?", {1}),
+        ("Where did I live before?", {1}),
+        ("Where did I live before Oslo?", set()),
+        ("Where did I live before Narvik?", set()),
+        ("Where did Ben live before?", set()),
+        ("Did I brush my teeth before dinner?", set()),
+    ],
+)
+def test_before_a_state_the_one_that_it_followed_is_meant(question: str, expected: set[int]) -> None:
+    forest = ForestRef(id=FOREST, owner="ann", time_zone="UTC")
+    attributes = asked_before(question)
+    found = previous_states(HOMES, forest, parse_question(question), attributes, None)  # type: ignore[arg-type]
+    assert found.facts == {fact(number) for number in expected}
+    assert not found.states or found.signal == "previous"
 
 
 def voted(ordinal: int, score: float, *facts: FactId) -> Voted:

@@ -47,6 +47,13 @@ WORDS = ("text", "jsonb", "text[]", "bytea")
 READ_BY_LIMITED = ("collection", "worker", "migration", "schema_version")
 """Tables without a tenant that a process of one tenant reads."""
 
+USED_BY_ALL = (
+    "USAGE ON SEQUENCE memforest.point_version",
+    "EXECUTE ON FUNCTION memforest.beside(text, text)",
+    "EXECUTE ON FUNCTION memforest.waits_for(text, uuid)",
+)
+"""Rights of the service that tell nothing of any tenant: rows behind them are bound like all."""
+
 # What the session's role was given. Only members of memforest_limited are bound by it.
 GRANTED = """
 CREATE FUNCTION memforest.granted_tenants() RETURNS text[]
@@ -165,6 +172,8 @@ def _limited_roles() -> None:
     op.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {LIMITED}")
     for table in READ_BY_LIMITED:
         op.execute(f"GRANT SELECT ON {SCHEMA}.{table} TO {LIMITED}")
+    for thing in USED_BY_ALL:
+        op.execute(f"GRANT {thing} TO {LIMITED}")
 
 
 def _forced() -> None:
@@ -217,6 +226,8 @@ def downgrade() -> None:
         op.execute(f"ALTER TABLE {place} NO FORCE ROW LEVEL SECURITY")
     op.execute("DROP FUNCTION memforest.granted_tenants()")
     op.drop_table("tenant_role", schema=SCHEMA)
+    for thing in USED_BY_ALL:
+        op.execute(f"REVOKE {thing} FROM {LIMITED}")
     op.execute(f"REVOKE ALL ON ALL TABLES IN SCHEMA {SCHEMA} FROM {LIMITED}")
     op.execute(f"REVOKE ALL ON SCHEMA {SCHEMA} FROM {LIMITED}")
     for wordy, column, _ in _wordy():
