@@ -505,7 +505,7 @@ def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target
     rested.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
     rested.services.reconciler.run()
     named = {"owner": {"everything": True}, "session": {"session": "secrets"}}
-    task = ask(rested, **named.get(target, {"session": "secrets", "turns": ["turn-0"]}))
+    task = ask(rested, **named.get(target, {"session": "secrets", "turns": ["turn@0"]}))
     finish(rested, task)
     assert receipt(rested, task).clean
 

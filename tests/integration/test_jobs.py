@@ -533,6 +533,8 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
     assert sorted(tuple(row) for row in rights) == [
         ("backlog", "EXECUTE", "memforest_limited"),
         ("backlog", "EXECUTE", "memforest_service"),
+        ("beside", "EXECUTE", "memforest_limited"),
+        ("beside", "EXECUTE", "memforest_service"),
         ("granted_tenants", "EXECUTE", "memforest_limited"),
         ("lost", "EXECUTE", "memforest_limited"),
         ("lost", "EXECUTE", "memforest_service"),
@@ -540,6 +542,8 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
         ("tenants", "EXECUTE", "memforest_service"),
         ("waiting", "EXECUTE", "memforest_limited"),
         ("waiting", "EXECUTE", "memforest_service"),
+        ("waits_for", "EXECUTE", "memforest_limited"),
+        ("waits_for", "EXECUTE", "memforest_service"),
     ]
 
 

@@ -94,16 +94,20 @@ def previous_states(
 
 
 def _before(attribute: str, states: Sequence[ChainState], anchor: frozenset[str]) -> ChainState | None:
-    """The state before the first one whose value the anchor's words name, or before the one that holds."""
-    held = sorted((state for state in states if state.role is Role.SETS), key=lambda state: state.position)
+    """The state before the last one that the anchor's words name, or before the one that holds."""
     if not single_valued(attribute):
         return None
-    values = (frozenset(terms(state.statement.value)) for state in held)
-    named = (place for place, value in enumerate(values) if value and value <= anchor)
-    place = next(named, None)
-    if place is None and not anchor:
-        place = next((place for place, state in enumerate(held) if state.current), None)
+    told = (state for state in states if state.role in {Role.SETS, Role.ENDS} and state.statement.value)
+    held = sorted(told, key=lambda state: state.position)
+    meant = [state for state in held if (_alike(state, anchor) if anchor else state.current)]
+    place = held.index(meant[-1]) if meant else 0
     return held[place - 1] if place else None
+
+
+def _alike(state: ChainState, anchor: frozenset[str]) -> bool:
+    """Whether words name a state: "moving to Miami" the one of Miami, "Ravi" that of dating Ravi."""
+    value = frozenset(terms(state.statement.value))
+    return bool(value) and (value <= anchor or anchor <= value)
 
 
 def current_first(voted: Sequence[Voted], current: Current, weight: float) -> list[Voted]:
