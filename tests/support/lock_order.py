@@ -22,6 +22,7 @@ GUARDS = {
     "candidate": ("cell",),
     "occurrence": ("cell",),
     "node_summary": ("node",),
+    "maintenance_forest": ("maintenance",),
     "index_row of cell": ("cell",),
     "index_row of node": ("node",),
 }
