@@ -318,18 +318,23 @@ class MemoryTree:
 
     def save(
         self, token: LeaseToken, artifacts: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
-    ) -> None:
+    ) -> Sequence[NodeArtifact]:
         for artifact in artifacts:
             self._summaries[artifact.node.id] = artifact
             self._put(replace(self._nodes[artifact.node.id], clean_version=artifact.node.version))
             if artifact.paid:
                 self._paid[artifact.input_hash] = artifact.text
+        return ()
 
-    def release(self, token: LeaseToken, delay_s: float) -> None:
+    def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
         """Nothing is leased: there is one thread."""
+        return ()
 
-    def fail(self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str) -> None:
+    def fail(
+        self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
+    ) -> Sequence[NodeId]:
         """Nothing is leased: there is one thread."""
+        return ()
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
         """The tree is always due."""

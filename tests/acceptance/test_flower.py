@@ -295,6 +295,7 @@ def test_a_page_that_ends_is_said_once_and_the_node_goes_on(tmp_path: Path) -> N
         with node.client() as client:
             client.enqueue(OWNER, "s-1", [{"role": "user", "content": SAID[0]}]).wait("facts")
         assert node.process.stderr is not None
+        assert node.process.stderr.readline().startswith("memforest: Working with chat offline")
         ready, _, _ = select.select([node.process.stderr], [], [], FOLLOWS_S)
         assert ready, "nothing was said"
         node.process.send_signal(signal.SIGTERM)

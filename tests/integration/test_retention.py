@@ -535,9 +535,19 @@ def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(ke
 
 
 def _task(kept: Kept) -> MaintenanceTask:
-    """A task that no worker knows of."""
+    """A task that somebody else is at: no worker here takes it."""
+    id_ = TaskId(uuid4())
+    kept.stack.execute(
+        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, forest_id, state, lease_token, lease_until, worker_id,
+                  actor)
+           VALUES (:t, :id, 'retain', :f, 'running', gen_random_uuid(), now() + interval '1 hour', :worker, 'ann')""",
+        worker=kept.stack.runtime.worker,
+        t=kept.stack.tenant,
+        id=id_,
+        f=kept.forest(),
+    )
     return MaintenanceTask(
-        id=TaskId(uuid4()),
+        id=id_,
         kind=MaintenanceKind.RETAIN,
         subject="",
         arguments={},

@@ -16,6 +16,7 @@ NEVER_LEAVE = {
     "NotPlacedYet": "the task's own",
     "StillMaterializing": "the task's own",
     "CopyLost": "the task's own",
+    "WriterAtWork": "the task's own",
     "ServerNotStarted": "for whoever starts single servers",
     "PortRefused": "for the command line",
 }

@@ -77,8 +77,8 @@ def test_what_one_process_writes_the_owner_has(owner: EdgeIndex, running: IndexS
     other = client(place)
     other.prepare()
     other.upsert([one])
-    assert owner.versions(ACME, [one.id]) == {one.id: 1}
-    owner.delete([one.id])
+    assert owner.versions([one.key]) == {one.id: 1}
+    owner.delete([one.key])
     assert other.count(ACME) == 0
     other.close()
 

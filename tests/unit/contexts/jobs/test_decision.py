@@ -23,12 +23,13 @@ COUNTED = Decision(Verdict.RETRY, FIRST, counts=True)
 LATER = Decision(Verdict.RETRY, FIRST)
 PAUSED = Decision(Verdict.RETRY, PAUSE_S)
 
-TABLE: list[tuple[type[MemForestError], dict[str, float], Decision, Decision]] = [
+TABLE: list[tuple[type[MemForestError], dict[str, float | str], Decision, Decision]] = [
     # error, its arguments, when the work can be split, when it can't
     (errors.RetryableError, {}, LATER, LATER),
     (errors.StoreUnavailable, {}, LATER, LATER),
     (errors.ForestChanged, {}, LATER, LATER),
     (errors.StoreContended, {}, LATER, LATER),
+    (errors.StoreRefused, {"code": "store_refused"}, LATER, LATER),
     (errors.BrokerUnavailable, {}, LATER, LATER),
     (errors.IndexUnavailable, {}, LATER, LATER),
     (errors.ModelUnavailable, {}, LATER, LATER),
@@ -54,7 +55,7 @@ TABLE: list[tuple[type[MemForestError], dict[str, float], Decision, Decision]] =
 
 @pytest.mark.parametrize(("kind", "arguments", "divisible", "whole"), TABLE, ids=[row[0].__name__ for row in TABLE])
 def test_every_error_has_its_decision(
-    kind: type[MemForestError], arguments: dict[str, float], divisible: Decision, whole: Decision
+    kind: type[MemForestError], arguments: dict[str, float | str], divisible: Decision, whole: Decision
 ) -> None:
     """Given the first try of five, with jitter in the middle."""
     error = kind("it failed", **arguments)
