@@ -47,7 +47,12 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
         servers = undo.enter_context(EmbeddedServers.start(directory / "servers"))
         addresses = SessionServers(servers.postgres_url, servers.broker_url, servers.redis_url, servers)
         make_template(addresses)
-        settings = {"MEMFOREST_DATABASE__POOL_SIZE": "4", "MEMFOREST_DATABASE__MAX_OVERFLOW": "4"}
+        settings = {
+            "MEMFOREST_DATABASE__POOL_SIZE": "4",
+            "MEMFOREST_DATABASE__MAX_OVERFLOW": "4",
+            # The last one is waited for.
+            "MEMFOREST_WORKER__VACUUM_EVERY_S": "10",
+        }
         running = undo.enter_context(deployment(addresses, directory, offline=True, settings=settings))
         callers = [Caller(running, number) for number in range(options.processes)]
         for caller in callers:

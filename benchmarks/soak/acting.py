@@ -191,9 +191,12 @@ class ForgetOwner(Whole):
 
     def __init__(self, known: Known, owner: str) -> None:
         super().__init__(known, [owner])
-        self._certain = [each for each in self.covered if each.fate is Fate.KNOWN]
+        self._certain = [each for each in self.covered if each.fate is Fate.KNOWN and each.owners == {owner}]
         for each in self.covered:
             each.doubted |= each.fate is Fate.EITHER
+            if each.fate is Fate.KNOWN and each not in self._certain:
+                # Said while its owner was merged: nobody knows whose memory it is in.
+                each.fate, each.doubted = Fate.EITHER, True
 
     def arguments(self) -> dict[str, Any]:
         return {"owner": self.owners[0], "everything": True}

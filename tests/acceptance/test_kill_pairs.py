@@ -38,7 +38,7 @@ def grown(place: PairArena) -> Prepared:
 def test_two_at_once_end_as_one_after_the_other(place: PairArena, grown: Prepared, pair: Pair) -> None:
     ends = place.ends(pair, grown)
     assert ends.unclean == []
-    for outcome in place.pairs(ends, drawn(ends, 2, SEED)):
+    for outcome in place.pairs(ends, drawn(ends, 1, SEED)):
         assert (outcome.differing, outcome.unclean) == ([], []), outcome
 
 
