@@ -153,13 +153,16 @@ class Process:
         services.index = recorded_index(services.index, tape)
         record_engine(services.engine, tape)
         sa.event.listen(services.engine, "connect", _end_open_transactions)
+        # A vacuum changes no row, and takes a step for every table: it stays waiting.
+        handlers = open_handlers(services)
+        del handlers[MaintenanceKind.VACUUM]
         in_steps = settings.worker.model_copy(update={"task_budget_s": ONE_STEP_S})
         services.maintenance = open_maintenance(
             services.engine,
             services.index,
             services.producer.wakeups,
             settings.model_copy(update={"worker": in_steps}),
-            handlers=open_handlers(services),
+            handlers=handlers,
         )
         self.services = services
         self.runtime = Runtime(services, QUEUES, name=f"{part.role}-{uuid4().hex[:6]}")
