@@ -270,7 +270,7 @@ class ReduceRows(RemovalRows, Protocol):
         ...
 
     def delay_forest(self, forest: ForestId, delay_s: float) -> None:
-        """Look at this forest again later."""
+        """Look at this forest again later, if cells of it still wait."""
         ...
 
 

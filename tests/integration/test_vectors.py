@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -37,9 +37,14 @@ class Failing:
         self._inner = inner
         self.model, self.dimension = inner.model, inner.dimension
         self.refuses = False
+        self.meanwhile: Callable[[], object] | None = None
+        """What others do while the next call that is refused is on its way; they are served."""
 
     def embed(self, texts: list[str]) -> Embedded:
         if self.refuses:
+            if self.meanwhile is not None:
+                self.refuses = False
+                self.meanwhile()
             raise ModelAuthFailed("The key has expired.")
         return self._inner.embed(texts)
 
@@ -104,6 +109,17 @@ def test_a_vector_that_is_missing_is_made_again_and_buries_nothing(running: Stac
         == []
     )
     assert violations(running) == {}
+
+
+def test_a_reduction_that_fails_after_others_did_its_work_holds_back_nothing(running: Stack, failing: Failing) -> None:
+    """Given a batch that another process places meanwhile, when the first process fails, then the forest is not delayed."""
+    running.memory.ingest("bert", "s", MOVED)
+    running.runtime.extract()
+    running.execute("DELETE FROM memforest.vector")
+    failing.refuses, failing.meanwhile = True, lambda: running.services.reduction.run_one(running.tenant)
+    assert running.services.reduction.run_one(running.tenant).ended is Reduced.LATER
+    assert running.memory.status("bert", "s").placed == 1
+    assert running.rows("SELECT reduce_available_at > now(), reduce_failures FROM memforest.forest") == [(False, 0)]
 
 
 def test_a_turn_that_joins_a_waiting_cell_leaves_no_vector_of_the_shorter_text(running: Stack) -> None:

@@ -29,7 +29,6 @@ Rows = Mapping[str, list[dict[str, Any]]]
 
 _WORK = {
     "attempts",
-    "reduce_failures",
     "lost_leases",
     "available_at",
     "lease_token",

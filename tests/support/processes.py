@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from memforest_core.client import MemForestClient
 from memforest_core.settings import Settings, load_settings
+from tests.support.guard import Guard
 from tests.support.servers import SessionServers
 from tests.support.stack import database
 
@@ -76,6 +77,12 @@ class IndexServer:
         assert self._process.stdout is not None
         assert self._process.stdout.readline().strip() == port, "the index server did not start"
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """kill -9."""
         if self._process is not None:
@@ -94,6 +101,8 @@ class Deployment:
     index: IndexServer
     model: str | None
     """Address of the model server."""
+    guard: Guard
+    """Ends workers and index when this process is killed."""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     supervisors: set[int] = field(default_factory=set)
     """Process ids of those that supervise others and do no work themselves."""
@@ -122,6 +131,7 @@ class Deployment:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.guard.watch(process.pid)
         self.workers.append(process)
         if processes > 1:
             self.supervisors.add(process.pid)
@@ -214,10 +224,13 @@ def deployment(
     """
     with ExitStack() as stack:
         address = stack.enter_context(database(servers))
+        guard = Guard()
+        stack.callback(guard.close)
         index = IndexServer(directory / "qdrant")
         stack.callback(index.kill)
         if not index_away:
             index.start()
+            guard.watch(index.pid)
         assert address.migration_url is not None
         values = {
             "MEMFOREST_DATABASE__URL": address.url.get_secret_value(),
@@ -254,7 +267,7 @@ def deployment(
         values |= dict(settings or {}) | variables
         logs = directory / "logs"
         logs.mkdir()
-        running = Deployment(settings_from(values), values, logs, index, model)
+        running = Deployment(settings_from(values), values, logs, index, model, guard)
         stack.callback(running.stop)
         yield running
 

@@ -503,9 +503,13 @@ class PostgresReduceRows(PostgresRemoval):
         return buried.rowcount == 1
 
     def delay_forest(self, forest: ForestId, delay_s: float) -> None:
+        # A process whose work others have done meanwhile must not hold back what comes next.
+        waits = sa.exists().where(
+            m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == "done", ~m.Cell.placed
+        )
         self._db.execute(
             sa.update(m.Forest)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest, waits)
             .values(
                 reduce_available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
                 reduce_failures=m.Forest.reduce_failures + 1,
