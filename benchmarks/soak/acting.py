@@ -203,6 +203,8 @@ class ForgetOwner(Whole):
 
     def done(self, reply: Reply) -> list[str]:
         gone(self._certain)
+        if not self.known.of(self.owners[0]):
+            self.known.begun.discard(self.owners[0])
         return [] if reply["clean"] else [f"receipt: {reply}"]
 
     def refused(self, code: str) -> list[str]:
@@ -229,6 +231,7 @@ class Merge(Whole):
 
     def done(self, reply: Reply) -> list[str]:
         del reply
+        self.known.begun.add(self._into)
         for each in self._certain:
             each.owners = {self._into}
         return []
@@ -289,6 +292,7 @@ class Import(Whole):
 
     def done(self, reply: Reply) -> list[str]:
         del reply
+        self.known.begun.add(self.owners[0])
         for session, content in self.known.bundles.pop(self._path):
             copy = Session(session.id, session.day)
             copy.said = [
@@ -398,7 +402,7 @@ class Chooser:
         return Export(self._known, owner, self._directory / f"{self._files}.memforest")
 
     def import_(self, rng: random.Random) -> Action | None:
-        empty = [name for name in self._known.names if name not in self._known.busy and not self._known.of(name)]
+        empty = [name for name in self._known.names if name not in self._known.busy and name not in self._known.begun]
         if not self._known.bundles or not empty:
             return None
         paths = [path for path in self._known.bundles if path not in self._importing]

@@ -84,6 +84,8 @@ class Known:
         self.lock = threading.RLock()
         self.busy: dict[str, str] = {}
         """Owners that something happens to as a whole, and what."""
+        self.begun: set[str] = set()
+        """Owners who may have a memory, be it an empty one."""
         self.moving: dict[str, set[str]] = {}
         """Owners that are being merged, and into whom."""
         self.bundles: dict[str, list[tuple[Session, list[tuple[Said, Fate]]]]] = {}
@@ -107,6 +109,7 @@ class Known:
 
     def say(self, session: Session, owner: str) -> Said:
         """Another turn of a session; every third one is a guest's, whom only this session knows."""
+        self.begun |= {owner, *self.moving.get(owner, ())}
         number = len(session.said)
         guest = number % 3 == 2
         word = self.word()
