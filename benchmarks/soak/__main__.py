@@ -36,7 +36,7 @@ MEASURED = (
     " dead, no operation is without an end, and Postgres' log has no deadlock. words_either: said while the owner was"
     " deleted, so that either came first; forgotten_in_statistics: forgotten words in pg_stats; findings: all else"
 )
-REPORTED_S = 30.0
+REPORTED_S = 10.0
 VACUUM_EVERY_S = 5
 """Rest includes the vacuum after the last deletion, which would else begin up to five minutes later."""
 

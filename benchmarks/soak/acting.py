@@ -16,7 +16,7 @@ from benchmarks.soak.known import DAY_S, FIRST_DAY, TURN_S, Fate, Known, Said, S
 Reply = dict[str, Any]
 LONGEST = 5
 """Turns that are ingested at once."""
-DONE_BEFORE = {"not_found", "forest_gone"}
+DONE_BEFORE = {"not_found", "forest_gone", "same_fact"}
 """What a call is told whose first try was done by a process that was killed."""
 
 

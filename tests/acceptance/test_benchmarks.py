@@ -120,7 +120,7 @@ def test_deleting_a_session_touches_its_own_trees_however_large_the_forest() -> 
 
 def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
     """Given callers that do everything at random while processes are killed, then the model in memory was right."""
-    options = ("--minutes", "0.35", "--owners", "6", "--kill-every", "6", "--rate", "8")
+    options = ("--minutes", "0.25", "--owners", "6", "--kill-every", "5", "--rate", "6")
     (row,) = reported("benchmarks.soak", *options)["rows"]
     assert row["findings"] == []
     assert sum(row["actions"].values()) > 10
