@@ -23,8 +23,10 @@ $(STAMP): pyproject.toml requirements.lock
 demo: setup  ## remember a conversation and ask about it, on the embedded stack, without a key
 	$(BIN)/memforest demo
 
+# Much of the time a test waits for a worker, a page or a clock: so one process more than there are processors.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: setup browser pgbouncer  ## run all tests on real Postgres, PgBouncer, Redis protocol, Qdrant engine and a browser
-	$(BIN)/python -m tests.halves
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --quiet
 
 SESSIONS ?= 200
 chaos: setup  ## break everything on purpose while sessions flow; nothing may be lost

@@ -14,13 +14,14 @@ import structlog
 
 TESTS = Path(__file__).parent
 TIERS = {
-    "unit": "one module or file of the repository, without any connection",
-    "property": "invariants under generated input, without any connection",
-    "contract": "one suite per port, on every implementation",
-    "integration": "real Postgres, Redis protocol and Qdrant engine",
     "acceptance": "real worker processes, a model server over HTTP, kill -9",
+    "integration": "real Postgres, Redis protocol and Qdrant engine",
     "migration": "the schema going up, and its drift from the models",
+    "contract": "one suite per port, on every implementation",
+    "property": "invariants under generated input, without any connection",
+    "unit": "one module or file of the repository, without any connection",
 }
+"""What each folder holds. The slow ones start first, so that processes side by side end at about the same time."""
 WITHOUT_CONNECTIONS = {"unit", "property"}
 
 
@@ -39,11 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its tier."""
+    """Mark each test with its tier, and put the slow tiers first."""
+    order = list(TIERS)
     for item in items:
         tier = tier_of(item.path)
         if tier is not None:
             item.add_marker(tier)
+    items.sort(key=lambda item: order.index(tier_of(item.path) or order[-1]))
 
 
 @pytest.hookimpl(wrapper=True)
