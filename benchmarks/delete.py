@@ -16,7 +16,7 @@ from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, SESSION_TURNS, TENANT, World
 from memforest_core.api import MemForest
 from memforest_core.embedded.servers import EmbeddedServers
-from memforest_core.ports.models import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, make_template, stack

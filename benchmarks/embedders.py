@@ -13,12 +13,12 @@ from importlib import metadata
 import numpy as np
 
 from benchmarks.harness import Report, Row, parser, say
-from memforest_core.bootstrap.models import BUILT_IN_EMBEDDINGS
-from memforest_core.contexts.calibration.sample import LabelledPair, built_in_sample
-from memforest_core.contexts.calibration.service import calibrate
 from memforest_core.domain.calibrating import Label
 from memforest_core.errors import InvalidSettings
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.models.opening import BUILT_IN_EMBEDDINGS
+from memforest_core.recall.calibration.sample import LabelledPair, built_in_sample
+from memforest_core.recall.calibration.service import calibrate
 from memforest_core.settings import ReduceSettings
 
 PACKAGES = {

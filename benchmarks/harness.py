@@ -20,11 +20,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.accept import PostgresAcceptStore
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.reduce import PostgresReduceStore
-from memforest_core.adapters.postgres.schema import check_ready, upgrade
-from memforest_core.contexts.canonical.identity import identify
+from memforest_core.accept.rows.accepting import PostgresAcceptStore
 from memforest_core.domain.facts import Change, Fact, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import (
     ForestId,
@@ -44,11 +40,15 @@ from memforest_core.domain.times import UNKNOWN_TIME, micros
 from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert, ready
 from memforest_core.memtree.paths import order
-from memforest_core.ports.models import CallRecord
-from memforest_core.ports.reduce import Member, ScopeDraft
-from memforest_core.ports.refresh import ChildText, NodeArtifact, ReadyNode
-from memforest_core.ports.removal import TreeChange
+from memforest_core.models.calls import CallRecord
+from memforest_core.reduce.identity import identify
+from memforest_core.reduce.records import Member, ScopeDraft
+from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode
 from memforest_core.settings import DatabaseSettings, TreeSettings
+from memforest_core.store.engine import open_engine
+from memforest_core.store.removal import TreeChange
+from memforest_core.store.schema import check_ready, upgrade
 
 TENANT = TenantId("benchmark")
 SERVICE_ROLE = "memforest_app"

@@ -27,15 +27,15 @@ from benchmarks.harness import (
     parser,
     say,
 )
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.flushing import PostgresFlushStore
-from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
-from memforest_core.contexts.refresh.service import RefreshService
+from memforest_core.accept.rows.flushing import PostgresFlushStore
 from memforest_core.domain.facts import Fact
 from memforest_core.domain.ids import NodeId, WorkerId
-from memforest_core.ports.models import CallRecord, Embedded, Step
-from memforest_core.ports.refresh import ReadyNode, RefreshStore, SummarySource
+from memforest_core.models.calls import CallRecord, Embedded, Step
+from memforest_core.refresh.records import ReadyNode, RefreshStore, SummarySource
+from memforest_core.refresh.rows import PostgresRefreshStore
+from memforest_core.refresh.service import RefreshService
 from memforest_core.settings import RefreshSettings
+from memforest_core.store.engine import tenant_transaction
 
 SIZES = (100, 1_000, 10_000)
 REAL_EAGER = 1_000

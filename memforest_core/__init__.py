@@ -9,19 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from memforest_core.accept.flush_records import Backlog
+    from memforest_core.accept.flushing import WaitTimeout
+    from memforest_core.accept.records import SessionProgress, Stage, WorkError
+    from memforest_core.accept.service import Accepted
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
     from memforest_core.client import MemForestClient, SessionHandle
-    from memforest_core.contexts.accept.flushing import WaitTimeout
-    from memforest_core.contexts.accept.service import Accepted
-    from memforest_core.contexts.answering.answer import Answer, Citation
-    from memforest_core.contexts.erasure.receipt import Receipt
-    from memforest_core.contexts.operations.service import OperationFailed
-    from memforest_core.contexts.timeline.states import Timeline, TimelineState
     from memforest_core.domain.evidence import Evidence, RecallResult
     from memforest_core.embedded.account import NoServerAccount
     from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
     from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
+    from memforest_core.erase.receipt import Receipt
     from memforest_core.errors import (
         BrokerUnavailable,
         CallerError,
@@ -49,22 +48,23 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from memforest_core.lifecycle import Lifecycle, Operation
-    from memforest_core.ports.accept import SessionProgress, Stage, WorkError
-    from memforest_core.ports.flushing import Backlog
-    from memforest_core.ports.limits import ModelPaused
-    from memforest_core.ports.maintenance import MaintenanceTask
+    from memforest_core.models.limits.budget import ModelPaused
+    from memforest_core.recall.answering.answer import Answer, Citation
+    from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_settings
+    from memforest_core.work.operations import OperationFailed
+    from memforest_core.work.records import MaintenanceTask
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Accepted": "memforest_core.contexts.accept.service",
-    "Answer": "memforest_core.contexts.answering.answer",
+    "Accepted": "memforest_core.accept.service",
+    "Answer": "memforest_core.recall.answering.answer",
     "AsyncMemForest": "memforest_core.aio",
-    "Backlog": "memforest_core.ports.flushing",
+    "Backlog": "memforest_core.accept.flush_records",
     "BrokerUnavailable": "memforest_core.errors",
     "CallerError": "memforest_core.errors",
-    "Citation": "memforest_core.contexts.answering.answer",
+    "Citation": "memforest_core.recall.answering.answer",
     "ContentFault": "memforest_core.errors",
     "ContentRefused": "memforest_core.errors",
     "ContextTooLong": "memforest_core.errors",
@@ -79,38 +79,38 @@ _HOMES = {
     "InvalidSettings": "memforest_core.errors",
     "InvariantViolated": "memforest_core.errors",
     "Lifecycle": "memforest_core.lifecycle",
-    "MaintenanceTask": "memforest_core.ports.maintenance",
+    "MaintenanceTask": "memforest_core.work.records",
     "MemForest": "memforest_core.api",
     "MemForestClient": "memforest_core.client",
     "MemForestError": "memforest_core.errors",
     "ModelAuthFailed": "memforest_core.errors",
-    "ModelPaused": "memforest_core.ports.limits",
+    "ModelPaused": "memforest_core.models.limits.budget",
     "ModelRateLimited": "memforest_core.errors",
     "ModelRejected": "memforest_core.errors",
     "ModelUnavailable": "memforest_core.errors",
     "NoServerAccount": "memforest_core.embedded.account",
     "NotFound": "memforest_core.errors",
     "Operation": "memforest_core.lifecycle",
-    "OperationFailed": "memforest_core.contexts.operations.service",
+    "OperationFailed": "memforest_core.work.operations",
     "PermanentError": "memforest_core.errors",
     "QuotaExceeded": "memforest_core.errors",
     "RecallResult": "memforest_core.domain.evidence",
-    "Receipt": "memforest_core.contexts.erasure.receipt",
+    "Receipt": "memforest_core.erase.receipt",
     "RetryableError": "memforest_core.errors",
     "ServerFailed": "memforest_core.embedded.process",
     "SessionConflict": "memforest_core.errors",
     "SessionHandle": "memforest_core.client",
-    "SessionProgress": "memforest_core.ports.accept",
+    "SessionProgress": "memforest_core.accept.records",
     "Settings": "memforest_core.settings",
-    "Stage": "memforest_core.ports.accept",
+    "Stage": "memforest_core.accept.records",
     "StoreContended": "memforest_core.errors",
     "StoreRefused": "memforest_core.errors",
     "StoreUnavailable": "memforest_core.errors",
-    "Timeline": "memforest_core.contexts.timeline.states",
-    "TimelineState": "memforest_core.contexts.timeline.states",
+    "Timeline": "memforest_core.recall.timeline.states",
+    "TimelineState": "memforest_core.recall.timeline.states",
     "UsedAfterFork": "memforest_core.embedded.directory",
-    "WaitTimeout": "memforest_core.contexts.accept.flushing",
-    "WorkError": "memforest_core.ports.accept",
+    "WaitTimeout": "memforest_core.accept.flushing",
+    "WorkError": "memforest_core.accept.records",
     "load_settings": "memforest_core.settings",
 }
 

@@ -12,11 +12,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services
 from memforest_core.client import ROOM_TIMEOUT_S, MemForestClient, SessionHandle
-from memforest_core.contexts.accept.waiting import Steps
-from memforest_core.contexts.deadletters.service import DeadLetters
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.settings import Settings
+from memforest_core.work.dead import DeadLetters
+from memforest_core.work.waiting import Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")

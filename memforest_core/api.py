@@ -10,20 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from memforest_core.accept.flush_records import Backlog
+from memforest_core.accept.records import SessionProgress, Stage
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, MemForestClient, SessionHandle, stage_named
-from memforest_core.contexts.accept.waiting import Steps, waited
-from memforest_core.contexts.answering.answer import Answer
-from memforest_core.contexts.answering.service import MAX_TOKENS
-from memforest_core.contexts.deadletters.service import DeadLetters
-from memforest_core.contexts.query.asking import RecallOptions
-from memforest_core.contexts.timeline.states import Timeline
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
-from memforest_core.ports.accept import SessionProgress, Stage
-from memforest_core.ports.flushing import Backlog
+from memforest_core.recall.answering.answer import Answer
+from memforest_core.recall.answering.service import MAX_TOKENS
+from memforest_core.recall.asking import RecallOptions
+from memforest_core.recall.timeline.states import Timeline
 from memforest_core.settings import Settings, load_settings
+from memforest_core.work.dead import DeadLetters
+from memforest_core.work.waiting import Steps, waited
 
 if TYPE_CHECKING:
     from memforest_core.embedded.node import EmbeddedNode

@@ -10,16 +10,16 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
 from memforest_core.client import DEFAULT_TIMEOUT_S
-from memforest_core.contexts.accept.waiting import Steps
-from memforest_core.contexts.bundles.service import Watch
-from memforest_core.contexts.erasure.receipt import Receipt
-from memforest_core.contexts.merging.report import ConflictReport
-from memforest_core.contexts.rematerializing.planning import Plan
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import parse_timestamp
-from memforest_core.ports.maintenance import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.rematerializing import Options
-from memforest_core.ports.retention import Policy, Preview
+from memforest_core.erase.receipt import Receipt
+from memforest_core.retain.records import Policy, Preview
+from memforest_core.transfer.bundles.service import Watch
+from memforest_core.transfer.merge.report import ConflictReport
+from memforest_core.transfer.rebuild.planning import Plan
+from memforest_core.transfer.rebuild.records import Options
+from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.waiting import Steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ from uuid import uuid4
 
 import structlog
 
-from memforest_core.bootstrap.connections import connection_plan
 from memforest_core.bootstrap.service import Services
 from memforest_core.bootstrap.using import in_use
-from memforest_core.contexts.extraction.service import Extracted, Extraction
-from memforest_core.contexts.jobs.reconciler import Round
-from memforest_core.contexts.reduction.service import Reduced, Reduction
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
+from memforest_core.extract.service import Extracted, Extraction
+from memforest_core.index.vector_index import PointKind
 from memforest_core.messages import Queue
-from memforest_core.ports.index import PointKind
-from memforest_core.ports.jobs import WorkKind
-from memforest_core.ports.models import Step
-from memforest_core.repeating import repeated
+from memforest_core.models.calls import Step
+from memforest_core.reduce.service import Reduced, Reduction
+from memforest_core.store.connections import connection_plan
+from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import WorkKind
+from memforest_core.work.reconciler import Round
 
 log = structlog.get_logger(__name__)
 

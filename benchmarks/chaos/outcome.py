@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from memforest_core.accept.records import SessionProgress
 from memforest_core.client import MemForestClient
 from memforest_core.errors import NotFound
-from memforest_core.ports.accept import SessionProgress
 from tests.support.processes import Deployment
 
 Candidate = tuple[str, str, int, int, str, tuple[int, ...]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.harness import say
 from memforest_core.bootstrap.service import open_services
-from memforest_core.bootstrap.verification import open_verification
+from memforest_core.verify.opening import open_verification
 from tests.support.processes import Deployment
 
 

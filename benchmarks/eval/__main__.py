@@ -26,7 +26,7 @@ from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST
 from benchmarks.harness import Report, Row, parser, say
 from memforest_core.cli.logs import configure_logs
 from memforest_core.errors import InvalidSettings, MemForestError
-from memforest_core.ports.models import Step
+from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
 
 OWN = Path(__file__).parent / "data" / "own.json"

@@ -24,7 +24,7 @@ from benchmarks.eval.tables import Judged, Sample, Verdict, cells, read, write
 from benchmarks.harness import say
 from memforest_core.domain.delivery import deliver
 from memforest_core.errors import ContentFault, ModelAuthFailed, ModelRejected, ModelUnavailable
-from memforest_core.ports.models import ChatModel, ChatRequest, Message, Step
+from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
 
 ANSWERS = "answers.csv"
 """The table's name in the directory of a run."""

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from benchmarks.eval.dataset import Conversation, Question, Session, Turn
 from benchmarks.eval.measuring import Item, Quote
 from benchmarks.eval.searching import Bm25, Order, cosine, fused
-from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.domain.cells import pieces, speech
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.indexed import cell_text, fact_terms_text
 from memforest_core.domain.times import Precision, TimeSpan
+from memforest_core.store.engine import tenant_transaction
 
 DEPTH = 200
 """Items that every method puts in order: more than 2,000 tokens hold."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from benchmarks.eval.tables import Verdict
 from memforest_core.errors import ContentFault
-from memforest_core.ports.models import ChatModel, ChatRequest, Message, Step
+from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
 
 ASKED = 2
 """A judge whose verdict can't be read is asked again once, and shown why."""

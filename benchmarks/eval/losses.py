@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from benchmarks.eval.measuring import Item
 from benchmarks.eval.records import Record
-from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.domain.ids import TenantId
+from memforest_core.store.engine import tenant_transaction
 
 DEEP = 1_000
 """Pieces asked for to tell what was never a candidate from what stands too low: as many as recall gives."""

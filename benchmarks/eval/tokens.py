@@ -14,7 +14,7 @@ _VOCABULARY = "bert-base-uncased-vocab.txt"
 @lru_cache(maxsize=1)
 def _tokenizer() -> Any:
     tokenizers: Any = importlib.import_module("tokenizers")
-    with resources.as_file(resources.files("memforest_core.adapters.embeddings") / _VOCABULARY) as path:
+    with resources.as_file(resources.files("memforest_core.models.embedders") / _VOCABULARY) as path:
         return tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from benchmarks.eval.baselines import DEPTH, Answered
 from benchmarks.eval.dataset import Conversation, Question
 from memforest_core.bootstrap.service import Services
-from memforest_core.contexts.query.service import RecallService
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
+from memforest_core.recall.service import RecallService
 from memforest_core.settings import OFFLINE, LlmSettings, RecallSettings
 
 MEMFOREST = "memforest"

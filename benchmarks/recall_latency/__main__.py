@@ -15,15 +15,15 @@ from statistics import median, quantiles
 from benchmarks.harness import Database, Report, Row, database, parser, say
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
-from memforest_core.adapters.postgres.indexing import PostgresIndexStore
-from memforest_core.adapters.postgres.recall import PostgresRecallStore
-from memforest_core.adapters.postgres.verify import PostgresVerifyStore
-from memforest_core.adapters.qdrant.edge import EdgeIndex
-from memforest_core.contexts.query.service import RecallService
-from memforest_core.contexts.verification.service import VerificationService
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.ports.index import VectorIndex
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings, RefreshSettings
+from memforest_core.verify.rows.verifying import PostgresVerifyStore
+from memforest_core.verify.service import VerificationService
 
 SIZES = (1_000, 10_000, 100_000)
 FORESTS = 1_000

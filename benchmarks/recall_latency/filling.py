@@ -17,14 +17,7 @@ from benchmarks.harness import Database, seeded_ids
 from benchmarks.recall_latency.copies import Copies
 from benchmarks.recall_latency.scopes import Child, Scope
 from benchmarks.recall_latency.world import TENANT, Said, World, sessions, unit
-from memforest_core.adapters.postgres.accept import PostgresAcceptStore
-from memforest_core.adapters.postgres.statements import to_document
-from memforest_core.adapters.postgres.trees import LOWEST
-from memforest_core.adapters.postgres.vectors import cell_hash, text_hash, to_bytes
-from memforest_core.contexts.canonical.identity import identify
-from memforest_core.contexts.reduction.placing import fact_span
-from memforest_core.contexts.refresh.summarizer import OFFLINE_MODEL, input_hash
-from memforest_core.contexts.routing.entities import entity_scopes
+from memforest_core.accept.rows.accepting import PostgresAcceptStore
 from memforest_core.domain.cells import CellCut, Cutting, cut_cells
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.facts import Fact
@@ -39,23 +32,23 @@ from memforest_core.domain.ids import (
     session_id,
     tree_id,
 )
-from memforest_core.domain.indexed import (
-    add_counts,
-    bm25_weights,
-    cell_text,
-    count_terms,
-    fact_terms_text,
-    pack_counts,
-)
+from memforest_core.domain.indexed import add_counts, bm25_weights, cell_text, count_terms, fact_terms_text, pack_counts
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import from_micros, micros
+from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.memtree import Diff, Key, Node, build
 from memforest_core.memtree.paths import order
-from memforest_core.ports.index import Point, PointKind, SparseVector, VectorIndex
-from memforest_core.ports.models import Vectors
-from memforest_core.ports.refresh import SummarySource
+from memforest_core.models.calls import Vectors
+from memforest_core.reduce.identity import identify
+from memforest_core.reduce.placing import fact_span
+from memforest_core.reduce.routing.entities import entity_scopes
+from memforest_core.refresh.records import SummarySource
+from memforest_core.refresh.summarizer import OFFLINE_MODEL, input_hash
 from memforest_core.settings import ReduceSettings, RefreshSettings, TreeSettings
+from memforest_core.store.statements import to_document
+from memforest_core.store.trees import LOWEST
+from memforest_core.store.vectors import cell_hash, text_hash, to_bytes
 
 BUDGET = RefreshSettings().budget_chars
 TREES = TreeSettings()

@@ -15,7 +15,7 @@ from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Stat
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.ports.models import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 
 TENANT = TenantId("benchmark")
 DIMENSION = 384

@@ -16,18 +16,18 @@ from pathlib import Path
 import redis
 import sqlalchemy as sa
 
-from memforest_core.adapters.limits.redis_address import client_address, open_redis
-from memforest_core.adapters.postgres.engine import open_engine, transaction
-from memforest_core.adapters.postgres.schema import check_ready, current_revision
-from memforest_core.bootstrap.inspection import open_inspection
-from memforest_core.bootstrap.models import open_chat, open_embedder, step_settings
 from memforest_core.bootstrap.service import open_index
 from memforest_core.bootstrap.using import CHAT_STEPS, in_use
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.messages import Queue
-from memforest_core.ports.models import ChatRequest, Embedder, Message, Step
+from memforest_core.models.calls import ChatRequest, Embedder, Message, Step
+from memforest_core.models.limits.redis_address import client_address, open_redis
+from memforest_core.models.opening import open_chat, open_embedder, step_settings
+from memforest_core.observe.inspect_opening import open_inspection
 from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.engine import open_engine, transaction
+from memforest_core.store.schema import check_ready, current_revision
 
 SKEW_WARN_S, SKEW_FAIL_S = 2.0, 60.0
 """Leases keep to the database's clock; undated turns and "yesterday" keep to this machine's."""

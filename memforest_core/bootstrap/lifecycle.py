@@ -5,33 +5,33 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memforest_core.adapters.bundles.files import SqliteBundles
-from memforest_core.adapters.postgres.bundles import PostgresBundleStore
-from memforest_core.adapters.postgres.corrections import PostgresCorrectionStore
-from memforest_core.adapters.postgres.erasure import PostgresErasureStore
-from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStore
-from memforest_core.adapters.postgres.merging import PostgresMergeStore
-from memforest_core.adapters.postgres.retention import PostgresRetentionStore
-from memforest_core.adapters.postgres.statements import from_document
-from memforest_core.adapters.postgres.vacuuming import PostgresVacuumStore
-from memforest_core.adapters.postgres.verify import PostgresVerifyStore
 from memforest_core.bootstrap.rematerializing import open_rematerializing
-from memforest_core.contexts.bundles.export import ExportService
-from memforest_core.contexts.bundles.importing import ImportParts, ImportService
-from memforest_core.contexts.bundles.service import Bundles
-from memforest_core.contexts.correction.service import Correction, Eraser
-from memforest_core.contexts.erasure.clearing import Clearing, ForestEraser
-from memforest_core.contexts.erasure.service import Erasure
-from memforest_core.contexts.erasure.steps import Erasing
-from memforest_core.contexts.erasure.vacuuming import Vacuuming
-from memforest_core.contexts.maintenance.service import Handler
-from memforest_core.contexts.merging.service import Merging
-from memforest_core.contexts.operations.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
-from memforest_core.contexts.operations.service import OPERATIONS
-from memforest_core.contexts.rematerializing.service import Rematerializing
-from memforest_core.contexts.retention.service import Retention
+from memforest_core.correct.rows import PostgresCorrectionStore
+from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
-from memforest_core.ports.maintenance import MaintenanceKind, TaskId
+from memforest_core.erase.clearing import Clearing, ForestEraser
+from memforest_core.erase.rows.erasing import PostgresErasureStore
+from memforest_core.erase.rows.vacuuming import PostgresVacuumStore
+from memforest_core.erase.service import Erasure
+from memforest_core.erase.steps import Erasing
+from memforest_core.erase.vacuuming import Vacuuming
+from memforest_core.retain.rows.retaining import PostgresRetentionStore
+from memforest_core.retain.service import Retention
+from memforest_core.store.statements import from_document
+from memforest_core.transfer.bundles.export import ExportService
+from memforest_core.transfer.bundles.files import SqliteBundles
+from memforest_core.transfer.bundles.importing import ImportParts, ImportService
+from memforest_core.transfer.bundles.rows.exporting import PostgresBundleStore
+from memforest_core.transfer.bundles.service import Bundles
+from memforest_core.transfer.merge.rows.merging import PostgresMergeStore
+from memforest_core.transfer.merge.service import Merging
+from memforest_core.transfer.rebuild.service import Rematerializing
+from memforest_core.verify.rows.verifying import PostgresVerifyStore
+from memforest_core.work.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
+from memforest_core.work.maintenance import Handler
+from memforest_core.work.operations import OPERATIONS
+from memforest_core.work.records import MaintenanceKind, TaskId
+from memforest_core.work.rows.operations import PostgresMaintenanceStore
 
 if TYPE_CHECKING:
     from memforest_core.bootstrap.service import Services

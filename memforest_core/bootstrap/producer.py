@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from memforest_core.adapters.broker.wakeups import CeleryWakeUps
-from memforest_core.adapters.postgres.accept import PostgresAcceptStore
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.flushing import PostgresFlushStore
-from memforest_core.adapters.telemetry.tracing import open_tracing
-from memforest_core.contexts.accept.flushing import Flushing
-from memforest_core.contexts.accept.service import Acceptance
-from memforest_core.ports.telemetry import SILENT, Tracer
+from memforest_core.accept.flushing import Flushing
+from memforest_core.accept.rows.accepting import PostgresAcceptStore
+from memforest_core.accept.rows.flushing import PostgresFlushStore
+from memforest_core.accept.service import Acceptance
+from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
+from memforest_core.store.engine import open_engine
+from memforest_core.work.broker import CeleryWakeUps
+from memforest_core.work.telemetry import SILENT, Tracer
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from memforest_core.adapters.llm.prices import ListPrices, Price
-from memforest_core.adapters.postgres.collections import PostgresMarkStore
-from memforest_core.adapters.postgres.indexing import PostgresIndexStore
-from memforest_core.adapters.postgres.reembedding import PostgresReembedStore
-from memforest_core.adapters.postgres.rematerializing import PostgresCopyStore
-from memforest_core.adapters.postgres.schema import check_ready
-from memforest_core.bootstrap.limits import limit_embedder, open_limits
-from memforest_core.bootstrap.models import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
 from memforest_core.bootstrap.producer import open_producer
-from memforest_core.contexts.indexing.service import Indexer
-from memforest_core.contexts.rematerializing.embedding import Reembedding
-from memforest_core.contexts.rematerializing.planning import Models, Planner
-from memforest_core.contexts.rematerializing.service import Clear, Rematerializing
-from memforest_core.ports.models import Embedder, Step
+from memforest_core.index.mark_rows import PostgresMarkStore
+from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.service import Indexer
+from memforest_core.models.calls import Embedder, Step
+from memforest_core.models.limits.opening import limit_embedder, open_limits
+from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
+from memforest_core.models.prices import ListPrices, Price
 from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.schema import check_ready
+from memforest_core.transfer.rebuild.embedding import Reembedding
+from memforest_core.transfer.rebuild.planning import Models, Planner
+from memforest_core.transfer.rebuild.rows.rebuilding import PostgresCopyStore
+from memforest_core.transfer.rebuild.rows.reembedding import PostgresReembedStore
+from memforest_core.transfer.rebuild.service import Clear, Rematerializing
 
 if TYPE_CHECKING:
     from memforest_core.bootstrap.service import Services

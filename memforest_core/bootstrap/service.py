@@ -11,53 +11,49 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.answering import PostgresAnswerCalls
-from memforest_core.adapters.postgres.collections import claim_collection
-from memforest_core.adapters.postgres.extract import PostgresExtractStore
-from memforest_core.adapters.postgres.indexing import PostgresIndexStore
-from memforest_core.adapters.postgres.jobs import PostgresJobStore
-from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStore
-from memforest_core.adapters.postgres.recall import PostgresRecallStore
-from memforest_core.adapters.postgres.reduce import PostgresReduceStore
-from memforest_core.adapters.postgres.refresh import PostgresRefreshStore
-from memforest_core.adapters.postgres.retention_visits import PostgresVisitStore
-from memforest_core.adapters.postgres.schema import check_ready
-from memforest_core.adapters.postgres.timeline import PostgresTimelineStore
-from memforest_core.adapters.served.address import read_address
-from memforest_core.bootstrap.answering import open_answering
-from memforest_core.bootstrap.inspection import open_inspection
 from memforest_core.bootstrap.lifecycle import LifecycleParts, open_handlers, open_undo
-from memforest_core.bootstrap.limits import chat_key, limit_chat, limit_embedder, open_limits
-from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
-from memforest_core.bootstrap.models import open_chat, open_embedder
 from memforest_core.bootstrap.producer import Producer, open_producer
-from memforest_core.bootstrap.reranking import open_reranker
-from memforest_core.bootstrap.timeline import open_timeline
-from memforest_core.contexts.answering.service import AnswerService
-from memforest_core.contexts.extraction.prompt import fixed_part
-from memforest_core.contexts.extraction.proposer import ModelProposer, OfflineProposer, Proposer
-from memforest_core.contexts.extraction.service import ExtractionService
-from memforest_core.contexts.indexing.service import Indexer
-from memforest_core.contexts.inspection.service import InspectionService
-from memforest_core.contexts.jobs.reconciler import Reconciler
-from memforest_core.contexts.operations.service import Operations
-from memforest_core.contexts.query.service import RecallService
-from memforest_core.contexts.reduction.service import ReductionService
-from memforest_core.contexts.refresh.service import RefreshService
-from memforest_core.contexts.refresh.summarizer import (
-    ModelSummarizer,
-    OfflineSummarizer,
-    Summarizer,
-)
-from memforest_core.contexts.retention.visits import VisitCounter
-from memforest_core.contexts.timeline.service import TimelineService
 from memforest_core.errors import InvalidSettings
-from memforest_core.ports.index import VectorIndex
-from memforest_core.ports.jobs import JobStore, LeaseLimits
-from memforest_core.ports.limits import CallLimits
-from memforest_core.ports.models import ChatModel, Embedder, Step
-from memforest_core.ports.telemetry import SILENT, Telemetry
+from memforest_core.extract.prompt import fixed_part
+from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
+from memforest_core.extract.rows import PostgresExtractStore
+from memforest_core.extract.service import ExtractionService
+from memforest_core.index.mark_rows import claim_collection
+from memforest_core.index.opening import Maintenance, open_maintenance
+from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.served.address import read_address
+from memforest_core.index.service import Indexer
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.models.calls import ChatModel, Embedder, Step
+from memforest_core.models.limits.budget import CallLimits
+from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
+from memforest_core.models.opening import open_chat, open_embedder
+from memforest_core.models.rerankers.opening import open_reranker
+from memforest_core.observe.inspect_opening import open_inspection
+from memforest_core.observe.inspection import InspectionService
+from memforest_core.recall.answering.opening import open_answering
+from memforest_core.recall.answering.service import AnswerService
+from memforest_core.recall.rows.answering import PostgresAnswerCalls
+from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.timeline import PostgresTimelineStore
+from memforest_core.recall.rows.visits import PostgresVisitStore
+from memforest_core.recall.service import RecallService
+from memforest_core.recall.timeline.opening import open_timeline
+from memforest_core.recall.timeline.service import TimelineService
+from memforest_core.recall.visits import VisitCounter
+from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.reduce.service import ReductionService
+from memforest_core.refresh.rows import PostgresRefreshStore
+from memforest_core.refresh.service import RefreshService
+from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
 from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.schema import check_ready
+from memforest_core.work.jobs import JobStore, LeaseLimits
+from memforest_core.work.operations import Operations
+from memforest_core.work.reconciler import Reconciler
+from memforest_core.work.rows.jobs import PostgresJobStore
+from memforest_core.work.rows.operations import PostgresMaintenanceStore
+from memforest_core.work.telemetry import SILENT, Telemetry
 
 
 @dataclass
@@ -253,13 +249,13 @@ def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -
         path = Path(settings.index.path)
         served_at = None if owned else read_address(path)
         if served_at is not None:
-            from memforest_core.adapters.served.client import ServedIndex
+            from memforest_core.index.served.client import ServedIndex
 
             return ServedIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
-        from memforest_core.adapters.qdrant.edge import EdgeIndex
+        from memforest_core.index.qdrant.edge import EdgeIndex
 
         return EdgeIndex(path, embedder.model, embedder.dimension)
-    from memforest_core.adapters.qdrant.server import QdrantServerIndex
+    from memforest_core.index.qdrant.server import QdrantServerIndex
 
     key = settings.index.api_key
     return QdrantServerIndex.at(

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from memforest_core.bootstrap.models import step_settings
-from memforest_core.ports.models import Step
+from memforest_core.models.calls import Step
+from memforest_core.models.opening import step_settings
 from memforest_core.settings import OFFLINE, Settings
 
 CHAT_STEPS = tuple(step for step in Step if step is not Step.EMBED)

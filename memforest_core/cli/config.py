@@ -98,8 +98,8 @@ def walk(settings: BaseModel, prefix: str = "", default: BaseModel | None = None
 
 def config(as_json: JsonOption = False) -> None:
     """Print every setting: value, default, environment variable, meaning; and what they add up to in connections."""
-    from memforest_core.bootstrap.connections import connection_plan
     from memforest_core.settings import load_settings
+    from memforest_core.store.connections import connection_plan
 
     loaded = load_settings()
     settings, plan = list(walk(loaded)), connection_plan(loaded)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memforest_core.cli.demo_progress import Watch
     from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
-    from memforest_core.ports.inspect import ModelCalls, Totals
+    from memforest_core.observe.records import ModelCalls, Totals
 
 EVIDENCE = 10
 """Pieces asked for per question; an expectation is about the first few."""

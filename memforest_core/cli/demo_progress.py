@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from memforest_core.accept.flushing import WaitTimeout
 from memforest_core.cli.output import console, printable
-from memforest_core.contexts.accept.flushing import WaitTimeout
 from memforest_core.errors import ModelRejected
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from memforest_core.api import MemForest
-    from memforest_core.ports.inspect import Totals, Trouble
+    from memforest_core.observe.records import Totals, Trouble
 
 POLL_S = 0.05
 NUDGE_S = 1.0

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memforest_core.cli.evidence_view import evidence_text
 from memforest_core.cli.output import console, plain, printable, shortened
+from memforest_core.recall.evidence_view import evidence_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from memforest_core.cli.demo import Answer, DemoReport
-    from memforest_core.ports.inspect import ModelCalls
+    from memforest_core.observe.records import ModelCalls
 
 LINE_CHARS = 110
 """Of a piece of evidence in the short form."""

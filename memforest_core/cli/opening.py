@@ -13,8 +13,8 @@ from memforest_core.errors import InvalidInput
 if TYPE_CHECKING:
     from memforest_core.api import MemForest
     from memforest_core.client import MemForestClient
-    from memforest_core.contexts.inspection.service import InspectionService
     from memforest_core.domain.ids import TenantId
+    from memforest_core.observe.inspection import InspectionService
 
 EMBEDDED_CONCURRENCY = 8
 """Tasks at once of an embedded node."""
@@ -69,9 +69,9 @@ def opened_store(data: Path | None, *, create: bool = False) -> Iterator[Store]:
         with opened_memory(data, create=create) as memory:
             yield Store(memory.client, memory.services.inspection)
         return
-    from memforest_core.bootstrap.inspection import open_inspection
     from memforest_core.bootstrap.producer import open_producer
     from memforest_core.client import MemForestClient
+    from memforest_core.observe.inspect_opening import open_inspection
     from memforest_core.settings import load_settings
 
     quiet_logs()

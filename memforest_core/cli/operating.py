@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memforest_core.lifecycle import Operation
-    from memforest_core.ports.maintenance import MaintenanceTask
+    from memforest_core.work.records import MaintenanceTask
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -7,35 +7,29 @@ from typing import Annotated
 import typer
 
 from memforest_core import __version__
-from memforest_core.cli import (
-    answer,
-    audit,
-    bundle,
-    calibrate,
-    config,
-    correct,
-    cost,
-    db,
-    dead,
-    demo,
-    doctor,
-    forget,
-    index,
-    ingest,
-    merge,
-    policy,
-    recall,
-    rematerialize,
-    status,
-    tenants,
-    timeline,
-    top,
-    tree,
-    up,
-    verify,
-    worker,
-)
+from memforest_core.accept import cli as ingest
+from memforest_core.cli import config, demo, doctor, up, worker
 from memforest_core.cli.commands import Commands
+from memforest_core.correct import cli as correct
+from memforest_core.erase import cli as forget
+from memforest_core.index import cli as index
+from memforest_core.observe import cost_cli as cost
+from memforest_core.observe import status_cli as status
+from memforest_core.observe import top_cli as top
+from memforest_core.observe import tree_cli as tree
+from memforest_core.recall import cli as recall
+from memforest_core.recall.answering import cli as answer
+from memforest_core.recall.calibration import cli as calibrate
+from memforest_core.recall.timeline import cli as timeline
+from memforest_core.retain import cli as policy
+from memforest_core.store import cli as db
+from memforest_core.store import tenants_cli as tenants
+from memforest_core.transfer.bundles import cli as bundle
+from memforest_core.transfer.merge import cli as merge
+from memforest_core.transfer.rebuild import cli as rematerialize
+from memforest_core.verify import cli as verify
+from memforest_core.work import audit_cli as audit
+from memforest_core.work import dead_cli as dead
 
 app = typer.Typer(
     name="memforest",

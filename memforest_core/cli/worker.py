@@ -78,10 +78,10 @@ def _work(
     place: int = 0,
 ) -> None:
     """One worker process, until it is told to stop."""
-    from memforest_core.bootstrap.connections import check_connections
     from memforest_core.bootstrap.service import open_services
-    from memforest_core.bootstrap.watching import open_watching
-    from memforest_core.ports.models import Step
+    from memforest_core.models.calls import Step
+    from memforest_core.observe.watching import open_watching
+    from memforest_core.store.connections import check_connections
     from memforest_workers.worker import run_worker
 
     watching = open_watching(settings)
@@ -107,11 +107,11 @@ def _import_what_children_need(settings: Settings) -> None:
     from importlib import import_module
 
     modules = ["memforest_workers.worker", "memforest_core.bootstrap.service", "celery.worker.worker"]
-    modules += ["memforest_core.adapters.qdrant.server", "memforest_core.adapters.embeddings.minilm"]
+    modules += ["memforest_core.index.qdrant.server", "memforest_core.models.embedders.minilm"]
     for module in modules:
         import_module(module)
     if settings.llm.model != OFFLINE:
-        from memforest_core.adapters.llm.litellm_runtime import litellm_module
+        from memforest_core.models.litellm_runtime import litellm_module
 
         litellm_module()
 

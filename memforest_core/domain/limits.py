@@ -2,7 +2,7 @@
 
 Everything about one model is a ``ModelState``; who holds it (Redis for all workers, memory for one) passes the
 time in seconds of one clock and the number of calls under way, and keeps what comes back. The scripts in
-``adapters/limits/scripts.py`` compute the same, number for number.
+``models/limits/scripts.py`` compute the same, number for number.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from memforest_core.adapters.served.address import write_address
 from memforest_core.errors import CallerError
+from memforest_core.index.served.address import write_address
 
 LOCK_NAME = "memforest.lock"
 NODE_NAME = "node.json"

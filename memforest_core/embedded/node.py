@@ -9,17 +9,13 @@ from pathlib import Path
 import structlog
 from pydantic import SecretStr
 
-from memforest_core.adapters.postgres.schema import upgrade
-from memforest_core.adapters.served.server import IndexServer
 from memforest_core.bootstrap.service import Services, open_services
-from memforest_core.bootstrap.watching import Watching, open_watching
 from memforest_core.embedded.servers import EmbeddedServers
-from memforest_core.ports.models import Step
-from memforest_core.settings import (
-    BrokerSettings,
-    DatabaseSettings,
-    Settings,
-)
+from memforest_core.index.served.server import IndexServer
+from memforest_core.models.calls import Step
+from memforest_core.observe.watching import Watching, open_watching
+from memforest_core.settings import BrokerSettings, DatabaseSettings, Settings
+from memforest_core.store.schema import upgrade
 from memforest_workers.worker import BackgroundWorker
 
 SERVICE_ROLE = "memforest_app"

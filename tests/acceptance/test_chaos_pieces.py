@@ -24,13 +24,13 @@ from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.chaos.outcome import Candidate, Difference, Facts, difference, is_ready
 from benchmarks.chaos.scenarios import SCENARIOS, UNRELIABLE
 from benchmarks.fairness import Busy, Waited, row
-from memforest_core.adapters.broker.wakeups import CeleryWakeUps
-from memforest_core.contexts.extraction.offline import propose
+from memforest_core.accept.records import SessionProgress, Stage
 from memforest_core.domain.ids import SessionId, TenantId
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.ports.accept import SessionProgress, Stage
+from memforest_core.extract.offline import propose
 from memforest_core.settings import BrokerSettings
+from memforest_core.work.broker import CeleryWakeUps
 from tests.support.processes import IndexServer, environment
 from tests.support.servers import SessionServers
 

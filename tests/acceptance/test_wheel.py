@@ -18,9 +18,9 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.schema import head_revision
+from memforest_core.accept.records import Stage
 from memforest_core.client import MemForestClient
-from memforest_core.ports.accept import Stage
+from memforest_core.store.schema import head_revision
 from tests.support.processes import environment, serving, settings_from
 from tests.support.servers import SessionServers
 from tests.support.stack import admin, database_settings

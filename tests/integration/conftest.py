@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.bootstrap.models import open_embedder
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.models.opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
 from tests.support.servers import SessionServers, session_servers
 from tests.support.stack import Stack, make_template, stack

@@ -14,12 +14,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session as OrmSession
 
-from memforest_core.adapters.broker import wakeups
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.extract import PostgresExtractStore
 from memforest_core.client import MemForestClient
 from memforest_core.domain.turns import MAX_METADATA_DEPTH
 from memforest_core.errors import InvalidInput, MemForestError, SessionConflict, StoreUnavailable
+from memforest_core.extract.rows import PostgresExtractStore
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.work import broker as wakeups
 from tests.support.builders import said
 from tests.support.proxy import door
 from tests.support.servers import SessionServers

@@ -14,18 +14,18 @@ import typer
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from memforest_core.adapters.postgres.access import grant, revoke
-from memforest_core.adapters.postgres.engine import open_engine, tenant_transaction, transaction
-from memforest_core.adapters.postgres.schema import check_ready, upgrade
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
-from memforest_core.cli import tenants as tenants_command
 from memforest_core.client import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, InvariantViolated, MemForestError
-from memforest_core.ports.jobs import WorkKind
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, Settings
+from memforest_core.store import tenants_cli as tenants_command
+from memforest_core.store.access import grant, revoke
+from memforest_core.store.engine import open_engine, tenant_transaction, transaction
+from memforest_core.store.schema import check_ready, upgrade
+from memforest_core.work.jobs import WorkKind
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, admin, at, database, settings_for

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
 from tests.support.builders import said
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer

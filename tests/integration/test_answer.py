@@ -14,10 +14,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from memforest_core.api import MemForest
-from memforest_core.cli import answer as command
-from memforest_core.contexts.answering.answer import NOT_IN_MEMORY
 from memforest_core.errors import InvalidInput, InvalidSettings, ModelAuthFailed
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.recall.answering import cli as command
+from memforest_core.recall.answering.answer import NOT_IN_MEMORY
 from tests.support.model_answers import messages_of
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer

@@ -12,14 +12,14 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from memforest_core.adapters.postgres.collections import claim_collection
-from memforest_core.adapters.postgres.schema import upgrade
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
 from memforest_core.client import MemForestClient
 from memforest_core.errors import MemForestError
-from memforest_core.ports.models import Embedded
+from memforest_core.index.mark_rows import claim_collection
+from memforest_core.models.calls import Embedded
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
+from memforest_core.store.schema import upgrade
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, admin, at, database, settings_for, stack

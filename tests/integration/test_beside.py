@@ -12,17 +12,17 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.bundles.export import ExportService
-from memforest_core.contexts.bundles.importing import Import
-from memforest_core.contexts.maintenance.service import LEASE_S
-from memforest_core.contexts.operations.service import OperationFailed
 from memforest_core.domain.beside import RULES, Answer, Role, answer
 from memforest_core.domain.ids import WorkerId
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
 from memforest_core.lifecycle import Lifecycle, Operation
-from memforest_core.ports.maintenance import MaintenanceKind
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.transfer.bundles.export import ExportService
+from memforest_core.transfer.bundles.importing import Import
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.maintenance import LEASE_S
+from memforest_core.work.operations import OperationFailed
+from memforest_core.work.records import MaintenanceKind
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Grown, Stack, cloned, grown_by

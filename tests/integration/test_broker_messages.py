@@ -10,12 +10,12 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from memforest_core.adapters.broker.wakeups import ENOUGH, CeleryWakeUps
 from memforest_core.domain.ids import TenantId
 from memforest_core.embedded.valkey import EmbeddedValkey
 from memforest_core.messages import Queue
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
 from memforest_core.settings import BrokerSettings
+from memforest_core.work.broker import ENOUGH, CeleryWakeUps
 from memforest_workers.worker import BackgroundWorker
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack

@@ -14,21 +14,20 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from memforest_core.adapters.bundles import schema
-from memforest_core.adapters.bundles.files import SqliteBundles
-from memforest_core.adapters.bundles.writer import writing
-from memforest_core.adapters.postgres.vectors import text_hash
 from memforest_core.bootstrap.lifecycle import open_bundles
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.bundles import export, importing, inspecting
-from memforest_core.contexts.bundles.service import Bundles
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidInput
-from memforest_core.ports.bundles import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
-from memforest_core.ports.maintenance import Numbers
-from memforest_core.ports.models import Embedded, Embedder
+from memforest_core.models.calls import Embedded, Embedder
+from memforest_core.store.vectors import text_hash
+from memforest_core.transfer.bundles import export, importing, inspecting, schema
+from memforest_core.transfer.bundles.files import SqliteBundles
+from memforest_core.transfer.bundles.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
+from memforest_core.transfer.bundles.service import Bundles
+from memforest_core.transfer.bundles.writer import writing
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import Numbers
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack
@@ -269,7 +268,7 @@ class OtherModel:
     dimension = 64
 
     def embed(self, texts: list[str]) -> Embedded:
-        from memforest_core.ports.models import CallRecord, Step
+        from memforest_core.models.calls import CallRecord, Step
 
         rows = [np.frombuffer(text_hash(text) * 2, dtype=np.uint8).astype(np.float32) - 127.5 for text in texts]
         vectors = np.stack([row / np.linalg.norm(row) for row in rows]) if rows else np.zeros((0, 64), np.float32)

@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceStore
-from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.errors import StoreContended, StoreUnavailable
-from memforest_core.ports.maintenance import MaintenanceKind
-from memforest_core.ports.reduce import WaitingForest
+from memforest_core.reduce.records import WaitingForest
+from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.work.records import MaintenanceKind
+from memforest_core.work.rows.operations import PostgresMaintenanceStore
 from tests.integration.test_pipeline import said
 from tests.support.stack import Stack
 

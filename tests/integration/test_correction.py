@@ -10,21 +10,21 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from memforest_core.adapters.postgres.corrections import PostgresCorrectionStore
-from memforest_core.adapters.postgres.recall import PostgresRecallStore
-from memforest_core.adapters.postgres.reduce import PostgresReduceStore
 from memforest_core.bootstrap.lifecycle import open_correction
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.correction.service import Correction, CorrectionStuck, NotPlacedYet
-from memforest_core.contexts.query.service import RecallService
-from memforest_core.contexts.reduction.service import Reduced, ReductionService
-from memforest_core.contexts.timeline.states import TimelineState
+from memforest_core.correct.rows import PostgresCorrectionStore
+from memforest_core.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import ForestFrozen, IndexUnavailable, InvalidInput, ModelUnavailable, NotFound
-from memforest_core.ports.index import Hit, IndexQuery, VectorIndex
-from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.models import Embedded, Embedder
+from memforest_core.index.vector_index import Hit, IndexQuery, VectorIndex
+from memforest_core.models.calls import Embedded, Embedder
+from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.service import RecallService
+from memforest_core.recall.timeline.states import TimelineState
+from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.reduce.service import Reduced, ReductionService
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers

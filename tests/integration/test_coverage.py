@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memforest_core.adapters.postgres.extract import PostgresExtractStore
-from memforest_core.ports.accept import SessionProgress, Stage
+from memforest_core.accept.records import SessionProgress, Stage
+from memforest_core.extract.rows import PostgresExtractStore
 from tests.support.builders import said
 from tests.support.stack import Stack
 

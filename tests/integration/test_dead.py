@@ -12,18 +12,18 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from memforest_core.adapters.postgres.dead import PostgresDeadRows, PostgresDeadStore
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.extract import PostgresExtractStore
-from memforest_core.adapters.postgres.reduce import PostgresReduceStore
-from memforest_core.cli import dead as command
+from memforest_core.accept.records import Stage
 from memforest_core.cli.commands import Commands
-from memforest_core.contexts.deadletters.service import DeadLetters
 from memforest_core.domain.ids import CellId, TenantId
 from memforest_core.errors import NotFound
+from memforest_core.extract.rows import PostgresExtractStore
 from memforest_core.messages import Queue
-from memforest_core.ports.accept import Stage
-from memforest_core.ports.dead import DeadKind, DeadRef
+from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.work import dead_cli as command
+from memforest_core.work.dead import DeadLetters
+from memforest_core.work.dead_records import DeadKind, DeadRef
+from memforest_core.work.rows.dead import PostgresDeadRows, PostgresDeadStore
 from tests.support.builders import said
 from tests.support.stack import Stack
 

@@ -10,13 +10,13 @@ from typing import Literal
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import open_engine, tenant_transaction, transaction
-from memforest_core.bootstrap.connections import check_connections
 from memforest_core.client import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, StoreUnavailable
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, DeploymentSettings, Settings
+from memforest_core.store.connections import check_connections
+from memforest_core.store.engine import open_engine, tenant_transaction, transaction
 from tests.support.builders import said
 from tests.support.pgbouncer import pooled
 from tests.support.servers import SessionServers

@@ -12,20 +12,20 @@ import pytest
 import qdrant_edge as engine
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.erasure import PostgresErasureStore
-from memforest_core.adapters.postgres.vectors import text_hash
-from memforest_core.adapters.qdrant.edge import EdgeIndex
 from memforest_core.bootstrap.lifecycle import open_clearing, open_eraser, open_erasing, open_erasure
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.erasure import steps
-from memforest_core.contexts.erasure.arguments import ordinals_in
-from memforest_core.contexts.erasure.receipt import Receipt
-from memforest_core.contexts.indexing.service import _point
 from memforest_core.domain.ids import CellId, FactId, ForestId
+from memforest_core.erase import steps
+from memforest_core.erase.arguments import ordinals_in
+from memforest_core.erase.receipt import Receipt
+from memforest_core.erase.rows.erasing import PostgresErasureStore
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
-from memforest_core.ports.index import PointKind
-from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.models import Embedder, OwnText, Vectors
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.service import _point
+from memforest_core.index.vector_index import PointKind
+from memforest_core.models.calls import Embedder, OwnText, Vectors
+from memforest_core.store.vectors import text_hash
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.support.builders import said
 from tests.support.model_server import ModelServer

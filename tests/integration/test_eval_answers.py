@@ -12,10 +12,10 @@ import pytest
 
 from benchmarks.eval.answers import AnswerTask, answer_and_judge
 from benchmarks.eval.tables import read, table
-from memforest_core.adapters.llm.litellm_chat import LitellmChat
-from memforest_core.adapters.llm.step_settings import StepSettings
 from memforest_core.errors import ModelAuthFailed
-from memforest_core.ports.models import Step
+from memforest_core.models.calls import Step
+from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.step_settings import StepSettings
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 

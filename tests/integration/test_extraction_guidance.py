@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memforest_core.contexts.extraction.prompt import SYSTEM
-from memforest_core.ports.models import Embedder
+from memforest_core.extract.prompt import SYSTEM
+from memforest_core.models.calls import Embedder
 from tests.support.builders import said
 from tests.support.model_answers import wants_extraction
 from tests.support.model_server import ModelServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
 from tests.support.builders import said
 from tests.support.model_server import ModelServer
 from tests.support.searching import in_broker, in_index_files, in_points, in_tables

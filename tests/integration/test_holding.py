@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from memforest_core.adapters.postgres.recall import PostgresRecallStore
-from memforest_core.adapters.postgres.timeline import PostgresTimelineStore
-from memforest_core.bootstrap.timeline import open_timeline
-from memforest_core.contexts.query.service import RecallService
-from memforest_core.contexts.timeline.states import TimelineState
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.timeline import PostgresTimelineStore
+from memforest_core.recall.service import RecallService
+from memforest_core.recall.timeline.opening import open_timeline
+from memforest_core.recall.timeline.states import TimelineState
 from tests.integration.test_recall import AwayEmbedder, AwayIndex
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack

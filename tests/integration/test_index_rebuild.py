@@ -19,18 +19,18 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from memforest_core.adapters.postgres.indexing import PostgresIndexStore
-from memforest_core.adapters.qdrant.server import QdrantServerIndex
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.maintenance import Maintenance, open_maintenance
 from memforest_core.bootstrap.service import Services, open_index, open_services
-from memforest_core.cli import index as command
-from memforest_core.contexts.indexing.marks import MarkState, parse_mark
-from memforest_core.contexts.indexing.service import Indexer
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.ports.index import Point, PointKind, ScannedPoint, SparseVector
-from memforest_core.ports.models import Embedded, Embedder
+from memforest_core.index import cli as command
+from memforest_core.index.marks import MarkState, parse_mark
+from memforest_core.index.opening import Maintenance, open_maintenance
+from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.service import Indexer
+from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, SparseVector
+from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.settings import Settings
 from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.support.builders import said

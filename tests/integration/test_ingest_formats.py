@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from memforest_core.cli import ingest as ingest_command
+from memforest_core.accept import cli as ingest_command
 from memforest_core.cli.commands import Commands
 from tests.support.stack import Stack
 

@@ -11,17 +11,17 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.extract import PostgresExtractStore
 from memforest_core.client import MemForestClient
-from memforest_core.contexts.extraction.answer import ExtractionAnswer
-from memforest_core.contexts.extraction.service import window_of
-from memforest_core.contexts.jobs.states import TRANSITIONS, WorkState
 from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
-from memforest_core.ports.extract import Again, CellResult, ClaimedWindow, ExtractRows, NewCandidate, WindowResult
-from memforest_core.ports.jobs import LeaseLimits, WorkKind
+from memforest_core.extract.answer import ExtractionAnswer
+from memforest_core.extract.records import Again, CellResult, ClaimedWindow, ExtractRows, NewCandidate, WindowResult
+from memforest_core.extract.rows import PostgresExtractStore
+from memforest_core.extract.service import window_of
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.work.jobs import LeaseLimits, WorkKind
+from memforest_core.work.states import TRANSITIONS, WorkState
 from tests.support.builders import candidate, said, statement
 from tests.support.stack import Stack
 

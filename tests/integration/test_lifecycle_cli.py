@@ -15,9 +15,16 @@ from typer.testing import CliRunner
 
 from memforest_core.aio import AsyncMemForest
 from memforest_core.api import MemForest
-from memforest_core.cli import app, audit, bundle, correct, forget, merge, policy, rematerialize
-from memforest_core.contexts.bundles.importing import Import
-from memforest_core.ports.models import Embedder
+from memforest_core.cli import app
+from memforest_core.correct import cli as correct
+from memforest_core.erase import cli as forget
+from memforest_core.models.calls import Embedder
+from memforest_core.retain import cli as policy
+from memforest_core.transfer.bundles import cli as bundle
+from memforest_core.transfer.bundles.importing import Import
+from memforest_core.transfer.merge import cli as merge
+from memforest_core.transfer.rebuild import cli as rematerialize
+from memforest_core.work import audit_cli as audit
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack

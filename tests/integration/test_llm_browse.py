@@ -12,20 +12,20 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.adapters.llm.litellm_chat import LitellmChat
-from memforest_core.adapters.llm.step_settings import StepSettings
-from memforest_core.adapters.postgres.recall import PostgresRecallStore
-from memforest_core.contexts.query.browsing import Browsed, browse
-from memforest_core.contexts.query.planning import Planner, PlanType, QuestionType, plan_trees
-from memforest_core.contexts.query.probe import Probe
-from memforest_core.contexts.query.question import parse_question
-from memforest_core.contexts.query.ranking import LlmRanker
-from memforest_core.contexts.query.rewriting import LAST_TURNS, standalone
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.scoring import Weights
-from memforest_core.ports.index import IndexFilter
-from memforest_core.ports.models import Embedder, Step
-from memforest_core.ports.recall import PlacedNode, RecallRows
+from memforest_core.index.vector_index import IndexFilter
+from memforest_core.models.calls import Embedder, Step
+from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.step_settings import StepSettings
+from memforest_core.recall.browsing import Browsed, browse
+from memforest_core.recall.planning import Planner, PlanType, QuestionType, plan_trees
+from memforest_core.recall.probe import Probe
+from memforest_core.recall.question import parse_question
+from memforest_core.recall.ranking import LlmRanker
+from memforest_core.recall.records import PlacedNode, RecallRows
+from memforest_core.recall.rewriting import LAST_TURNS, standalone
+from memforest_core.recall.rows.reading import PostgresRecallStore
 from tests.support.model_answers import last_user_text
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.verify.opening import open_verification
 from tests.support.builders import said
 from tests.support.grown_forests import BOB, DAY_S, MONDAY, grow
 from tests.support.kill_operations import REAL

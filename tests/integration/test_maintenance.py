@@ -10,13 +10,13 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.jobs import _LOST
-from memforest_core.adapters.postgres.maintenance import PostgresMaintenanceRows, PostgresMaintenanceStore, free_tasks
-from memforest_core.contexts.maintenance.service import MaintenanceService
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
-from memforest_core.ports.jobs import LeaseLimits, WorkKind
-from memforest_core.ports.maintenance import ClaimedTask, MaintenanceTask, Numbers, TaskId
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.work.jobs import LeaseLimits, WorkKind
+from memforest_core.work.maintenance import MaintenanceService
+from memforest_core.work.records import ClaimedTask, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.rows.jobs import _LOST
+from memforest_core.work.rows.operations import PostgresMaintenanceRows, PostgresMaintenanceStore, free_tasks
 from tests.support.stack import Stack
 
 KIND = "count"

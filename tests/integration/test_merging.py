@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 
 from memforest_core.bootstrap.lifecycle import open_correction, open_merging
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.merging.report import NearDuplicate, RenamedSession
-from memforest_core.contexts.merging.service import MAX_SOURCES, Merging
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.transfer.merge.report import NearDuplicate, RenamedSession
+from memforest_core.transfer.merge.service import MAX_SOURCES, Merging
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Grown, Stack, cloned, grown_by

@@ -11,16 +11,16 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.overview import PostgresOverviewStore
-from memforest_core.adapters.telemetry.exposition import BacklogCollector, MetricsServer, serve_metrics
-from memforest_core.adapters.telemetry.prometheus import MAX_TENANTS, PrometheusTelemetry
-from memforest_core.bootstrap.overview import open_metrics
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
-from memforest_core.ports.models import CallRecord, Step
-from memforest_core.ports.telemetry import Telemetry
+from memforest_core.models.calls import CallRecord, Step
+from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
+from memforest_core.observe.opening import open_metrics
+from memforest_core.observe.prometheus import MAX_TENANTS, PrometheusTelemetry
+from memforest_core.observe.rows.overview import PostgresOverviewStore
 from memforest_core.settings import Settings
+from memforest_core.store.engine import open_engine
+from memforest_core.work.telemetry import Telemetry
 from tests.integration.test_pipeline import said
 from tests.support.stack import Stack
 

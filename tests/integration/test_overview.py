@@ -11,13 +11,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from memforest_core.bootstrap.overview import open_overview
-from memforest_core.cli import cost, status, top
 from memforest_core.cli.commands import Commands
-from memforest_core.contexts.overview.service import OverviewService
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
-from memforest_core.ports.overview import CostBy, CostFilter, Spent
+from memforest_core.observe import cost_cli as cost
+from memforest_core.observe import status_cli as status
+from memforest_core.observe import top_cli as top
+from memforest_core.observe.opening import open_overview
+from memforest_core.observe.overview import OverviewService
+from memforest_core.observe.overview_records import CostBy, CostFilter, Spent
 from tests.integration.test_pipeline import said
 from tests.support.stack import Stack
 

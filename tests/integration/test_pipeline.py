@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.adapters.postgres.trees import node_of
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.memtree import TreeHead, violations
+from memforest_core.store.trees import node_of
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack
 

@@ -14,19 +14,19 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from memforest_core.adapters.postgres.accept import SAMPLE_WINDOWS, PostgresAcceptRows, PostgresAcceptStore
-from memforest_core.adapters.postgres.engine import tenant_transaction
+from memforest_core.accept import cli as ingest_command
+from memforest_core.accept.quotas import DAY_S, DEPTH_S
+from memforest_core.accept.records import Lane, TenantLimits
+from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, PostgresAcceptRows, PostgresAcceptStore
+from memforest_core.accept.service import Acceptance
 from memforest_core.aio import AsyncMemForest
-from memforest_core.cli import ingest as ingest_command
-from memforest_core.cli import tenants as tenants_command
 from memforest_core.cli.commands import Commands
 from memforest_core.client import MemForestClient, SessionHandle
-from memforest_core.contexts.accept.quotas import DAY_S, DEPTH_S
-from memforest_core.contexts.accept.service import Acceptance
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, QuotaExceeded, SessionConflict
-from memforest_core.ports.accept import Lane, TenantLimits
 from memforest_core.settings import AcceptSettings
+from memforest_core.store import tenants_cli as tenants_command
+from memforest_core.store.engine import tenant_transaction
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack

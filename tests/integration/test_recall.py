@@ -10,16 +10,16 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres import recall_sql as statements
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.recall import PostgresRecallStore
-from memforest_core.contexts.query.service import RecallService
 from memforest_core.domain.evidence import Freshness, RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import IndexUnavailable, InvalidInput, ModelUnavailable
-from memforest_core.ports.index import Hit, IndexQuery
-from memforest_core.ports.models import Embedded
+from memforest_core.index.vector_index import Hit, IndexQuery
+from memforest_core.models.calls import Embedded
+from memforest_core.recall.rows import sql as statements
+from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.service import RecallService
+from memforest_core.store.engine import tenant_transaction
 from tests.support.stack import Stack
 
 MOVING = (

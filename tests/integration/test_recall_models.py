@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memforest_core.domain.evidence import Mode
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
 from tests.integration.test_recall_options import SAID
 from tests.support.model_answers import messages_of
 from tests.support.model_faults import Fault

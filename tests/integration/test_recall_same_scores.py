@@ -12,15 +12,15 @@ import pytest
 from benchmarks.harness import Database
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.recall import PostgresRecallStore
-from memforest_core.adapters.qdrant.edge import EdgeIndex
-from memforest_core.adapters.qdrant.server import QdrantServerIndex
-from memforest_core.contexts.query.probe import Known, Probe
-from memforest_core.contexts.query.service import RecallService
 from memforest_core.domain.evidence import Evidence
-from memforest_core.ports.index import VectorIndex
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.recall.probe import Known, Probe
+from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
+from memforest_core.store.engine import open_engine
 from tests.support.qdrant_http import QdrantHttp
 from tests.support.servers import SessionServers
 from tests.support.stack import database

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memforest_core.adapters.postgres.vectors import from_bytes
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.rematerializing import open_reembedding
 from memforest_core.bootstrap.service import open_services
-from memforest_core.bootstrap.verification import open_verification
 from memforest_core.errors import InvalidSettings
-from memforest_core.ports.models import CallRecord, Embedded, Embedder, Step
+from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step
+from memforest_core.store.vectors import from_bytes
+from memforest_core.verify.opening import open_verification
 from memforest_workers.runtime import Runtime
 from tests.support.builders import said
 from tests.support.model_answers import HASH_DIMENSION, hash_vector

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.refresh import PostgresRefreshRows, PostgresRefreshStore
-from memforest_core.contexts.refresh.service import RefreshService
 from memforest_core.errors import MemForestError, ModelUnavailable
-from memforest_core.ports.models import CallRecord
-from memforest_core.ports.refresh import ReadyNode
+from memforest_core.models.calls import CallRecord
+from memforest_core.refresh.records import ReadyNode
+from memforest_core.refresh.rows import PostgresRefreshRows, PostgresRefreshStore
+from memforest_core.refresh.service import RefreshService
+from memforest_core.store.engine import tenant_transaction
 from tests.integration.test_pipeline import said
 from tests.support.stack import Stack
 

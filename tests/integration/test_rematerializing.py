@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from memforest_core.bootstrap.lifecycle import open_correction
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.rematerializing.options import copy_of
-from memforest_core.contexts.rematerializing.service import CopyLost, Rematerializing, StillMaterializing
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.ports.maintenance import MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.models import Embedded, Embedder
-from memforest_core.ports.rematerializing import Options
+from memforest_core.models.calls import Embedded, Embedder
+from memforest_core.transfer.rebuild.options import copy_of
+from memforest_core.transfer.rebuild.records import Options
+from memforest_core.transfer.rebuild.service import CopyLost, Rematerializing, StillMaterializing
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.support import model_answers
 from tests.support.builders import said

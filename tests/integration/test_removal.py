@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.reduce import PostgresReduceRows, PostgresReduceStore
-from memforest_core.adapters.postgres.trees import node_of
-from memforest_core.adapters.postgres.vectors import from_bytes
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.reduction.removing import retire
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
 from memforest_core.memtree import Node, TreeHead, delete
-from memforest_core.ports.models import CallRecord
-from memforest_core.ports.refresh import ReadyNode
-from memforest_core.ports.removal import Retired
+from memforest_core.models.calls import CallRecord
+from memforest_core.reduce.removing import retire
+from memforest_core.reduce.rows import PostgresReduceRows, PostgresReduceStore
+from memforest_core.refresh.records import ReadyNode
+from memforest_core.store.removal import Retired
+from memforest_core.store.trees import node_of
+from memforest_core.store.vectors import from_bytes
+from memforest_core.verify.opening import open_verification
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.integration.test_refresh import CountingSummarizer, service
 from tests.support.builders import said

@@ -13,21 +13,21 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.retention import PostgresRetentionStore
-from memforest_core.adapters.postgres.retention_visits import PostgresVisitStore
 from memforest_core.bootstrap.lifecycle import open_eraser, open_handlers
-from memforest_core.bootstrap.maintenance import open_maintenance
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.contexts.retention.applying import COUNTS
-from memforest_core.contexts.retention.service import Retention
-from memforest_core.contexts.retention.visits import VisitCounter
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
-from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.ports.models import Embedder
-from memforest_core.ports.retention import Erased, LeafEraser, Visited, When
+from memforest_core.index.opening import open_maintenance
+from memforest_core.models.calls import Embedder
+from memforest_core.recall.rows.visits import PostgresVisitStore
+from memforest_core.recall.visits import VisitCounter
+from memforest_core.retain.applying import COUNTS
+from memforest_core.retain.records import Erased, LeafEraser, Visited, When
+from memforest_core.retain.rows.retaining import PostgresRetentionStore
+from memforest_core.retain.service import Retention
+from memforest_core.store.engine import open_engine
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Grown, Stack, cloned, grown_by

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from memforest_core.bootstrap.verification import open_verification
+from memforest_core.verify.opening import open_verification
 from tests.support.builders import said
 from tests.support.stack import Stack
 

@@ -13,15 +13,15 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
-from memforest_core.adapters.postgres import timeline as statements
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.bootstrap.timeline import open_timeline
-from memforest_core.cli import timeline as command
-from memforest_core.contexts.timeline.service import TimelineService
-from memforest_core.contexts.timeline.states import Timeline, TimelineState
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
-from memforest_core.ports.models import Embedder
+from memforest_core.models.calls import Embedder
+from memforest_core.recall.rows import timeline as statements
+from memforest_core.recall.timeline import cli as command
+from memforest_core.recall.timeline.opening import open_timeline
+from memforest_core.recall.timeline.service import TimelineService
+from memforest_core.recall.timeline.states import Timeline, TimelineState
+from memforest_core.store.engine import tenant_transaction
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack
 

@@ -18,9 +18,9 @@ import structlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from memforest_core.adapters.telemetry.otel import OtelTracing
-from memforest_core.adapters.telemetry.tracing import open_tracing
 from memforest_core.errors import InvalidSettings, ModelUnavailable
+from memforest_core.observe.otel import OtelTracing
+from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import ObserveSettings
 from tests.support.processes import environment
 
@@ -30,7 +30,7 @@ ARRIVAL_S = 30.0
 
 OTHER_PROCESS = """
 import sys
-from memforest_core.adapters.telemetry.tracing import open_tracing
+from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import load_settings
 tracing = open_tracing(load_settings().observe)
 with tracing.span("extract", sys.argv[1], tenant="acme", session="s-1", window="w-7"):
@@ -289,7 +289,7 @@ def test_an_address_that_is_none_is_refused(endpoint: str) -> None:
 def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given no OpenTelemetry, when traces are wanted, then the message names the extra; without traces it is no matter."""
     for name in list(sys.modules):
-        if name == "memforest_core.adapters.telemetry.otel" or name.split(".")[0] == "opentelemetry":
+        if name == "memforest_core.observe.otel" or name.split(".")[0] == "opentelemetry":
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     assert open_tracing(ObserveSettings()) is None

@@ -12,16 +12,16 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.cli import db as db_command
-from memforest_core.contexts.erasure.receipt import Receipt
-from memforest_core.ports.maintenance import TaskId
-from memforest_core.ports.models import Embedder
+from memforest_core.erase.receipt import Receipt
+from memforest_core.models.calls import Embedder
+from memforest_core.store import cli as db_command
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.work.records import TaskId
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Grown, Stack, cloned, grown_by
 
-CODES = importlib.import_module("memforest_core.adapters.postgres.migrations.versions.0007_access").CODES
+CODES = importlib.import_module("memforest_core.store.migrations.versions.0007_access").CODES
 WORDS = ("zanzibarium", "quixotelia", "bromeliadix")
 OWNER = "planty"
 TABLES = """SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memforest_core.adapters.bundles.schema import Digests
-from memforest_core.adapters.postgres.vectors import text_hash
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.verification import open_verification
 from memforest_core.client import MemForestClient
-from memforest_core.contexts.reduction.service import Reduced
 from memforest_core.errors import ModelAuthFailed
-from memforest_core.ports.bundles import TABLES
-from memforest_core.ports.index import PointKind
-from memforest_core.ports.models import Embedded, Embedder
+from memforest_core.index.vector_index import PointKind
+from memforest_core.models.calls import Embedded, Embedder
+from memforest_core.reduce.service import Reduced
+from memforest_core.store.vectors import text_hash
+from memforest_core.transfer.bundles.records import TABLES
+from memforest_core.transfer.bundles.schema import Digests
+from memforest_core.verify.opening import open_verification
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack

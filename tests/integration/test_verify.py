@@ -16,18 +16,18 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
-from memforest_core.adapters.postgres.trees import node_of
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.verification import open_verification
-from memforest_core.cli import verify as command
-from memforest_core.contexts.verification.report import CheckResult, Report, repairable
-from memforest_core.contexts.verification.service import KEPT
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.errors import IndexUnavailable, NotFound
+from memforest_core.index.vector_index import Point, PointKey, PointKind, SparseVector
 from memforest_core.memtree import TreeHead, violations
-from memforest_core.ports.index import Point, PointKey, PointKind, SparseVector
-from memforest_core.ports.models import Embedder
-from memforest_core.ports.verify import Check, Found
+from memforest_core.models.calls import Embedder
+from memforest_core.store.trees import node_of
+from memforest_core.verify import cli as command
+from memforest_core.verify.opening import open_verification
+from memforest_core.verify.records import Check, Found
+from memforest_core.verify.report import CheckResult, Report, repairable
+from memforest_core.verify.service import KEPT
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import (

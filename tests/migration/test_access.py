@@ -12,9 +12,9 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from pydantic import SecretStr
 
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.schema import check_ready, upgrade
 from memforest_core.settings import DatabaseSettings
+from memforest_core.store.engine import open_engine
+from memforest_core.store.schema import check_ready, upgrade
 from tests.support.servers import SessionServers
 from tests.support.stack import SERVICE_ROLE, admin, at
 
@@ -81,7 +81,7 @@ def test_samples_that_were_taken_are_dropped_and_no_row_is(used: DatabaseSetting
 def test_samples_are_dropped_on_servers_without_a_function_for_it(
     used: DatabaseSettings, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module("memforest_core.adapters.postgres.migrations.versions.0007_access")
+    module = importlib.import_module("memforest_core.store.migrations.versions.0007_access")
     monkeypatch.setattr(module, "_version", lambda: version)
     with owned(used) as connection, Operations.context(MigrationContext.configure(connection)):
         before = set(connection.scalars(SAMPLES))

@@ -21,18 +21,12 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 
-from memforest_core.adapters.postgres import schema
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.models import SCHEMA, Base
-from memforest_core.adapters.postgres.schema import (
-    SERVICE_GROUP,
-    check_ready,
-    current_revision,
-    head_revision,
-    upgrade,
-)
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
+from memforest_core.store import schema
+from memforest_core.store.engine import open_engine
+from memforest_core.store.schema import SERVICE_GROUP, check_ready, current_revision, head_revision, upgrade
+from memforest_core.store.tables import SCHEMA, Base
 from tests.support.servers import SessionServers
 from tests.support.stack import SERVICE_ROLE, admin, at
 
@@ -96,7 +90,7 @@ def downgrade(settings: DatabaseSettings, revision: str) -> None:
 def revisions() -> list[str]:
     """Every revision, the oldest first."""
     config = Config()
-    config.set_main_option("script_location", "memforest_core.adapters.postgres:migrations")
+    config.set_main_option("script_location", "memforest_core.store:migrations")
     return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()][::-1]
 
 

@@ -15,12 +15,12 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from memforest_core.adapters.postgres.engine import tenant_transaction
-from memforest_core.adapters.postgres.models import Base
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.ports.index import VectorIndex
-from memforest_core.ports.maintenance import MaintenanceKind
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.tables import Base
+from memforest_core.work.records import MaintenanceKind
 
 State = dict[str, list[str]]
 """Canonical rows under the name of what they are, sorted."""

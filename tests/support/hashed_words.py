@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memforest_core.ports.models import CallRecord, Embedded, Step
+from memforest_core.models.calls import CallRecord, Embedded, Step
 
 DIMENSION = 64
 

@@ -17,21 +17,21 @@ import psycopg
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
-from memforest_core.adapters.postgres import maintenance
-from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.lifecycle import open_handlers
-from memforest_core.bootstrap.maintenance import open_maintenance
 from memforest_core.bootstrap.service import Services, open_services
-from memforest_core.bootstrap.verification import open_verification
 from memforest_core.cli.logs import configure_logs
-from memforest_core.contexts.extraction.service import Extracted
-from memforest_core.contexts.reduction.service import Reduced
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import CallerError, NotFound, QuotaExceeded, RetryableError
-from memforest_core.ports.index import PointKind
-from memforest_core.ports.maintenance import MaintenanceKind, TaskId
+from memforest_core.extract.service import Extracted
+from memforest_core.index.opening import open_maintenance
+from memforest_core.index.vector_index import PointKind
+from memforest_core.reduce.service import Reduced
 from memforest_core.settings import DatabaseSettings, Settings
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import MaintenanceKind, TaskId
+from memforest_core.work.rows import operations as maintenance
 from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.support.end_state import State, end_state
 from tests.support.grown_forests import BOB, NEW_SESSION, ZOO

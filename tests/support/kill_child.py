@@ -9,14 +9,14 @@ from pathlib import Path
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
-from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.bootstrap.lifecycle import open_handlers
-from memforest_core.bootstrap.maintenance import open_maintenance
 from memforest_core.bootstrap.service import open_services
-from memforest_core.bootstrap.verification import open_verification
 from memforest_core.domain.ids import TenantId
-from memforest_core.ports.maintenance import MaintenanceKind
+from memforest_core.index.opening import open_maintenance
 from memforest_core.settings import DatabaseSettings, Settings
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.verify.opening import open_verification
+from memforest_core.work.records import MaintenanceKind
 from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.support.end_state import State, end_state, receipts
 from tests.support.hashed_words import HashedWords

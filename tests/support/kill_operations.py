@@ -12,13 +12,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from memforest_core.adapters.postgres.engine import tenant_transaction
 from memforest_core.bootstrap.service import Services
-from memforest_core.contexts.maintenance.service import Handler
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import NotFound
-from memforest_core.ports.maintenance import MaintenanceKind, MaintenanceTask, Numbers
-from memforest_core.ports.rematerializing import Options
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.transfer.rebuild.records import Options
+from memforest_core.work.maintenance import Handler
+from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers
 from tests.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
 
 ACTOR = "kill-points"

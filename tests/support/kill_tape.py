@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from memforest_core.ports.index import Point, PointKey, VectorIndex
+from memforest_core.index.vector_index import Point, PointKey, VectorIndex
 
 COMMITTED = "committed"
 """The event after a commit; every other one happens before what it names."""

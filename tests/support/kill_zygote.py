@@ -27,9 +27,9 @@ DEADLINE_S = 90
 ONE_CHILD = "tests.support.kill_child"
 SEVERAL = "tests.support.kill_beside"
 IMPORTED = (
-    "memforest_core.adapters.qdrant.edge",
-    "memforest_core.adapters.qdrant.server",
-    "memforest_core.contexts.extraction.offline",
+    "memforest_core.index.qdrant.edge",
+    "memforest_core.index.qdrant.server",
+    "memforest_core.extract.offline",
     "tests.support.qdrant_http",
     ONE_CHILD,
     SEVERAL,

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from memforest_core.adapters.postgres import models as m
+from memforest_core.store import tables as m
 
 _LOCKS = re.compile(r"\b(INSERT|UPDATE|DELETE)\b|\bFOR (NO KEY UPDATE|UPDATE|SHARE|KEY SHARE)\b")
 _SKIPS = re.compile(r"SKIP LOCKED")

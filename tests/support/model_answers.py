@@ -45,8 +45,8 @@ def default_answer(body: Mapping[str, Any]) -> str:
     """An extraction's facts by the offline rules, or the first characters of the user's text."""
     if not wants_extraction(body):
         return last_user_text(body)[:SUMMARY_CHARS]
-    from memforest_core.contexts.extraction.offline import propose
-    from memforest_core.contexts.extraction.prompt import parse_window
+    from memforest_core.extract.offline import propose
+    from memforest_core.extract.prompt import parse_window
 
     rendered = [text for role, text in messages_of(body) if role == "user" and '"turns"' in text]
     window = parse_window(rendered[-1])
@@ -82,7 +82,7 @@ def hash_vector(text: str, dimension: int = HASH_DIMENSION) -> list[float]:
 
 @cache
 def _minilm() -> Any:
-    from memforest_core.adapters.embeddings.minilm import MiniLmEmbedder
+    from memforest_core.models.embedders.minilm import MiniLmEmbedder
 
     return MiniLmEmbedder()
 

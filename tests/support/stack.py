@@ -17,16 +17,16 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from memforest_core.adapters.postgres.engine import open_engine
-from memforest_core.adapters.postgres.schema import upgrade
-from memforest_core.adapters.qdrant.edge import EdgeIndex
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.ports.index import PointKey
-from memforest_core.ports.jobs import WorkKind
-from memforest_core.ports.models import Embedder
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.vector_index import PointKey
+from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
+from memforest_core.store.engine import open_engine
+from memforest_core.store.schema import upgrade
+from memforest_core.work.jobs import WorkKind
 from memforest_workers.runtime import Runtime
 from tests.support.servers import SessionServers
 

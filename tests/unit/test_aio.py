@@ -10,10 +10,10 @@ import pytest
 
 from memforest_core.aio import AsyncDeadLetters, AsyncLifecycle, AsyncMemForest, Threads
 from memforest_core.api import MemForest
-from memforest_core.contexts.accept.waiting import Steps
-from memforest_core.contexts.deadletters.service import DeadLetters
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle import Lifecycle
+from memforest_core.work.dead import DeadLetters
+from memforest_core.work.waiting import Steps
 
 FACES = [(MemForest, AsyncMemForest), (Lifecycle, AsyncLifecycle), (DeadLetters, AsyncDeadLetters)]
 

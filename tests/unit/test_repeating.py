@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.errors import MemForestError, StoreContended, StoreUnavailable
-from memforest_core.repeating import TRIES, repeated
+from memforest_core.store.repeating import TRIES, repeated
 
 
 class Failing:

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memforest_core.adapters.embeddings.batching import Batches, Ids
 from memforest_core.errors import ModelUnavailable
-from memforest_core.ports.models import Vectors
+from memforest_core.models.calls import Vectors
+from memforest_core.models.embedders.batching import Batches, Ids
 
 
 class Recorder:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memforest_core.adapters.embeddings.litellm_embedder import LitellmEmbedder
 from memforest_core.errors import (
     ContextTooLong,
     MemForestError,
@@ -19,7 +18,8 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
-from memforest_core.ports.models import CallRecord, Step
+from memforest_core.models.calls import CallRecord, Step
+from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
 from tests.support.model_answers import HASH_DIMENSION, hash_vector
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer

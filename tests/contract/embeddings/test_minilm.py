@@ -12,10 +12,10 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from memforest_core.adapters.embeddings import minilm
-from memforest_core.adapters.embeddings.minilm import MiniLmEmbedder
 from memforest_core.errors import InvalidSettings, ModelRejected
-from memforest_core.ports.models import Step
+from memforest_core.models.calls import Step
+from memforest_core.models.embedders import minilm
+from memforest_core.models.embedders.minilm import MiniLmEmbedder
 
 SENTENCE = (
     "I moved to Boston last week and adopted a dog called Biscuit because my sister said it "
@@ -97,7 +97,7 @@ def test_batch_size_and_threads_change_no_bit(embedder: MiniLmEmbedder) -> None:
 
 def test_another_process_computes_the_same_bits(embedder: MiniLmEmbedder) -> None:
     program = (
-        "from memforest_core.adapters.embeddings.minilm import MiniLmEmbedder as E;"
+        "from memforest_core.models.embedders.minilm import MiniLmEmbedder as E;"
         "print(E().embed(['Bob lives in Davis.']).vectors.tobytes().hex())"
     )
     done = subprocess.run(

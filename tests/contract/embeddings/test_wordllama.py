@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memforest_core.adapters.embeddings import wordllama
-from memforest_core.adapters.embeddings.wordllama import MAX_CHARS, WordLlamaEmbedder
-from memforest_core.bootstrap.models import open_embedder
 from memforest_core.errors import InvalidSettings, ModelRejected
-from memforest_core.ports.models import Step
+from memforest_core.models.calls import Step
+from memforest_core.models.embedders import wordllama
+from memforest_core.models.embedders.wordllama import MAX_CHARS, WordLlamaEmbedder
+from memforest_core.models.opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
 
 SENTENCE = "I moved to Boston last week and adopted a dog called Biscuit for company in 2021"
@@ -89,7 +89,7 @@ def test_it_neither_imports_its_package_nor_sets_up_logging() -> None:
     """Given a fresh process, when texts are embedded, then the package's own code has not run; and the bits agree."""
     program = (
         "import logging, sys\n"
-        "from memforest_core.adapters.embeddings.wordllama import WordLlamaEmbedder as E\n"
+        "from memforest_core.models.embedders.wordllama import WordLlamaEmbedder as E\n"
         "print(E().embed(['Bob lives in Davis.']).vectors.tobytes().hex())\n"
         "assert 'wordllama' not in sys.modules and 'requests' not in sys.modules\n"
         "assert not logging.getLogger().handlers\n"

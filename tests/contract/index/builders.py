@@ -8,7 +8,7 @@ from uuid import UUID, uuid4, uuid5
 import numpy as np
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.ports.index import (
+from memforest_core.index.vector_index import (
     DenseVector,
     IndexFilter,
     IndexQuery,

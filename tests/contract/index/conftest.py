@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from qdrant_client import QdrantClient
 
-from memforest_core.adapters.qdrant.edge import EdgeIndex
-from memforest_core.adapters.qdrant.server import QdrantServerIndex
-from memforest_core.adapters.served.client import ServedIndex
-from memforest_core.adapters.served.server import IndexServer
-from memforest_core.ports.index import VectorIndex
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.served.client import ServedIndex
+from memforest_core.index.served.server import IndexServer
+from memforest_core.index.vector_index import VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
 from tests.support.qdrant_http import QdrantHttp
 from tests.support.stack import copy_index

@@ -15,7 +15,7 @@ import pytest
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated
-from memforest_core.ports.index import Point, PointKind, SparseVector, VectorIndex
+from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from tests.contract.index.builders import (
     ACME,
     ALICE,

@@ -12,17 +12,17 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.adapters.qdrant import naming
-from memforest_core.adapters.qdrant.edge import EdgeIndex
-from memforest_core.adapters.qdrant.server import QdrantServerIndex
 from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.server import QdrantServerIndex
 from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
 from tests.support.qdrant_http import QdrantHttp
 
 WRITER = """
 import sys
 from pathlib import Path
-from memforest_core.adapters.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge import EdgeIndex
 from tests.contract.index.builders import DIMENSION, MODEL, named, point
 index = EdgeIndex(Path(sys.argv[1]), MODEL, DIMENSION)
 index.prepare()

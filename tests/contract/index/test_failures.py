@@ -9,15 +9,10 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient
 
-from memforest_core.adapters.qdrant import naming
-from memforest_core.adapters.qdrant.server import QdrantServerIndex
-from memforest_core.errors import (
-    IndexUnavailable,
-    InvalidSettings,
-    InvariantViolated,
-    MemForestError,
-)
-from memforest_core.ports.index import VectorIndex
+from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
+from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.vector_index import VectorIndex
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, keys, named, point
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from memforest_core.adapters.qdrant import naming
 from memforest_core.domain.ids import TenantId
-from memforest_core.ports.index import PointKind, ScannedPoint, VectorIndex
+from memforest_core.index.qdrant import naming
+from memforest_core.index.vector_index import PointKind, ScannedPoint, VectorIndex
 from tests.contract.index.builders import ACME, ALICE, asking, point, terms
 
 OTHER = TenantId("other")

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient
 
-from memforest_core.adapters.qdrant import naming
-from memforest_core.adapters.qdrant.ids import space
-from memforest_core.adapters.qdrant.server import QdrantServerIndex
-from memforest_core.ports.index import PointKind
+from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant.ids import space
+from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.vector_index import PointKind
 from tests.contract.index.builders import (
     ACME,
     ALICE,

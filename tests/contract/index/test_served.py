@@ -15,13 +15,13 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from memforest_core.adapters.qdrant.edge import EdgeIndex
-from memforest_core.adapters.served import server as serving
-from memforest_core.adapters.served.address import read_address, write_address
-from memforest_core.adapters.served.client import ServedIndex
-from memforest_core.adapters.served.server import THREADS, WAITING, IndexServer
-from memforest_core.adapters.served.wire import MAX_BODY
 from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.served import server as serving
+from memforest_core.index.served.address import read_address, write_address
+from memforest_core.index.served.client import ServedIndex
+from memforest_core.index.served.server import THREADS, WAITING, IndexServer
+from memforest_core.index.served.wire import MAX_BODY
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, point
 from tests.support.stack import copy_index
 

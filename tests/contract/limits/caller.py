@@ -7,9 +7,9 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from memforest_core.adapters.limits.redis_address import open_redis
-from memforest_core.adapters.limits.redis_limits import RedisLimits
 from memforest_core.errors import ModelRateLimited
+from memforest_core.models.limits.redis_address import open_redis
+from memforest_core.models.limits.redis_limits import RedisLimits
 from tests.contract.limits.limited import MODEL, limits_of
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from memforest_core.adapters.limits.ledgers import PREFIX
-from memforest_core.adapters.limits.redis_address import open_redis
-from memforest_core.adapters.limits.redis_limits import RedisLimits
 from memforest_core.domain.limits import ModelLimits
 from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.models.limits.ledgers import PREFIX
+from memforest_core.models.limits.redis_address import open_redis
+from memforest_core.models.limits.redis_limits import RedisLimits
 from tests.contract.limits.limited import limits_of
 from tests.support.servers import SessionServers, session_servers
 

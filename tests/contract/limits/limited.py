@@ -6,7 +6,7 @@ from typing import Any
 
 from memforest_core.domain.limits import ModelLimits
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
-from memforest_core.ports.models import CallRecord, Step
+from memforest_core.models.calls import CallRecord, Step
 
 MODEL = "openai/test@127.0.0.1:1"
 

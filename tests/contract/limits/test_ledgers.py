@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from memforest_core.adapters.limits.ledgers import PREFIX, MemoryLedger, RedisLedger
-from memforest_core.adapters.limits.redis_address import open_redis
 from memforest_core.domain.limits import CallEnd, CallOutcome, ModelLimits, ModelState, Verdict
+from memforest_core.models.limits.ledgers import PREFIX, MemoryLedger, RedisLedger
+from memforest_core.models.limits.redis_address import open_redis
 from tests.contract.limits.limited import limits_of
 
 START = 1_795_000_000.123456

@@ -12,18 +12,18 @@ import pytest
 from pydantic import SecretStr
 from redis import Redis
 
-from memforest_core.adapters.embeddings.litellm_embedder import LitellmEmbedder
-from memforest_core.adapters.limits.ledgers import PREFIX
-from memforest_core.adapters.limits.limited_chat import LimitedChat
-from memforest_core.adapters.limits.limited_embedder import LimitedEmbedder
-from memforest_core.adapters.limits.redis_limits import RedisLimits
-from memforest_core.adapters.llm.litellm_chat import LitellmChat
-from memforest_core.adapters.llm.step_settings import StepSettings
-from memforest_core.bootstrap.limits import chat_key, embedding_key, limit_chat, limit_embedder, open_limits
-from memforest_core.bootstrap.models import open_chat, open_embedder
 from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavailable
-from memforest_core.ports.limits import CallLimits, ModelPaused
-from memforest_core.ports.models import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
+from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
+from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
+from memforest_core.models.limits.budget import CallLimits, ModelPaused
+from memforest_core.models.limits.ledgers import PREFIX
+from memforest_core.models.limits.limited_chat import LimitedChat
+from memforest_core.models.limits.limited_embedder import LimitedEmbedder
+from memforest_core.models.limits.opening import chat_key, embedding_key, limit_chat, limit_embedder, open_limits
+from memforest_core.models.limits.redis_limits import RedisLimits
+from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.opening import open_chat, open_embedder
+from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import away, limits_of
 from tests.support.model_faults import Fault

@@ -13,13 +13,13 @@ import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
-from memforest_core.adapters.limits import redis_limits
-from memforest_core.adapters.limits.redis_address import client_address
-from memforest_core.adapters.limits.redis_limits import RedisLimits
 from memforest_core.domain.limits import ModelLimits
 from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.errors import ModelRateLimited
-from memforest_core.ports.limits import ModelPaused
+from memforest_core.models.limits import redis_limits
+from memforest_core.models.limits.budget import ModelPaused
+from memforest_core.models.limits.redis_address import client_address
+from memforest_core.models.limits.redis_limits import RedisLimits
 from tests.contract.limits.limited import MODEL, away, limited, limits_of
 
 Opened = Callable[..., RedisLimits]

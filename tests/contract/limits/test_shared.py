@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from memforest_core.adapters.limits.ledgers import PREFIX
-from memforest_core.adapters.limits.redis_limits import RedisLimits
 from memforest_core.errors import ModelAuthFailed, ModelRateLimited, ModelUnavailable
-from memforest_core.ports.limits import CallLimits, ModelPaused
+from memforest_core.models.limits.budget import CallLimits, ModelPaused
+from memforest_core.models.limits.ledgers import PREFIX
+from memforest_core.models.limits.redis_limits import RedisLimits
 from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
 
 ROOT = Path(__file__).parents[3]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from memforest_core.adapters.llm.litellm_chat import LitellmChat
-from memforest_core.adapters.llm.step_settings import StepSettings
 from memforest_core.errors import ModelAuthFailed
-from memforest_core.ports.models import ChatRequest, Message, Step
+from memforest_core.models.calls import ChatRequest, Message, Step
+from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.step_settings import StepSettings
 from tests.support.model_server import ModelServer
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from memforest_core.adapters.llm.litellm_chat import LitellmChat
-from memforest_core.adapters.llm.step_settings import StepSettings
 from memforest_core.errors import (
     ContentRefused,
     ContextTooLong,
@@ -24,7 +22,9 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
-from memforest_core.ports.models import CallRecord, ChatRequest, Message, Step
+from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
+from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.step_settings import StepSettings
 from tests.support.model_faults import CONTENT_FAULTS, Fault
 from tests.support.model_server import ModelServer
 

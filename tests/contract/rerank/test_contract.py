@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.adapters.llm.litellm_chat import LitellmChat
-from memforest_core.adapters.rerank.litellm_rerank import LitellmReranker
-from memforest_core.adapters.rerank.onnx_cross_encoder import OnnxCrossEncoder
-from memforest_core.ports.rerank import Reranker
+from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.reranker import Reranker
+from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
+from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder, shared
 
 QUESTION = "where lives bob now"

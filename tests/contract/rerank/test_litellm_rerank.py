@@ -10,15 +10,9 @@ from typing import Any
 
 import pytest
 
-from memforest_core.adapters.llm.litellm_chat import LitellmChat
-from memforest_core.adapters.rerank.litellm_rerank import LitellmReranker
-from memforest_core.errors import (
-    MemForestError,
-    ModelAuthFailed,
-    ModelRateLimited,
-    ModelRejected,
-    ModelUnavailable,
-)
+from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
+from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from tests.contract.rerank.shared_words import RerankServer
 from tests.support.model_faults import Fault
 

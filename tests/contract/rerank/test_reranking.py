@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from memforest_core.adapters.rerank.litellm_rerank import LitellmReranker
-from memforest_core.adapters.rerank.onnx_cross_encoder import OnnxCrossEncoder
-from memforest_core.bootstrap.reranking import open_reranker
 from memforest_core.errors import InvalidSettings
+from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
+from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
+from memforest_core.models.rerankers.opening import open_reranker
 from memforest_core.settings import RerankSettings
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder
 

@@ -21,7 +21,7 @@ from benchmarks.eval.measuring import Quote
 from benchmarks.eval.tables import Judged, Sample, Verdict, WrongTable, read, write
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.errors import ContextTooLong, InvalidSettings, ModelAuthFailed, ModelRateLimited
-from memforest_core.ports.models import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
 
 
 def task(qid: str, **changes: Any) -> AnswerTask:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.eval.judging import JudgeAnswer, judge, verdict_of
 from benchmarks.eval.tables import Verdict
 from memforest_core.errors import ContentFault, ModelUnavailable
-from memforest_core.ports.models import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
 
 GOOD = '{"reason": "same day", "verdict": "correct"}'
 

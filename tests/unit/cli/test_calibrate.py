@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from memforest_core.cli import calibrate
 from memforest_core.cli.commands import Commands
+from memforest_core.recall.calibration import cli as calibrate
 from memforest_core.settings import load_settings
 
 SETTINGS = ("NEAR_DUPLICATE", "SCENE_ASSIGN", "SCENE_WEAK", "SCENE_MERGE", "SCENE_TIME_BONUS")

@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.cli.demo_progress import Milestones, refuse_hopeless, stages
 from memforest_core.errors import ModelRejected
-from memforest_core.ports.inspect import Totals, Trouble
+from memforest_core.observe.records import Totals, Trouble
 
 
 def totals(

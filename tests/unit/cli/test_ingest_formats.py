@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from memforest_core.accept.cli import BadItem, Report, _told
 from memforest_core.cli import app
-from memforest_core.cli.ingest import BadItem, Report, _told
-from memforest_core.cli.session_lines import read_lines
-from memforest_core.contexts.converting.formats import HEAD_BYTES
-from memforest_core.contexts.converting.items import Converted, Refused
 from memforest_core.errors import InvalidInput, SessionConflict
+from memforest_core.formats.formats import HEAD_BYTES
+from memforest_core.formats.items import Converted, Refused
+from memforest_core.formats.session_lines import read_lines
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 from memforest_core.cli import operating
-from memforest_core.cli.rematerialize import parsed_rules
 from memforest_core.errors import InvalidInput
-from memforest_core.ports.maintenance import MaintenanceTask, TaskId
+from memforest_core.transfer.rebuild.cli import parsed_rules
+from memforest_core.work.records import MaintenanceTask, TaskId
 
 TASK = TaskId(UUID(int=7))
 

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
+from memforest_core.accept.flushing import WaitTimeout
 from memforest_core.cli.output import Exit, exit_code, named, plain, print_json, printable, report_message, shortened
-from memforest_core.contexts.accept.flushing import WaitTimeout
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.embedded.directory import DataDirectoryInUse
 from memforest_core.errors import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.cli.session_lines import SessionLine, read_line
 from memforest_core.errors import InvalidInput
+from memforest_core.formats.session_lines import SessionLine, read_line
 
 
 def test_a_line_is_a_session() -> None:

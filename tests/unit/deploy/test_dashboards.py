@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from memforest_core.adapters.telemetry.exposition import BacklogCollector
-from memforest_core.adapters.telemetry.prometheus import PrometheusTelemetry
 from memforest_core.domain.ids import TenantId
-from memforest_core.ports.models import CallRecord, Step
-from memforest_core.ports.overview import OverviewRows, QueueDepth, WorkerBeat
+from memforest_core.models.calls import CallRecord, Step
+from memforest_core.observe.exposition import BacklogCollector
+from memforest_core.observe.overview_records import OverviewRows, QueueDepth, WorkerBeat
+from memforest_core.observe.prometheus import PrometheusTelemetry
 from memforest_core.settings import Settings
 from tests.unit.deploy.builders import ROOT
 

@@ -6,17 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.scoring import (
-    Item,
-    Scores,
-    Weights,
-    coverage,
-    fused,
-    lifted,
-    same_words,
-    scaled,
-    vote,
-)
+from memforest_core.domain.scoring import Item, Scores, Weights, coverage, fused, lifted, same_words, scaled, vote
 
 SESSION = UUID(int=1000)
 ONLY_OWN = Weights(interval=0, root=0, topic=0, neighbour=0, speaker=0)

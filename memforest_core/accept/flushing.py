@@ -1,0 +1,143 @@
+"""Waiting: until a session has reached a stage, or a forest has nothing left to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from memforest_core.accept.flush_records import Backlog, FlushStore
+from memforest_core.accept.records import SessionProgress, Stage, WakeUps, WorkError
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import NotFound, RetryableError
+from memforest_core.messages import Queue
+from memforest_core.store.repeating import repeated
+from memforest_core.work.waiting import Steps
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.1
+NUDGE_S = 1.0
+"""How often a waiting caller wakes workers again, in case a message was lost."""
+
+_ORDER = [Stage.ACCEPTED, Stage.RAW, Stage.FACTS, Stage.SUMMARIES]
+
+
+class WaitTimeout(RetryableError):
+    """The stage was not reached in time; the work goes on. ``last_error`` is what its last failed try ended with."""
+
+    code = "wait_timeout"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, last_error: WorkError | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.last_error = last_error
+
+
+class Flushing:
+    """Waits for work that others do, and makes it due."""
+
+    def __init__(self, store: FlushStore, wakeups: WakeUps) -> None:
+        self._store = store
+        self._wakeups = wakeups
+
+    def wait_session(
+        self,
+        tenant: TenantId,
+        owner: str,
+        progress: Callable[[], SessionProgress],
+        last_error: Callable[[], WorkError | None],
+        stage: Stage,
+        timeout_s: float,
+    ) -> Steps[SessionProgress]:
+        """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
+        found = progress()
+
+        def reached() -> bool:
+            nonlocal found
+            found = progress()
+            return _ORDER.index(found.stage) >= _ORDER.index(stage)
+
+        def nudge() -> None:
+            self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
+
+        if not (yield from self._poll(reached, nudge, timeout_s)):
+            error = last_error()
+            raise WaitTimeout(
+                f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
+                last_error=error,
+            )
+        return found
+
+    def flush(self, tenant: TenantId, owner: str, timeout_s: float) -> Steps[Backlog]:
+        """Close open cells and wait until everything accepted for the owner is placed, refreshed and indexed.
+
+        Raises InvalidInput, NotFound, WaitTimeout.
+        """
+        owner = checked_name(owner, "owner")
+        forest = self._closed(tenant, owner)
+        left = Backlog(1, 0, 0)
+
+        def drained() -> bool:
+            nonlocal left
+            with self._store.flushing(tenant) as rows:
+                left = rows.backlog(forest)
+            return left.done
+
+        def nudge() -> None:
+            self._nudge(tenant, owner, None, Stage.SUMMARIES)
+
+        if not (yield from self._poll(drained, nudge, timeout_s)):
+            with self._store.flushing(tenant) as rows:
+                error = rows.last_error(forest)
+            raise WaitTimeout(
+                f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"
+                f" {left.points} index rows to do: {_advice(error)}",
+                last_error=error,
+            )
+        return left
+
+    @repeated
+    def _closed(self, tenant: TenantId, owner: str) -> ForestId:
+        """The owner's forest, with its open cells closed."""
+        with self._store.flushing(tenant) as rows:
+            forest = rows.forest(owner)
+            if forest is None:
+                raise NotFound(f"No owner {owner!r:.80}: enqueue a session first.")
+            rows.release_held(forest)
+        return forest
+
+    @repeated
+    def _make_due(self, tenant: TenantId, owner: str, session: SessionId | None) -> None:
+        with self._store.flushing(tenant) as rows:
+            forest = rows.forest(owner)
+            if forest is not None:
+                rows.make_due(forest, session)
+
+    def _nudge(self, tenant: TenantId, owner: str, session: SessionId | None, stage: Stage) -> None:
+        """Wake every queue that the wait depends on; waiting for summaries makes their trees due now."""
+        queues = [Queue.EXTRACT, Queue.REDUCE]
+        if stage is Stage.SUMMARIES:
+            self._make_due(tenant, owner, session)
+            queues += [Queue.REFRESH, Queue.MAINTAIN]
+        for queue in queues:
+            self._wakeups.send(queue, tenant, "wait")
+
+    @staticmethod
+    def _poll(reached: Callable[[], bool], nudge: Callable[[], None], timeout_s: float) -> Steps[bool]:
+        deadline = time.monotonic() + timeout_s
+        pause, next_nudge = FIRST_PAUSE_S, time.monotonic() + FIRST_PAUSE_S
+        while not reached():
+            now = time.monotonic()
+            if now >= deadline:
+                return False
+            if now >= next_nudge:
+                nudge()
+                next_nudge = now + NUDGE_S
+            yield min(pause, max(0.0, deadline - now))
+            pause = min(LONGEST_PAUSE_S, pause * 1.5)
+        return True
+
+
+def _advice(error: WorkError | None) -> str:
+    if error is None:
+        return "check that workers run (memforest status)."
+    return f"its last try failed [{error.code}]. {error.message}"

@@ -1,0 +1,486 @@
+"""Accepting sessions in Postgres: one transaction, ours or the caller's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session as OrmSession
+
+from memforest_core.accept.records import (
+    AcceptRows,
+    ForestRef,
+    Lane,
+    SessionHead,
+    SessionProgress,
+    Stage,
+    StoredTurns,
+    TenantLimits,
+    WaitingCells,
+    WorkError,
+)
+from memforest_core.domain.cells import CellCut
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
+from memforest_core.domain.turns import Role, Turn
+from memforest_core.errors import InvalidInput
+from memforest_core.store import tables as m
+from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.store.owners import find_forest
+from memforest_core.store.vectors import PostgresVectors, cell_hash
+
+SAMPLE_WINDOWS = 200
+"""Waiting windows whose cells are counted one by one."""
+MAX_WINDOW_CELLS = 16
+"""A window has at most 16 turns, so no more cells: counting them never reads on into a long session."""
+
+_NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
+"""SQL states of a caller's connection that can't carry an insert."""
+
+
+class PostgresAcceptRows:
+    """AcceptRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def forest(self, owner: str) -> ForestRef | None:
+        return find_forest(self._db, self._tenant, owner, keep=True)
+
+    def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
+        self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())
+        self._db.execute(
+            insert(m.Forest)
+            .values(tenant_id=self._tenant, forest_id=forest_id, owner=owner, time_zone=time_zone)
+            .on_conflict_do_nothing()
+        )
+        return self.forest(owner) or ForestRef(forest_id, owner, time_zone)
+
+    def set_display_name(self, forest: ForestRef, name: str) -> None:
+        self._db.execute(
+            sa.update(m.Forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
+            .values(display_name=name)
+        )
+        self._add_speakers(forest.id, {(forest.owner, name)})
+
+    def lock_session(
+        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane, trace: str | None
+    ) -> SessionHead:
+        id_ = session_id(forest.id, external_id)
+        made = self._db.execute(
+            insert(m.Session)
+            .values(
+                tenant_id=self._tenant,
+                session_id=id_,
+                forest_id=forest.id,
+                external_id=external_id,
+                time_zone=forest.time_zone,
+                started_at=started_at,
+                lane=int(lane),
+                trace=trace,
+            )
+            .on_conflict_do_nothing()
+            .returning(m.Session.session_id)
+        ).first()
+        row = self._db.execute(
+            sa.select(
+                m.Session.started_at,
+                m.Session.time_zone,
+                m.Session.turn_count,
+                m.Session.cell_count,
+                m.Session.lane,
+            )
+            .where(m.Session.tenant_id == self._tenant, m.Session.session_id == id_)
+            .with_for_update(key_share=True)
+        ).one()
+        return SessionHead(
+            id=id_,
+            started_at=row.started_at.astimezone(UTC),
+            time_zone=row.time_zone,
+            turn_count=row.turn_count,
+            cell_count=row.cell_count,
+            lane=Lane(row.lane),
+            created=made is not None,
+        )
+
+    def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
+        rows = self._db.execute(
+            sa.select(m.TurnRow.__table__)
+            .where(m.TurnRow.tenant_id == self._tenant, *where)
+            .order_by(m.TurnRow.ordinal)
+        )
+        return [turn_of(row) for row in rows.mappings()]
+
+    def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
+        return self._turns(m.TurnRow.session_id == session, m.TurnRow.ordinal >= first)
+
+    def turn_named(self, session: SessionId, turn_id: str) -> Turn | None:
+        found = self._turns(m.TurnRow.session_id == session, m.TurnRow.external_id == turn_id)
+        return found[0] if found else None
+
+    def held_tail(self, session: SessionId) -> tuple[int, int] | None:
+        row = self._db.execute(
+            sa.select(m.Cell.ordinal, m.Cell.first_turn)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.session_id == session,
+                m.Cell.state == "held",
+            )
+            .with_for_update()
+        ).first()
+        return (row.ordinal, row.first_turn) if row else None
+
+    def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
+        self._db.execute(
+            sa.insert(m.TurnRow),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "session_id": session,
+                    "ordinal": turn.ordinal,
+                    "external_id": turn.id,
+                    "role": turn.role.value,
+                    "content": turn.content,
+                    "occurred_at": turn.occurred_at,
+                    "dated": turn.dated,
+                    "speaker_id": turn.speaker_id,
+                    "name": turn.name,
+                    "metadata": dict(turn.metadata),
+                }
+                for turn in turns
+            ],
+        )
+
+        people = {(turn.speaker_id, turn.name) for turn in turns if turn.role is Role.USER}
+        if people:
+            self._add_speakers(forest, people)
+
+    def _add_speakers(self, forest: ForestId, people: set[tuple[str, str]]) -> None:
+        self._db.execute(
+            insert(m.Speaker).on_conflict_do_nothing(),
+            [
+                {"tenant_id": self._tenant, "forest_id": forest, "speaker_id": speaker, "name": name}
+                for speaker, name in sorted(people)
+            ],
+        )
+
+    def put_cells(
+        self,
+        forest: ForestId,
+        session: SessionId,
+        cells: Sequence[CellCut],
+        lane: Lane,
+        held_for_s: float | None,
+    ) -> None:
+        rows: list[dict[str, Any]] = [
+            {
+                "tenant_id": self._tenant,
+                "cell_id": cell_id(session, cell.ordinal),
+                "forest_id": forest,
+                "session_id": session,
+                "ordinal": cell.ordinal,
+                "window_ordinal": cell.window,
+                "first_turn": cell.first_turn,
+                "last_turn": cell.last_turn,
+                "char_start": cell.char_start,
+                "char_end": cell.char_end,
+                "text": cell.text,
+                "text_hash": cell_hash(cell.text, cell.time_start),
+                "time_start": cell.time_start,
+                "time_end": cell.time_end,
+                "lane": int(lane),
+                "state": "ready",
+            }
+            for cell in cells
+        ]
+        if held_for_s is not None and not cells[-1].full:
+            rows[-1]["state"] = "held"
+        ids = [row["cell_id"] for row in rows]
+        replaced = self._db.scalars(
+            sa.select(m.Cell.text_hash).where(
+                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids), m.Cell.state == "held"
+            )
+        ).all()
+        upsert = insert(m.Cell)
+        fresh = upsert.excluded
+        self._db.execute(
+            upsert.on_conflict_do_update(
+                index_elements=["tenant_id", "cell_id"],
+                set_={
+                    name: fresh[name]
+                    for name in ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
+                }
+                | {"available_at": sa.func.clock_timestamp()},
+                where=m.Cell.state == "held",
+            ),
+            rows,
+        )
+        if held_for_s is not None and not cells[-1].full:
+            self._db.execute(
+                sa.update(m.Cell)
+                .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == rows[-1]["cell_id"])
+                .values(available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, held_for_s))
+            )
+        want_indexed(
+            self._db,
+            self._tenant,
+            forest,
+            "cell",
+            ids,
+            lane=int(lane),
+        )
+        # After its index row: an indexer that was at the shorter text has put its vector by now, or never will.
+        PostgresVectors(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
+
+    def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
+        self._db.execute(
+            sa.update(m.Session)
+            .where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+            .values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp())
+        )
+
+    def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
+        row = self._db.execute(_PROGRESS, {"t": self._tenant, "s": session}).mappings().first()
+        if row is None:
+            return None
+        counts = dict(row)
+        unplaced = counts.pop("unplaced")
+        if unplaced == 0 and counts["dirty_trees"] == 0:
+            stage = Stage.SUMMARIES
+        elif unplaced == 0:
+            stage = Stage.FACTS
+        elif counts["indexed"] >= counts["cells"]:
+            stage = Stage.RAW
+        else:
+            stage = Stage.ACCEPTED
+        return SessionProgress(session_id=session, stage=stage, **counts)
+
+    def last_error(self, session: SessionId) -> WorkError | None:
+        row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "s": session}).first()
+        return None if row is None else WorkError(row.error_code, row.error_text or "")
+
+    def limits(self) -> TenantLimits:
+        row = self._db.execute(
+            sa.select(m.Tenant.max_waiting_cells, m.Tenant.max_turns_per_day).where(m.Tenant.tenant_id == self._tenant)
+        ).first()
+        return TenantLimits(row.max_waiting_cells, row.max_turns_per_day) if row else TenantLimits()
+
+    def set_limits(self, limits: TenantLimits) -> None:
+        values = {"max_waiting_cells": limits.max_waiting_cells, "max_turns_per_day": limits.max_turns_per_day}
+        self._db.execute(
+            insert(m.Tenant)
+            .values(tenant_id=self._tenant, **values)
+            .on_conflict_do_update(index_elements=["tenant_id"], set_=values)
+        )
+
+    def waiting_cells(self, most: int) -> WaitingCells:
+        values = {"t": self._tenant, "most": most, "sample": min(most, SAMPLE_WINDOWS), "window": MAX_WINDOW_CELLS}
+        row = self._db.execute(_WAITING, values).one()
+        cells = int(row.sampled)
+        if row.windows > SAMPLE_WINDOWS:
+            cells = round(row.windows * row.sampled / SAMPLE_WINDOWS)
+        return WaitingCells(cells, row.windows < most)
+
+    def stored_turns(self, span_s: float) -> StoredTurns:
+        row = self._db.execute(_STORED_TURNS, {"t": self._tenant, "span": span_s}).one()
+        return StoredTurns(int(row.turns), float(row.oldest_s))
+
+
+# A dead cell holds nobody back. One that was in the trees before it was opened again stays in them.
+_PROGRESS = sa.text(
+    """
+    SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
+           count(c.cell_id) FILTER (WHERE i.indexed_version > 0) AS indexed,
+           count(c.cell_id) FILTER (WHERE c.state = 'done') AS extracted,
+           count(c.cell_id) FILTER (WHERE c.placed) AS placed,
+           count(c.cell_id) FILTER (WHERE NOT c.placed AND c.state <> 'dead') AS unplaced,
+           count(c.cell_id) FILTER (WHERE c.ended = 'ok') AS ok,
+           count(c.cell_id) FILTER (WHERE c.ended = 'empty') AS empty,
+           count(c.cell_id) FILTER (WHERE c.ended = 'repaired') AS repaired,
+           count(c.cell_id) FILTER (WHERE c.ended = 'verbatim') AS verbatim,
+           count(c.cell_id) FILTER (WHERE c.ended = 'failed') AS failed,
+           count(c.cell_id) FILTER (WHERE c.ended = 'dead') AS dead,
+           count(c.cell_id) FILTER (WHERE c.ended = 'waiting') AS waiting,
+           count(c.cell_id) FILTER (WHERE c.placed AND c.ended IN ('ok', 'empty', 'repaired')) AS covered,
+           (SELECT count(DISTINCT o.fact_id) FROM memforest.occurrence o
+             WHERE o.tenant_id = :t AND o.session_id = :s) AS facts,
+           (SELECT count(*) FROM memforest.tree r WHERE r.tenant_id = :t AND r.due_at IS NOT NULL
+             AND r.tree_id IN (SELECT p.tree_id FROM memforest.placement p
+                               WHERE p.tenant_id = :t AND p.payload_id IN (
+                                 SELECT o.fact_id FROM memforest.occurrence o
+                                  WHERE o.tenant_id = :t AND o.session_id = :s
+                                 UNION ALL SELECT x.cell_id FROM memforest.cell x
+                                  WHERE x.tenant_id = :t AND x.session_id = :s))) AS dirty_trees
+      FROM memforest.session s
+      LEFT JOIN (SELECT cell_id, session_id, state, placed,
+                        CASE WHEN state = 'dead' THEN 'dead' WHEN outcome IS NOT NULL THEN outcome
+                             WHEN state = 'ready' AND error_code IS NOT NULL THEN 'failed'
+                             ELSE 'waiting' END AS ended
+                   FROM memforest.cell WHERE tenant_id = :t AND session_id = :s) c ON c.session_id = s.session_id
+      LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
+     WHERE s.tenant_id = :t AND s.session_id = :s
+     GROUP BY s.turn_count
+    """
+)
+
+# While a model is left alone after failures nothing is claimed: then another waiting cell says why.
+_LAST_ERROR = sa.text(
+    """
+    SELECT error_code, error_text FROM (
+        (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND session_id = :s AND state <> 'done' AND error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 1, i.error_code, i.error_text, i.available_at FROM memforest.cell c
+           JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
+          WHERE c.tenant_id = :t AND c.session_id = :s AND i.state <> 'done' AND i.error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 1, n.error_code, n.error_text, n.available_at FROM memforest.tree r
+           JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+          WHERE r.tenant_id = :t AND r.session_id = :s AND n.version > n.clean_version AND n.error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 2, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND state = 'ready' AND error_code IS NOT NULL
+            AND EXISTS (SELECT 1 FROM memforest.cell u
+                         WHERE u.tenant_id = :t AND u.session_id = :s AND u.state IN ('ready', 'running'))
+          LIMIT 1)) e
+     ORDER BY place, available_at DESC LIMIT 1
+    """
+)
+
+# What an operation builds beside a live forest was accepted before.
+_WAITING = sa.text(
+    """
+    SELECT (SELECT count(*) FROM (
+                SELECT 1 FROM memforest.cell x
+                 WHERE x.tenant_id = :t AND x.state = 'ready' AND x.ordinal = x.window_ordinal
+                   AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = x.forest_id
+                                  AND f.state IN ('live', 'frozen')) LIMIT :most) w) AS windows,
+           (SELECT coalesce(sum((SELECT count(*) FROM memforest.cell c
+                                  WHERE c.tenant_id = :t AND c.session_id = h.session_id
+                                    AND c.ordinal >= h.ordinal AND c.ordinal < h.ordinal + :window
+                                    AND c.window_ordinal = h.ordinal AND c.state = 'ready')), 0)
+              FROM (SELECT session_id, ordinal FROM memforest.cell
+                     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
+                     ORDER BY lane, available_at LIMIT :sample) h) AS sampled
+    """
+)
+
+# A session that began before the span has stored in it what came after its last cell from before.
+_STORED_TURNS = sa.text(
+    """
+    WITH span AS (SELECT clock_timestamp() - make_interval(secs => :span) AS start)
+    SELECT coalesce(sum(s.turn_count - coalesce(b.turns, 0)), 0) AS turns,
+           coalesce(extract(epoch FROM clock_timestamp() - min(
+               CASE WHEN s.created_at >= span.start THEN s.created_at ELSE s.updated_at END)), 0)::float8 AS oldest_s
+      FROM span CROSS JOIN memforest.session s
+      LEFT JOIN LATERAL (
+           SELECT c.last_turn + 1 AS turns FROM memforest.cell c
+            WHERE c.tenant_id = :t AND c.session_id = s.session_id AND c.created_at < span.start
+            ORDER BY c.ordinal DESC LIMIT 1) b ON s.created_at < span.start
+     WHERE s.tenant_id = :t AND s.updated_at >= span.start
+       AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = s.forest_id
+                      AND f.state IN ('live', 'frozen'))
+    """
+)
+
+
+def turn_of(row: sa.RowMapping) -> Turn:
+    """A turn from its row."""
+    return Turn(
+        ordinal=row["ordinal"],
+        id=row["external_id"],
+        role=Role(row["role"]),
+        content=row["content"],
+        occurred_at=row["occurred_at"].astimezone(UTC),
+        dated=row["dated"],
+        speaker_id=row["speaker_id"],
+        name=row["name"],
+        metadata=row["metadata"],
+        erased=row["erased"],
+    )
+
+
+def want_indexed(
+    connection: sa.Connection,
+    tenant: TenantId,
+    forest: ForestId,
+    kind: str,
+    ids: Sequence[Any],
+    lane: int = 0,
+) -> None:
+    """Mark points of one forest as behind: new ones, and changed ones under a higher version."""
+    want_indexed_in(connection, tenant, dict.fromkeys(ids, forest), kind, lane)
+
+
+def want_indexed_in(
+    connection: sa.Connection, tenant: TenantId, forests: Mapping[Any, ForestId], kind: str, lane: int = 0
+) -> None:
+    """The same for points of several forests, in one statement: all writers lock index rows in the order of ids.
+
+    Who is writing a point keeps its lease, so that a point has one writer at a time; it gives the row back as behind.
+    """
+    if not forests:
+        return
+    connection.execute(
+        sa.text(
+            """
+            INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
+            SELECT :t, u.id, u.forest, :k, :lane
+              FROM unnest(CAST(:ids AS uuid[]), CAST(:forests AS uuid[])) AS u(id, forest) ORDER BY u.id
+            ON CONFLICT (tenant_id, point_id) DO UPDATE
+            SET version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false,
+                state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                available_at = clock_timestamp()
+            """
+        ),
+        {"t": tenant, "k": kind, "ids": list(forests), "forests": list(forests.values()), "lane": lane},
+    )
+
+
+class PostgresAcceptStore:
+    """AcceptStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def accepting(self, tenant: TenantId, joined: object | None = None) -> Iterator[AcceptRows]:
+        if joined is None:
+            with tenant_transaction(self._engine, tenant) as connection:
+                yield PostgresAcceptRows(connection, tenant)
+            return
+        outer = joined.connection() if isinstance(joined, OrmSession) else joined
+        if not isinstance(outer, sa.Connection):
+            raise InvalidInput(
+                "Pass an open SQLAlchemy connection or session as the transaction to join.",
+                code="invalid_transaction",
+            )
+        with store_errors(joined=True), _caller_errors():
+            before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
+            with outer.begin_nested():
+                set_tenant(outer, tenant)
+                yield PostgresAcceptRows(outer, tenant)
+            set_tenant(outer, TenantId(before or ""))
+
+
+@contextmanager
+def _caller_errors() -> Iterator[None]:
+    """Tell the caller when it is their transaction that cannot go on, not Postgres."""
+    try:
+        yield
+    except exc.ResourceClosedError:
+        reason = "is closed"
+    except exc.DBAPIError as error:
+        state = getattr(error.orig, "sqlstate", None)
+        if state not in _NOT_A_TRANSACTION:
+            raise
+        reason = _NOT_A_TRANSACTION[state]
+    else:
+        return
+    raise InvalidInput(f"The transaction to join {reason}: begin a new one.", code="invalid_transaction")

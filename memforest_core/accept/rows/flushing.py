@@ -1,0 +1,113 @@
+"""Waiting for accepted work, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from memforest_core.accept.flush_records import Backlog, FlushRows
+from memforest_core.accept.records import WorkError
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import forest_id
+
+_BACKLOG = sa.text(
+    """
+    SELECT (SELECT count(*) FROM memforest.cell
+             WHERE tenant_id = :t AND forest_id = :f AND NOT placed AND state <> 'dead') AS cells,
+           (SELECT count(*) FROM memforest.tree
+             WHERE tenant_id = :t AND forest_id = :f AND due_at IS NOT NULL) AS trees,
+           (SELECT count(*) FROM memforest.index_row
+             WHERE tenant_id = :t AND forest_id = :f AND state IN ('ready', 'running')) AS points
+    """
+)
+
+_LAST_ERROR = sa.text(
+    """
+    SELECT error_code, error_text FROM (
+        (SELECT error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
+        UNION ALL
+        (SELECT error_code, error_text, available_at FROM memforest.index_row
+          WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
+        UNION ALL
+        (SELECT n.error_code, n.error_text, n.available_at FROM memforest.tree r
+           JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+          WHERE r.tenant_id = :t AND r.forest_id = :f AND r.due_at IS NOT NULL AND n.error_code IS NOT NULL LIMIT 1)
+    ) e ORDER BY available_at DESC LIMIT 1
+    """
+)
+
+_RELEASE = sa.text(
+    """
+    UPDATE memforest.cell SET state = 'ready', available_at = clock_timestamp()
+     WHERE tenant_id = :t AND state = 'held' AND cell_id IN (
+        SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f AND state = 'held'
+         ORDER BY cell_id FOR NO KEY UPDATE)
+    """
+)
+
+# Who waits asks again each second: a tree that is being written now is left to the next time.
+_DUE_FOREST = sa.text(
+    """
+    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
+        SELECT tree_id FROM memforest.tree
+         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
+         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
+    """
+)
+
+_DUE_SESSION = sa.text(
+    """
+    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
+        SELECT tree_id FROM memforest.tree
+         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp() AND tree_id IN (
+            SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
+                SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
+                UNION ALL SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :s))
+         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
+    """
+)
+
+
+class PostgresFlushRows:
+    """FlushRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def forest(self, owner: str) -> ForestId | None:
+        return forest_id(self._db, self._tenant, owner)
+
+    def backlog(self, forest: ForestId) -> Backlog:
+        row = self._db.execute(_BACKLOG, {"t": self._tenant, "f": forest}).one()
+        return Backlog(row.cells, row.trees, row.points)
+
+    def last_error(self, forest: ForestId) -> WorkError | None:
+        row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "f": forest}).first()
+        return None if row is None else WorkError(row.error_code, row.error_text or "")
+
+    def release_held(self, forest: ForestId) -> int:
+        return self._db.execute(_RELEASE, {"t": self._tenant, "f": forest}).rowcount
+
+    def make_due(self, forest: ForestId, session: SessionId | None) -> int:
+        statement = _DUE_FOREST if session is None else _DUE_SESSION
+        values: dict[str, object] = {"t": self._tenant, "f": forest}
+        if session is not None:
+            values["s"] = session
+        return self._db.execute(statement, values).rowcount
+
+
+class PostgresFlushStore:
+    """FlushStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def flushing(self, tenant: TenantId) -> Iterator[FlushRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresFlushRows(connection, tenant)

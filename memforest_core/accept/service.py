@@ -1,0 +1,326 @@
+"""The one way in: a session is stored whole in one transaction, or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from memforest_core.accept.quotas import Quota, Quotas
+from memforest_core.accept.records import (
+    AcceptRows,
+    AcceptStore,
+    ForestRef,
+    Lane,
+    SessionProgress,
+    TenantLimits,
+    WakeUps,
+    WorkError,
+)
+from memforest_core.domain.cells import CellCut, Cutting, assign_windows, cut_cells
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.ids import session_id as derive_session_id
+from memforest_core.domain.turns import SessionFrame, Turn, TurnLimits, checked_name, parse_timestamp, parse_turns
+from memforest_core.errors import ForestFrozen, InvalidInput, InvalidSettings, NotFound, SessionConflict
+from memforest_core.messages import Queue
+from memforest_core.settings import AcceptSettings
+from memforest_core.store.repeating import repeated
+
+FROZEN_S = 5.0
+"""When to try a frozen forest again: a merge copies some thousand facts a second."""
+MAX_LIMIT = 2**31 - 1
+"""What a column for a limit holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What one transaction stored."""
+
+    cells: int = 0
+    windows: int = 0
+    """Windows that became ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What was stored: new turns and new extraction windows (both 0 for a session sent again)."""
+
+    forest_id: ForestId
+    session_id: SessionId
+    turns: int
+    new_turns: int
+    new_windows: int
+
+
+def zone(name: str) -> ZoneInfo:
+    """The IANA zone of that name, or InvalidSettings."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise InvalidSettings(
+            f"Set the time zone to an IANA name such as Europe/Paris; {name!r:.60} is not known."
+        ) from None
+
+
+class Acceptance:
+    """Accepts sessions and single turns for one tenant."""
+
+    def __init__(
+        self,
+        store: AcceptStore,
+        wakeups: WakeUps,
+        settings: AcceptSettings,
+        max_wakeups: int,
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._wakeups = wakeups
+        self._settings = settings
+        self._max_wakeups = max_wakeups
+        self._now = now
+        self._quotas = Quotas(settings, clock)
+        self._zone = zone(settings.time_zone)
+        self._limits = TurnLimits(settings.max_turns, settings.max_turn_bytes)
+        self._cutting = Cutting(
+            settings.cell_turns,
+            settings.cell_chars,
+            timedelta(hours=settings.cell_gap_h),
+            settings.window_turns,
+        )
+
+    @repeated
+    def enqueue(
+        self,
+        tenant: TenantId,
+        owner: str,
+        session_id: str,
+        turns: Sequence[object],
+        *,
+        started_at: object | None = None,
+        display_name: str | None = None,
+        lane: Lane = Lane.LIVE,
+        joined: object | None = None,
+        trace: str | None = None,
+    ) -> Accepted:
+        """Store a session, or what is new of it, and wake extraction.
+
+        The same turns again are a no-op, and never refused; more turns than stored extend the session.
+        ``display_name`` is what the owner is called from now on. ``trace`` is the W3C traceparent under which a new
+        session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much
+        waits or too much came within a day. A broker that is away
+        delays work, it does not refuse it.
+        """
+        owner, session_id, called = self._names(owner, session_id, display_name)
+        with self._store.accepting(tenant, joined) as rows:
+            forest = self._open_forest(rows, owner)
+            frame = self._frame(forest, owner, called, turns, started_at)
+            parsed = parse_turns(turns, frame, self._limits)
+            forest = self._forest(rows, forest, owner, called)
+            head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace)
+            stored = [] if head.created else rows.turns(head.id)
+            if stored:
+                # Undated turns fall back on the stored start, whatever time it is now.
+                frame = replace(frame, started_at=head.started_at)
+                parsed = parse_turns(turns, frame, self._limits)
+            for old, new in zip(stored, parsed, strict=False):
+                if not old.same_as(new):
+                    raise SessionConflict(
+                        f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
+                    )
+            fresh = parsed[len(stored) :]
+            self._check_new_ids(stored, fresh)
+            if fresh:
+                self._quotas.check(rows, tenant, lane)
+            made = self._store_turns(rows, forest, head.id, fresh, head.cell_count, head.lane, None)
+        self._quotas.note(tenant, made.cells, len(fresh))
+        self._wake(tenant, joined, head.id, made.windows)
+        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), made.windows)
+
+    @repeated
+    def append(
+        self,
+        tenant: TenantId,
+        owner: str,
+        session_id: str,
+        turn: object,
+        *,
+        display_name: str | None = None,
+        close: bool = False,
+        joined: object | None = None,
+        trace: str | None = None,
+    ) -> Accepted:
+        """Add one turn to a running session; its cell stays open for a second turn for the quiet period.
+
+        With ``close`` it is extracted at once instead. A turn whose id is already stored in the session adds nothing.
+        Raises as ``enqueue``.
+        """
+        owner, session_id, called = self._names(owner, session_id, display_name)
+        with self._store.accepting(tenant, joined) as rows:
+            forest = self._open_forest(rows, owner)
+            frame = self._frame(forest, owner, called, [turn], None)
+            first = parse_turns([turn], frame, self._limits)[0]
+            forest = self._forest(rows, forest, owner, called)
+            head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE, trace)
+            frame = replace(frame, first_ordinal=head.turn_count)
+            new = parse_turns([turn], frame, self._limits)
+            made = _Stored()
+            if self._known(rows, head.id, new[0]):
+                new = []
+            if new:
+                self._quotas.check(rows, tenant, Lane.LIVE)
+            if new or close:
+                held_for_s = None if close else self._settings.quiet_s
+                made = self._store_turns(rows, forest, head.id, new, head.cell_count, head.lane, held_for_s)
+        self._quotas.note(tenant, made.cells, len(new))
+        self._wake(tenant, joined, head.id, made.windows)
+        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), made.windows)
+
+    @repeated
+    def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
+        """How far a session has come. Raises InvalidInput, NotFound."""
+        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        with self._store.accepting(tenant) as rows:
+            forest = rows.forest(owner)
+            found = forest and rows.progress(forest.id, derive_session_id(forest.id, session_id))
+        if not found:
+            raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
+        return found
+
+    @repeated
+    def last_error(self, tenant: TenantId, owner: str, session_id: str) -> WorkError | None:
+        """What the last failed try of a session's unfinished work ended with. Raises InvalidInput."""
+        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        with self._store.accepting(tenant) as rows:
+            forest = rows.forest(owner)
+            return None if forest is None else rows.last_error(derive_session_id(forest.id, session_id))
+
+    @repeated
+    def quota(self, tenant: TenantId) -> Quota:
+        """A tenant's limits, and how much of them is used now. Raises StoreUnavailable."""
+        with self._store.accepting(tenant) as rows:
+            return self._quotas.quota(rows)
+
+    @repeated
+    def set_limits(self, tenant: TenantId, limits: TenantLimits) -> None:
+        """Change a tenant's own limits; other processes follow within seconds.
+
+        Raises InvalidInput, StoreUnavailable.
+        """
+        for value in (limits.max_waiting_cells, limits.max_turns_per_day):
+            if value is not None and not 1 <= value <= MAX_LIMIT:
+                raise InvalidInput(f"Set a limit between 1 and {MAX_LIMIT}.", code="invalid_limit")
+        with self._store.accepting(tenant) as rows:
+            rows.set_limits(limits)
+        self._quotas.forget(tenant)
+
+    @staticmethod
+    def _open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:
+        """The owner's forest, if it takes sessions."""
+        forest = rows.forest(owner)
+        if forest is not None and forest.frozen:
+            raise ForestFrozen(
+                f"Owner {owner!r:.80} is being merged into another: send it again in some seconds.",
+                retry_after=FROZEN_S,
+            )
+        return forest
+
+    @staticmethod
+    def _names(owner: str, session_id: str, display_name: str | None) -> tuple[str, str, str | None]:
+        """The checked names of a call. Raises InvalidInput."""
+        called = None if display_name is None else checked_name(display_name, "display_name")
+        return checked_name(owner, "owner"), checked_name(session_id, "session_id"), called
+
+    def _forest(self, rows: AcceptRows, forest: ForestRef | None, owner: str, called: str | None) -> ForestRef:
+        """The owner's forest, made when missing, under the name the owner is called by now."""
+        forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
+        if called is not None and called != forest.display_name:
+            rows.set_display_name(forest, called)
+        return forest
+
+    def _frame(
+        self,
+        forest: ForestRef | None,
+        owner: str,
+        called: str | None,
+        turns: Sequence[object],
+        started_at: object | None,
+    ) -> SessionFrame:
+        place = zone(forest.time_zone) if forest else self._zone
+        return SessionFrame(
+            owner,
+            place,
+            self._start(turns, place, started_at),
+            display_name=called or (forest.display_name if forest else None),
+        )
+
+    def _start(self, turns: Sequence[object], place: ZoneInfo, started_at: object | None) -> datetime:
+        """When a session begins: as given, at its first dated turn, or now. Raises InvalidInput."""
+        if started_at is not None:
+            return parse_timestamp(started_at, place, "started_at")
+        if isinstance(turns, Sequence) and not isinstance(turns, str | bytes):
+            for number, raw in enumerate(turns, start=1):
+                stamp = raw.get("timestamp") if isinstance(raw, Mapping) else None
+                if stamp is not None:
+                    return parse_timestamp(stamp, place, f"Turn {number}")
+        return self._now()
+
+    @staticmethod
+    def _known(rows: AcceptRows, session: SessionId, turn: Turn) -> bool:
+        """Whether a turn with the caller's id is stored already; another content is a conflict."""
+        if turn.generated:
+            return False
+        old = rows.turn_named(session, turn.id)
+        if old is not None and not old.same_as(turn):
+            raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
+        return old is not None
+
+    @staticmethod
+    def _check_new_ids(stored: Sequence[Turn], fresh: Sequence[Turn]) -> None:
+        """Raise InvalidInput when a new turn has an id that a stored one has."""
+        taken = {turn.id for turn in stored} if fresh else set()
+        for turn in fresh:
+            if turn.id in taken:
+                raise InvalidInput(
+                    f"Turn {turn.ordinal + 1}: its id is used twice in this session.", code="duplicate_turn_id"
+                )
+
+    def _store_turns(
+        self,
+        rows: AcceptRows,
+        forest: ForestRef,
+        session: SessionId,
+        fresh: Sequence[Turn],
+        cell_count: int,
+        lane: Lane,
+        held_for_s: float | None,
+    ) -> _Stored:
+        """Store new turns and the cells they make."""
+        tail = rows.held_tail(session)
+        if not fresh and (tail is None or held_for_s is not None):
+            return _Stored()
+        first_ordinal, turns = cell_count, list(fresh)
+        if tail is not None:
+            first_ordinal, first_turn = tail
+            turns = rows.turns(session, first_turn) + turns
+        if fresh:
+            rows.add_turns(forest.id, session, fresh)
+        cells = assign_windows(cut_cells(turns, first_ordinal, self._cutting), self._cutting)
+        if held_for_s is not None and not cells[-1].full:
+            cells[-1] = replace(cells[-1], window=cells[-1].ordinal)
+        rows.put_cells(forest.id, session, cells, lane, held_for_s)
+        rows.set_counts(session, turns[-1].ordinal + 1, cells[-1].ordinal + 1)
+        return _Stored(len(cells), self._ready_windows(cells, held_for_s))
+
+    @staticmethod
+    def _ready_windows(cells: Sequence[CellCut], held_for_s: float | None) -> int:
+        held = held_for_s is not None and not cells[-1].full
+        return len({cell.window for cell in (cells[:-1] if held else cells)})
+
+    def _wake(self, tenant: TenantId, joined: object | None, session: SessionId, windows: int) -> None:
+        """Wake extraction after the commit; inside the caller's transaction the reconciler does it."""
+        if windows and joined is None:
+            self._wakeups.send(Queue.EXTRACT, tenant, session, min(windows, self._max_wakeups))

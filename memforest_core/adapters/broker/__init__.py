@@ -1,1 +1,0 @@
-"""The Redis-protocol broker, through Celery's producer."""

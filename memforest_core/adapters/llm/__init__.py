@@ -1,1 +1,0 @@
-"""Chat models behind the port: litellm, its errors in our taxonomy, its calls under a deadline."""

@@ -1,1 +1,0 @@
-"""Postgres: the only source of truth. Rows never leave this package."""

@@ -1,1 +1,0 @@
-"""What the pipeline tells about itself: metrics and traces."""

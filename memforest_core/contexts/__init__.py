@@ -1,1 +1,0 @@
-"""What MemForest does, one package per capability."""

@@ -1,1 +1,0 @@
-"""From candidates to canonical facts: what is the same, and what only sounds alike."""

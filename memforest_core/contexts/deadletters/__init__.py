@@ -1,1 +1,0 @@
-"""Dead letters: work that was given up, and what a person decides about it."""

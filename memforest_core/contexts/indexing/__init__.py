@@ -1,1 +1,0 @@
-"""Keeping the vector index up with the rows it is derived from."""

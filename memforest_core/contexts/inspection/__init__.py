@@ -1,1 +1,0 @@
-"""Looking inside: what a forest holds, what is under way, and why something waits."""

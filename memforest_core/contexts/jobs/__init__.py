@@ -1,1 +1,0 @@
-"""Work as rows: states, leases, what an error means, and waking what stands still."""

@@ -1,1 +1,0 @@
-"""What people ask of stored memory: tasks that survive a kill, with progress, a dry run, and a row in the audit."""

@@ -1,1 +1,0 @@
-"""What waits, who works and what it cost, at one moment."""

@@ -1,0 +1,215 @@
+"""Corrections in Postgres: the old fact, the new candidates, the task and the audit in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.correct.records import CorrectionRows, Reach, Source, StoredFact, Successor, Waiting
+from memforest_core.domain.facts import CORRECTED_ITEM
+from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.extract.rows import record_calls
+from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import find_forest, lock_forests
+from memforest_core.store.removal_rows import PostgresRemoval
+from memforest_core.store.statements import from_document, to_document
+from memforest_core.store.vectors import PostgresVectors, text_hash
+from memforest_core.work.records import MaintenanceRows
+from memforest_core.work.rows.operations import PostgresMaintenanceRows
+
+# The cells are locked by whoever holds the forest; a reader needs no lock, and waits for none.
+_SOURCES = """
+    SELECT o.cell_id, o.turn_ordinals, k.quote, c.state FROM memforest.occurrence o
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+     WHERE o.tenant_id = :t AND o.fact_id = :fact AND o.item >= 0
+     ORDER BY o.cell_id, o.item
+    """
+
+_READ_SOURCES = sa.text(_SOURCES)
+_LOCK_SOURCES = sa.text(f"{_SOURCES} FOR NO KEY UPDATE OF c")
+
+_REACH = sa.text(
+    """
+    WITH RECURSIVE path AS (
+        SELECT node_id, tree_id, parent_id FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact
+        UNION
+        SELECT n.node_id, n.tree_id, n.parent_id FROM path CROSS JOIN LATERAL (
+            SELECT node_id, tree_id, parent_id FROM memforest.node
+             WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
+    SELECT (SELECT count(*) FROM memforest.occurrence WHERE tenant_id = :t AND fact_id = :fact) AS occurrences,
+           (SELECT count(DISTINCT cell_id) FROM memforest.occurrence
+             WHERE tenant_id = :t AND fact_id = :fact) AS cells,
+           count(DISTINCT tree_id) AS trees,
+           count(*) - (SELECT count(*) FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact) AS nodes
+      FROM path
+    """
+)
+
+_FREE_ITEMS = sa.text(
+    """
+    SELECT cell_id, max(item) + 1 AS item FROM memforest.candidate
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= :first GROUP BY cell_id
+    """
+)
+
+# A window is extracted as a whole: none of its cells may be extracted again, or the correction would be told against.
+_TO_PLACE = [
+    sa.text(statement)
+    for statement in (
+        """UPDATE memforest.cell SET placed = false WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))""",
+        """UPDATE memforest.cell c SET again_at = NULL
+             FROM (SELECT DISTINCT session_id, window_ordinal FROM memforest.cell
+                    WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))) w
+            WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
+              AND c.again_at IS NOT NULL""",
+    )
+]
+
+_SUPERSEDE = sa.text(
+    """
+    UPDATE memforest.fact SET superseded_by = CASE WHEN fact_id = :old THEN CAST(:new AS uuid) END,
+           superseded_at = CASE WHEN fact_id = :old THEN clock_timestamp() END
+     WHERE tenant_id = :t AND fact_id IN (:old, :new)
+    """
+)
+
+_WAITING = sa.text(
+    """
+    SELECT count(*) AS candidates, coalesce(bool_or(c.state = 'dead'), false) AS dead
+      FROM (SELECT DISTINCT cell_id FROM memforest.occurrence
+             WHERE tenant_id = :t AND fact_id = ANY(CAST(:facts AS uuid[]))) s
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = s.cell_id AND k.item >= :first
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = s.cell_id
+     WHERE NOT EXISTS (SELECT 1 FROM memforest.occurrence o
+                        WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)
+    """
+)
+
+_MOVE_PIN = [
+    sa.text(statement)
+    for statement in (
+        """UPDATE memforest.fact n SET pinned = true FROM memforest.fact o
+            WHERE n.tenant_id = :t AND n.fact_id = :new AND o.tenant_id = :t AND o.fact_id = :old AND o.pinned""",
+        """UPDATE memforest.fact o SET pinned = false
+            WHERE o.tenant_id = :t AND o.fact_id = :old AND o.pinned AND EXISTS (
+                  SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = :new)""",
+    )
+]
+
+
+class PostgresCorrectionRows:
+    """CorrectionRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+        self._held = False
+
+    @property
+    def tasks(self) -> MaintenanceRows:
+        return PostgresMaintenanceRows(self._db, self._tenant)
+
+    def forest(self, owner: str) -> ForestRef | None:
+        return find_forest(self._db, self._tenant, owner)
+
+    def owner(self, forest: ForestId) -> str | None:
+        owner: str | None = self._db.scalar(
+            sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        )
+        return owner
+
+    def hold(self, forest: ForestId) -> str | None:
+        self._held = True
+        return lock_forests(self._db, self._tenant, [forest]).get(forest)
+
+    def fact(self, forest: ForestId, fact: FactId) -> StoredFact | None:
+        row = self._db.execute(
+            sa.select(m.FactRow.statement, m.FactRow.pinned, m.FactRow.superseded_by, m.FactRow.superseded_at).where(
+                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact, m.FactRow.forest_id == forest
+            )
+        ).first()
+        if row is None:
+            return None
+        statement = _LOCK_SOURCES if self._held else _READ_SOURCES
+        sources = self._db.execute(statement, {"t": self._tenant, "fact": fact}).all()
+        return StoredFact(
+            id=fact,
+            statement=from_document(row.statement),
+            sources=tuple(Source(CellId(each.cell_id), tuple(each.turn_ordinals), each.quote) for each in sources),
+            pinned=row.pinned,
+            superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
+            superseded_at=row.superseded_at.astimezone(UTC) if row.superseded_at else None,
+            busy=any(each.state != "done" for each in sources),
+        )
+
+    def reach(self, fact: FactId) -> Reach:
+        row = self._db.execute(_REACH, {"t": self._tenant, "fact": fact}).one()
+        return Reach(row.occurrences, row.cells, row.trees, row.nodes)
+
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        PostgresVectors(self._db, self._tenant).put_vectors(model, vectors)
+
+    def record_call(self, call: CallRecord, forest: ForestId) -> None:
+        record_calls(self._db, self._tenant, [call], forest, None)
+
+    def supersede(self, fact: FactId, by: Successor, sources: Sequence[Source]) -> None:
+        cells: dict[str, Any] = {"t": self._tenant, "cells": list(dict.fromkeys(source.cell_id for source in sources))}
+        free: dict[UUID, int] = dict.fromkeys(cells["cells"], CORRECTED_ITEM)
+        free |= {row.cell_id: row.item for row in self._db.execute(_FREE_ITEMS, cells | {"first": CORRECTED_ITEM})}
+        added = []
+        for source in sources:
+            added.append(
+                {
+                    "tenant_id": self._tenant,
+                    "cell_id": source.cell_id,
+                    "item": free[source.cell_id],
+                    "turn_ordinals": list(source.turn_ordinals),
+                    "quote": source.quote,
+                    "statement": to_document(by.statement),
+                    "text_hash": text_hash(by.statement.text),
+                    "routing_hash": text_hash(by.routing_text),
+                }
+            )
+            free[source.cell_id] += 1
+        self._db.execute(sa.insert(m.CandidateRow), added)
+        for statement in _TO_PLACE:
+            self._db.execute(statement, cells)
+        self._db.execute(_SUPERSEDE, {"t": self._tenant, "old": fact, "new": by.id})
+        PostgresRemoval(self._db, self._tenant).mark_payloads([fact, by.id])
+
+    def set_pinned(self, fact: FactId, pinned: bool) -> None:
+        self._db.execute(
+            sa.update(m.FactRow)
+            .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact)
+            .values(pinned=pinned)
+        )
+
+    def waiting(self, facts: Sequence[FactId]) -> Waiting:
+        values = {"t": self._tenant, "facts": list(facts), "first": CORRECTED_ITEM}
+        row = self._db.execute(_WAITING, values).one()
+        return Waiting(row.candidates, row.dead)
+
+    def move_pin(self, fact: FactId, to: FactId) -> None:
+        for statement in _MOVE_PIN:
+            self._db.execute(statement, {"t": self._tenant, "old": fact, "new": to})
+
+
+class PostgresCorrectionStore:
+    """CorrectionStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def correcting(self, tenant: TenantId) -> Iterator[CorrectionRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresCorrectionRows(connection, tenant)

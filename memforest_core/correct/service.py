@@ -1,0 +1,275 @@
+"""Correcting a fact, pinning it and unpinning it: written at once, then followed until it is in the trees."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.accept.records import ForestRef, WakeUps
+from memforest_core.correct.records import CorrectionRows, CorrectionStore, StoredFact, Successor
+from memforest_core.correct.wording import Wanted, corrected
+from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
+from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
+from memforest_core.extract.service import routing_text
+from memforest_core.messages import Queue
+from memforest_core.models.calls import Embedder, OwnText
+from memforest_core.reduce.identity import identify
+from memforest_core.store.repeating import repeated
+from memforest_core.work.operations import request
+from memforest_core.work.records import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+
+FACT = "fact"
+BY = "by"
+ERASE = "erase"
+PIN = "pin"
+"""Arguments of a task: the fact, the id of what it is corrected to, and 1 or 0."""
+
+PLACED_S = 1.0
+"""How long a step waits for the reducer, which mostly needs some milliseconds, before it gives the task back."""
+POLL_S = 0.05
+FROZEN_S = 5.0
+
+
+class Eraser(Protocol):
+    """Asks for the deletion of a fact."""
+
+    def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
+        """The task that deletes it, as a part of the correction. Raises NotFound when it is gone already."""
+        ...
+
+
+class CorrectionStuck(PermanentError):
+    """A cell that a correction was written into can't be placed; ``memforest dead`` shows why."""
+
+    code = "correction_stuck"
+
+
+class NotPlacedYet(RetryableError):
+    """The reducer has not come to a correction yet."""
+
+    code = "not_placed_yet"
+
+
+class Correction:
+    """Corrects and pins facts, and follows corrections into the trees. Thread-safe."""
+
+    def __init__(
+        self,
+        store: CorrectionStore,
+        embedder: Embedder,
+        wakeups: WakeUps,
+        erase: Eraser | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """``erase`` deletes old facts where a caller wants no history; without it that is refused."""
+        self._store = store
+        self._embedder = embedder
+        self._wakeups = wakeups
+        self._erase = erase
+        self._clock = clock
+        self._sleep = sleep
+
+    @repeated
+    def correct(
+        self,
+        tenant: TenantId,
+        owner: str,
+        fact: UUID | str,
+        *,
+        text: str | None = None,
+        start: object | None = None,
+        end: object | None = None,
+        value: str | None = None,
+        erase: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> TaskId:
+        """Give a fact another sentence, time or value; the task that is done when it can be found.
+
+        The old fact is superseded at once, and deleted afterwards with ``erase``. Times are ISO text, datetimes or unix
+        seconds, naive ones in the owner's zone. Raises InvalidInput, NotFound, ForestFrozen, ModelUnavailable and
+        ModelRejected (the new sentence has to be embedded), StoreUnavailable.
+        """
+        actor = checked_name(actor, "actor")
+        if erase and self._erase is None:
+            raise InvalidInput("Facts can't be deleted here: correct it without erase.", code="no_eraser")
+        with self._store.correcting(tenant) as rows:
+            forest, stored = self._found(rows, owner, fact)
+        statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
+        new = _successor(forest, stored, statement)
+        asked: dict[str, str | int] = {FACT: str(stored.id), BY: str(new.id)}
+        asked |= {ERASE: 1} if erase else {}
+        if dry_run:
+            _check(stored, new.id)
+            with self._store.correcting(tenant) as rows:
+                return self._ask(tenant, rows, forest, asked | {DRY_RUN: 1}, actor)
+        embedded = self._embedder.embed(texts := list(dict.fromkeys((statement.text, new.routing_text))))
+        with self._store.correcting(tenant) as rows:
+            _hold(rows, forest)
+            _, stored = self._found(rows, owner, stored.id)
+            # Sent again, it is the same correction.
+            if stored.superseded_by != new.id:
+                _check(stored, new.id)
+                own = (OwnText(forest.id, said) for said in texts)
+                rows.put_vectors(self._embedder.model, dict(zip(own, embedded.vectors, strict=True)))
+                rows.supersede(stored.id, new, stored.sources)
+            rows.record_call(embedded.record, forest.id)
+            task = self._ask(tenant, rows, forest, asked, actor)
+        self._wakeups.send(Queue.REDUCE, tenant, str(forest.id))
+        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        return task
+
+    def pin(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str) -> TaskId:
+        """Keep a fact whatever a policy says. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable."""
+        return self._set_pinned(tenant, owner, fact, actor, True)
+
+    def unpin(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str) -> TaskId:
+        """Let policies forget a fact again. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable."""
+        return self._set_pinned(tenant, owner, fact, actor, False)
+
+    @repeated
+    def _set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
+        actor = checked_name(actor, "actor")
+        with self._store.correcting(tenant) as rows:
+            forest, stored = self._found(rows, owner, fact)
+            _hold(rows, forest)
+            if pinned and stored.superseded_by is not None:
+                raise _superseded(stored.superseded_by)
+            rows.set_pinned(stored.id, pinned)
+            task = self._ask(tenant, rows, forest, {FACT: str(stored.id), PIN: int(pinned)}, actor)
+        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        return task
+
+    @staticmethod
+    def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRef, StoredFact]:
+        forest = rows.forest(checked_name(owner, "owner"))
+        if forest is None:
+            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+        stored = rows.fact(forest.id, _fact_id(fact))
+        if stored is None:
+            raise NotFound(f"Owner {owner!r:.80} has no fact {fact!s:.80}: take its id from a recall or a timeline.")
+        return forest, stored
+
+    @staticmethod
+    def _ask(tenant: TenantId, rows: CorrectionRows, forest: ForestRef, asked: Numbers, actor: str) -> TaskId:
+        """The task and who asked for it, in the transaction of what it follows."""
+        return request(rows.tasks, MaintenanceKind.CORRECT, forest.id, asked, actor=actor, owner=forest.owner)
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """The next step of a task: what was asked for is written already.
+
+        Raises NotPlacedYet, CorrectionStuck, StoreUnavailable.
+        """
+        if PIN in task.arguments:
+            pinned = "pinned" if task.arguments[PIN] else "unpinned"
+            return None if progress else {"phase": pinned, "facts": 1}
+        match progress.get("phase"):
+            case None:
+                return self._look(tenant, task)
+            case "placing":
+                return self._placed(tenant, task, progress)
+            case "placed" if task.arguments.get(ERASE):
+                return self._erased(tenant, task, progress)
+            case _:
+                return None
+
+    def _look(self, tenant: TenantId, task: MaintenanceTask) -> Numbers:
+        with self._store.correcting(tenant) as rows:
+            reach = rows.reach(_argument(task, FACT))
+        return {
+            "phase": "planned" if task.dry_run else "placing",
+            "facts": 1,
+            "occurrences": reach.occurrences,
+            "cells": reach.cells,
+            "trees": reach.trees,
+            "nodes": reach.nodes,
+        }
+
+    def _placed(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
+        """Wait until the reducer has placed the new fact, and give it the old one's pin."""
+        old, new = _argument(task, FACT), _argument(task, BY)
+        self._wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
+        deadline = self._clock() + PLACED_S
+        while True:
+            with self._store.correcting(tenant) as rows:
+                waiting = rows.waiting([old, new])
+                if not waiting.candidates:
+                    rows.move_pin(old, new)
+                    return dict(progress) | {"phase": "placed"}
+            if waiting.dead:
+                raise CorrectionStuck("A cell of this correction was given up: see memforest dead, then try again.")
+            if self._clock() >= deadline:
+                raise NotPlacedYet("The correction waits for a reducer: is a worker of the reduce queue running?")
+            self._sleep(POLL_S)
+
+    def _erased(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """Ask for the deletion of the old fact, unless it is gone already."""
+        old = _argument(task, FACT)
+        if self._erase is None or task.forest_id is None:
+            raise CorrectionStuck("This worker can't delete facts: let one of the same version take it.")
+        with self._store.correcting(tenant) as rows:
+            owner = rows.owner(task.forest_id)
+            if owner is None or rows.fact(task.forest_id, old) is None:
+                return None
+        erasing = self._erase(tenant, owner, old, task.actor, task.id)
+        return dict(progress) | {"phase": "erasing", "erase_task": str(erasing)}
+
+
+def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> Successor:
+    """What the fact is corrected to. Raises InvalidInput when it says that already."""
+    new, _ = identify(forest.id, statement)
+    if new == stored.id:
+        raise InvalidInput("The fact says that already: give another text or another time.", code="same_fact")
+    if not stored.sources:
+        raise _busy()
+    first = stored.sources[0]
+    candidate = Candidate(first.cell_id, CORRECTED_ITEM, first.turn_ordinals, first.quote, statement)
+    return Successor(new, statement, routing_text(candidate))
+
+
+def _hold(rows: CorrectionRows, forest: ForestRef) -> None:
+    state = rows.hold(forest.id)
+    if state is None:
+        raise NotFound(f"Owner {forest.owner!r:.80} has no memory any more.")
+    if state != "live":
+        raise ForestFrozen(
+            f"Owner {forest.owner!r:.80} is being merged into another: correct it there in some seconds.",
+            retry_after=FROZEN_S,
+        )
+
+
+def _check(stored: StoredFact, new: FactId) -> None:
+    if stored.superseded_by is not None and stored.superseded_by != new:
+        raise _superseded(stored.superseded_by)
+    if stored.busy:
+        raise _busy()
+
+
+def _superseded(by: FactId) -> InvalidInput:
+    return InvalidInput(f"This fact was corrected already: take fact {by}, which stands for it.", code="superseded")
+
+
+def _busy() -> InvalidInput:
+    return InvalidInput(
+        "What says this fact is being extracted again: correct it when that is done (memforest status).",
+        code="being_extracted",
+    )
+
+
+def _fact_id(given: UUID | str) -> FactId:
+    if isinstance(given, UUID):
+        return FactId(given)
+    try:
+        return FactId(UUID(given))
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput("Name the fact by its id, as a recall gives it.", code="invalid_fact") from None
+
+
+def _argument(task: MaintenanceTask, name: str) -> FactId:
+    return FactId(UUID(str(task.arguments[name])))

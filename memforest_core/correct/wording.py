@@ -1,0 +1,97 @@
+"""What a fact says once it is corrected: its sentence, its value, and the names in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+from memforest_core.correct.times import corrected_time
+from memforest_core.domain.facts import Statement
+from memforest_core.domain.text import clean, normalize_name
+from memforest_core.errors import InvalidInput
+
+MAX_TEXT = 2_000
+"""Characters of a sentence, as many as extraction keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a caller wants changed, as it was given; None leaves a part as it is."""
+
+    text: str | None = None
+    start: object | None = None
+    end: object | None = None
+    value: str | None = None
+
+
+def corrected(old: Statement, wanted: Wanted, zone: ZoneInfo) -> Statement:
+    """The statement with what is wanted in place of what it said; what it does to its state stays.
+
+    A value alone changes the sentence where the old value stands in it. A sentence alone changes the value to what
+    stands in the place of the old one, or to none when that can't be told. Naive times are read in ``zone``. Raises
+    InvalidInput.
+    """
+    if wanted == Wanted():
+        raise InvalidInput("Say what is to change: text, start, end or value.", code="nothing_to_correct")
+    text = None if wanted.text is None else _checked(wanted.text, "text")
+    value = None if wanted.value is None else _checked(wanted.value, "value")
+    if value is not None and not old.attribute:
+        raise InvalidInput("This fact sets no value: give text instead.", code="no_value")
+    if text is None:
+        text = old.text if value is None else _with_value(old, value)
+    elif value is None:
+        value = _value_in(old, text)
+    value = old.value if value is None else value
+    return replace(
+        old,
+        text=text,
+        value=value,
+        time=corrected_time(old.time, wanted.start, wanted.end, zone),
+        entities=_entities(old, text, value),
+        # It points to no turn any more: no turn says so.
+        verbatim=False,
+    )
+
+
+def _checked(given: object, what: str) -> str:
+    if not isinstance(given, str) or not (text := clean(given).strip()):
+        raise InvalidInput(f"{what} must be a non-empty string.", code=f"invalid_{what}")
+    if len(text) > MAX_TEXT:
+        raise InvalidInput(f"{what} must have at most {MAX_TEXT:,} characters.", code=f"invalid_{what}")
+    return text
+
+
+def _with_value(old: Statement, value: str) -> str:
+    """The sentence with another value in it."""
+    if not old.value or not _holds(old.text, old.value):
+        raise InvalidInput("The old value does not stand in the fact's sentence: give text too.", code="no_value")
+    return _word(old.value).sub(lambda _: value, old.text)
+
+
+def _value_in(old: Statement, text: str) -> str | None:
+    """The value in a new sentence: the old one, what stands in its place, or an empty one; None without an old one."""
+    if not old.value or _holds(text, old.value):
+        return None
+    found = _word(old.value).search(old.text)
+    if found is None:
+        return ""
+    before, after = old.text[: found.start()], old.text[found.end() :]
+    inside = len(text) > len(before) + len(after) and text.startswith(before) and text.endswith(after)
+    return text[len(before) : len(text) - len(after)].strip() if inside else ""
+
+
+def _entities(old: Statement, text: str, value: str) -> tuple[str, ...]:
+    """The names that are still meant: those that the old sentence named and the new one does not are gone."""
+    kept = [name for name in old.entities if _holds(text, name) or not _holds(old.text, name)]
+    if value and normalize_name(old.value) in {normalize_name(name) for name in old.entities}:
+        kept.append(value)
+    return tuple(dict.fromkeys(kept))
+
+
+def _holds(text: str, words: str) -> bool:
+    return _word(words).search(text) is not None
+
+
+def _word(words: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(words)}(?!\w)", re.IGNORECASE)

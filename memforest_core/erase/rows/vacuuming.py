@@ -1,0 +1,132 @@
+"""VACUUM of the tables with tenants' rows: as a task of the service role, and by the owner at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.erase.vacuum_records import Vacuumed
+from memforest_core.errors import InvalidSettings
+from memforest_core.settings import DatabaseSettings
+from memforest_core.store.engine import open_engine, store_errors, tenant_transaction, transaction
+from memforest_core.store.tables import SCHEMA, Base
+
+MARGIN_S = 30.0
+"""A task begins at least so long after it was asked for, so that the operation that asks has ended by then."""
+
+STATISTICS = "pg_catalog.pg_statistic"
+"""Where samples of columns lay that were taken by versions before."""
+
+# The end of a span of time is the task's subject: one that has begun is never asked for again.
+_ASK = sa.text(
+    """
+    INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, available_at)
+    SELECT :t, :id, 'vacuum', due::bigint::text,
+           jsonb_build_object('after', CAST(CAST(pg_current_xact_id() AS text) AS bigint)), 1, to_timestamp(due)
+      FROM (SELECT ceil((extract(epoch FROM clock_timestamp()) + :margin) / :every) * :every) AS span (due)
+        ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running')
+        DO UPDATE SET arguments = excluded.arguments
+    """
+)
+
+_TABLES = sa.text(
+    """
+    SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+     WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r' AND a.attname = 'tenant_id'
+       AND NOT a.attisdropped ORDER BY 1
+    """
+)
+
+# Both columns may be read by everybody; a session without either keeps nothing.
+_HELD_BACK = sa.text(
+    """
+    SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+                    WHERE pid <> pg_backend_pid() AND (datid IS NULL OR datname = current_database())
+                      AND greatest(age(backend_xid), age(backend_xmin)) >= age(CAST(CAST(:after AS xid8) AS xid)))
+    """
+)
+
+_MAY = sa.text(
+    """
+    SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
+                THEN has_table_privilege(CAST(:name AS text), 'MAINTAIN')
+                ELSE pg_has_role(relowner, 'USAGE') END
+      FROM pg_class WHERE oid = CAST(:name AS regclass)
+    """
+)
+
+# VACUUM skips what it may not or can't have, with a warning: that it was done is seen by its time.
+_LAST = sa.text("SELECT max(last_vacuum) FROM pg_stat_all_tables WHERE relid = CAST(:name AS regclass)")
+
+_OWNS_DATABASE = sa.text("SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()")
+
+_DONE_SINCE = sa.text(
+    """
+    SELECT EXISTS (SELECT 1 FROM memforest.maintenance
+                    WHERE tenant_id = :t AND kind = 'vacuum' AND state = 'done'
+                      AND CAST(subject AS bigint) >= extract(epoch FROM CAST(:moment AS timestamptz))
+                      AND coalesce(CAST(progress ->> 'skipped' AS int), 0) = 0)
+    """
+)
+
+
+class PostgresVacuumStore:
+    """VacuumStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def ask(self, tenant: TenantId, every_s: float) -> None:
+        with tenant_transaction(self._engine, tenant) as connection:
+            connection.execute(_ASK, {"t": tenant, "id": uuid4(), "every": every_s, "margin": min(MARGIN_S, every_s)})
+
+    def tables(self) -> Sequence[str]:
+        with transaction(self._engine) as connection:
+            return [str(name) for name in connection.scalars(_TABLES)]
+
+    def held_back(self, transaction_id: int) -> bool:
+        with transaction(self._engine) as connection:
+            return bool(connection.scalar(_HELD_BACK, {"after": str(transaction_id)}))
+
+    def vacuum(self, table: str) -> Vacuumed:
+        # In a transaction of its own, as VACUUM asks for; without waiting for a lock.
+        name = f"{SCHEMA}.{Base.metadata.tables[f'{SCHEMA}.{table}'].name}"
+        with store_errors(), self._engine.connect() as raw:
+            connection = raw.execution_options(isolation_level="AUTOCOMMIT")
+            if not connection.scalar(_MAY, {"name": name}):
+                return Vacuumed.NO_RIGHT
+            before = connection.scalar(_LAST, {"name": name})
+            # The entries of indexes go too, however few they are.
+            connection.exec_driver_sql(f"VACUUM (INDEX_CLEANUP ON, SKIP_LOCKED) {name}")
+            return Vacuumed.BUSY if connection.scalar(_LAST, {"name": name}) == before else Vacuumed.DONE
+
+    def done_since(self, tenant: TenantId, moment: datetime) -> bool:
+        with tenant_transaction(self._engine, tenant) as connection:
+            return bool(connection.scalar(_DONE_SINCE, {"t": tenant, "moment": moment}))
+
+
+def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
+    """Vacuum all tables with tenants' rows as their owner; the names of those tables.
+
+    ``full`` writes each table and its indexes anew, so that no byte of a deleted row is left in their files, the
+    catalog of statistics included if the role may; nobody can read or write a table meanwhile. Raises InvalidSettings
+    for a role that may not vacuum, StoreUnavailable.
+    """
+    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
+    try:
+        tables = [f"{SCHEMA}.{name}" for name in PostgresVacuumStore(engine).tables()]
+        with store_errors(), engine.connect() as raw:
+            connection = raw.execution_options(isolation_level="AUTOCOMMIT")
+            if not all(connection.scalar(_MAY, {"name": name}) for name in tables):
+                raise InvalidSettings("Name the owner of the tables in MEMFOREST_DATABASE__MIGRATION_URL.")
+            if full and connection.scalar(_OWNS_DATABASE):
+                tables.append(STATISTICS)
+            for name in tables:
+                connection.exec_driver_sql(f"VACUUM ({'FULL' if full else 'INDEX_CLEANUP ON'}) {name}")
+    finally:
+        engine.dispose()
+    return tables

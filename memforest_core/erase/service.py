@@ -1,0 +1,176 @@
+"""Asking for something to be deleted, and the receipt of what was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.beside import Role
+from memforest_core.domain.ids import FactId, ForestId, TenantId
+from memforest_core.domain.turns import checked_name, parse_timestamp
+from memforest_core.erase.arguments import arguments_of
+from memforest_core.erase.receipt import Receipt, receipt_of
+from memforest_core.erase.records import ErasureStore, Scope, Target
+from memforest_core.erase.vacuuming import Vacuuming
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
+from memforest_core.store.repeating import repeated
+from memforest_core.work.operations import FROZEN_S, Operations, request
+from memforest_core.work.records import MaintenanceKind, TaskId
+
+_ONE = "Name one thing to delete: a session (with turns or whole), a fact, a time range, a speaker, or everything."
+
+
+class Erasure:
+    """Resolves what is to be deleted and asks for it. Thread-safe."""
+
+    def __init__(self, store: ErasureStore, operations: Operations, vacuuming: Vacuuming) -> None:
+        self._store = store
+        self._operations = operations
+        self._vacuuming = vacuuming
+
+    def ask(
+        self,
+        tenant: TenantId,
+        owner: str,
+        *,
+        session: str | None = None,
+        turns: Sequence[str] = (),
+        fact: UUID | str | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        speaker: str | None = None,
+        everything: bool = False,
+        actor: str,
+        dry_run: bool = False,
+        part_of: TaskId | None = None,
+    ) -> TaskId:
+        """Ask for exactly one target to be deleted: turns of a session by the caller's ids, a whole session, a fact,
+        what was said in [since, until), a speaker's words, or everything.
+
+        Times are aware, or read in the forest's zone; either end may be open. An owner's memory is nobody's from the
+        moment this returns, unless it is being merged: then once that is done. What is being built or imported for the
+        owner goes with it. ``part_of`` is the operation that this deletion is a part of. Raises InvalidInput, NotFound,
+        ForestFrozen, StoreUnavailable.
+        """
+        owner = checked_name(owner, "owner")
+        given = (session is not None, fact is not None, since is not None or until is not None, speaker is not None)
+        if sum(given) + bool(everything) != 1:
+            raise InvalidInput(_ONE, code="one_target")
+        if turns and session is None:
+            raise InvalidInput("Name the session that the turns are of.", code="one_target")
+        if everything:
+            return self._ask_everything(tenant, owner, actor=actor, dry_run=dry_run)
+        forest = self._store.owner(tenant, owner)
+        if forest is None:
+            raise _nothing(owner)
+        if forest.frozen:
+            raise ForestFrozen(
+                f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds.",
+                retry_after=FROZEN_S,
+            )
+        if session is not None:
+            scope = self._of_session(tenant, forest.id, session, turns)
+        elif fact is not None:
+            scope = self._of_fact(tenant, forest.id, fact)
+        elif speaker is not None:
+            scope = self._of_speaker(tenant, forest.id, speaker)
+        else:
+            scope = _of_range(forest, since, until)
+        return self._operations.ask(
+            tenant,
+            MaintenanceKind.ERASE,
+            forest.id,
+            arguments_of(scope),
+            actor=actor,
+            owner=owner,
+            dry_run=dry_run,
+            part_of=part_of,
+        )
+
+    def _ask_everything(self, tenant: TenantId, owner: str, *, actor: str, dry_run: bool) -> TaskId:
+        """Ask for all forests of an owner: the one that is seen, and those that imports and merges are filling."""
+        task = self._stored(tenant, owner, actor, dry_run)
+        self._operations.wake(tenant, task)
+        if not dry_run:
+            # If this process ends before it does, the task's first step does it.
+            repeated(self._store.hide)(tenant, task)
+        return task
+
+    @repeated
+    def _stored(self, tenant: TenantId, owner: str, actor: str, dry_run: bool) -> TaskId:
+        with self._store.erasing(tenant) as rows:
+            forests = rows.forests_of(owner)
+            if not forests:
+                raise _nothing(owner)
+            forest = forests[0]
+            arguments = arguments_of(Scope(Target.OWNER, forest))
+            task = request(
+                rows.tasks,
+                MaintenanceKind.ERASE,
+                forest,
+                arguments,
+                actor=actor,
+                owner=owner,
+                dry_run=dry_run,
+                touches=dict.fromkeys(forests, Role.ERASE),
+            )
+            if not dry_run:
+                rows.cancel_imports(forests, actor)
+        return task
+
+    def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
+        """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""
+        found = self._store.task(tenant, task)
+        if found is None or found.kind != MaintenanceKind.ERASE:
+            raise NotFound(f"There is no deletion {task}.")
+        receipt = receipt_of(found)
+        if receipt.finished_at is None or receipt.planned:
+            return receipt
+        return replace(receipt, vacuumed=self._vacuuming.done_since(tenant, receipt.finished_at))
+
+    def _of_session(self, tenant: TenantId, forest: ForestId, name: str, turns: Sequence[str]) -> Scope:
+        name = checked_name(name, "session")
+        if isinstance(turns, str):
+            raise InvalidInput("Give turns as a list of turn ids.", code="invalid_turns")
+        session = self._store.session(tenant, forest, name)
+        if session is None:
+            raise NotFound(f"There is no session {name!r:.80} of this owner.")
+        if not turns:
+            return Scope(Target.SESSION, forest, session=session)
+        wanted = [checked_name(turn, "turn") for turn in turns]
+        found = self._store.ordinals(tenant, session, wanted)
+        unknown = next((turn for turn in wanted if turn not in found), None)
+        if unknown is not None:
+            raise NotFound(f"There is no turn {unknown!r:.80} in session {name!r:.80}.")
+        return Scope(Target.TURNS, forest, session=session, ordinals=tuple(sorted(set(found.values()))))
+
+    def _of_fact(self, tenant: TenantId, forest: ForestId, fact: UUID | str) -> Scope:
+        try:
+            id_ = FactId(fact if isinstance(fact, UUID) else UUID(fact))
+        except (ValueError, AttributeError, TypeError):
+            raise InvalidInput("Give a fact by its id, a UUID as evidence has it.", code="invalid_fact") from None
+        if not self._store.has_fact(tenant, forest, id_):
+            raise NotFound(f"There is no fact {id_} of this owner.")
+        return Scope(Target.FACT, forest, fact=id_)
+
+    def _of_speaker(self, tenant: TenantId, forest: ForestId, speaker: str) -> Scope:
+        speaker = checked_name(speaker, "speaker")
+        if not self._store.speaks(tenant, forest, speaker):
+            raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
+        return Scope(Target.SPEAKER, forest, speaker=self._store.speaker_digest(forest, speaker))
+
+
+def _nothing(owner: str) -> NotFound:
+    return NotFound(f"Owner {owner!r:.80} has no memory: there is nothing to delete.")
+
+
+def _of_range(forest: ForestRef, since: object | None, until: object | None) -> Scope:
+    zone = ZoneInfo(forest.time_zone)
+    first = parse_timestamp(since, zone, "since") if since is not None else None
+    last = parse_timestamp(until, zone, "until") if until is not None else None
+    if first is not None and last is not None and first >= last:
+        raise InvalidInput("Give a time range whose end comes after its start.", code="invalid_range")
+    return Scope(Target.RANGE, forest.id, since=first, until=last)

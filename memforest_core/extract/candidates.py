@@ -1,0 +1,159 @@
+"""From an untrusted answer to candidates: turns exist, quotes occur, dates are resolved by code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memforest_core.domain.dates import resolve
+from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Polarity, Statement
+from memforest_core.domain.ids import CellId
+from memforest_core.domain.text import clean, terms
+from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.domain.turns import Role
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.errors import ContentFault
+from memforest_core.extract.answer import ExtractionAnswer, Item
+
+MAX_VERBATIM_CHARS = 2_000
+REWORDED = 2 / 3
+"""Share of a quote's terms in its turns from which it is taken for reworded, not invented."""
+SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(clean(text).split()).casefold()
+
+
+def check_sources(answer: ExtractionAnswer, window: Window) -> None:
+    """Raise ContentFault when an item names turns that are not there: the model is shown the sentence."""
+    numbers = {turn.number for turn in window.turns}
+    for position, item in enumerate(answer.items):
+        strangers = [number for number in item.turns if number not in numbers]
+        if strangers:
+            known = ", ".join(str(number) for number in sorted(numbers))
+            raise ContentFault(
+                f"items[{position}].turns names turn {strangers[0]}; the turns to extract from are {known}"
+            )
+
+
+def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
+    """The turns an item rests on and its quote, if it occurs in them; None when nobody said what it quotes.
+
+    A quote narrows the sources to the turns that hold it: among the named ones, else among all of the window. One that
+    is only reworded (most of its terms are in the named turns) is left out, and the named turns stay.
+    """
+    named = [turn for turn in window.turns if turn.number in item.turns]
+    quote = clean(item.quote).strip()
+    wanted = _squeezed(quote)
+    if not wanted:
+        return named, ""
+    for turns in (named, window.turns):
+        holders = [turn for turn in turns if wanted in _squeezed(turn.text)]
+        if holders:
+            return holders, quote
+    said = frozenset(term for turn in named for term in terms(turn.text))
+    quoted = frozenset(terms(quote))
+    reworded = quoted and len(quoted & said) >= REWORDED * len(quoted)
+    return (named, "") if reworded else None
+
+
+def _speaker(item: Item, window: Window, first: WindowTurn) -> str:
+    """Who said it: somebody of the window; a name that is not there is the model's invention."""
+    name = _squeezed(item.speaker)
+    return next(
+        (turn.speaker for turn in (first, *window.turns, *window.context) if _squeezed(turn.speaker) == name),
+        first.speaker,
+    )
+
+
+def _subject(item: Item, first: WindowTurn) -> str:
+    """Whom the item is about; models that write "user" or "I" mean the speaker."""
+    subject = clean(item.subject).strip()
+    return first.speaker if subject.casefold() in SPEAKER_WORDS else subject
+
+
+def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
+    """Candidates of a checked answer; ``cells`` maps the window's cell numbers to ids.
+
+    An item belongs to the cell of its first source turn; its item number counts within that cell. One whose quote
+    nobody said is left out: its turns are remembered as they are, an invention would be too.
+    """
+    taken: dict[int, int] = {}
+    candidates: list[Candidate] = []
+    for item in answer.items:
+        text = clean(item.text).strip()
+        found = _sources(item, window) if text else None
+        if found is None:
+            continue
+        sources, quote = found
+        first = sources[0]
+        number = taken.get(first.cell, 0)
+        taken[first.cell] = number + 1
+        phrase = clean(item.when).strip()
+        ahead = item.modality is Modality.PLANNED
+        span = UNKNOWN_TIME
+        if phrase:
+            span = resolve(phrase, first.occurred_at, window.time_zone, future=ahead)
+        candidates.append(
+            Candidate(
+                cell_id=cells[first.cell],
+                item=number,
+                turn_ordinals=tuple(sorted({turn.ordinal for turn in sources})),
+                quote=quote,
+                statement=Statement(
+                    text=text,
+                    time=span,
+                    mentioned_at=first.occurred_at,
+                    speaker=_speaker(item, window, first),
+                    subject=_subject(item, first),
+                    attribute=clean(item.attribute).strip().casefold(),
+                    value=clean(item.value).strip(),
+                    previous_value=clean(item.previous_value).strip(),
+                    change=item.change,
+                    polarity=item.polarity,
+                    modality=item.modality,
+                    entities=tuple(dict.fromkeys(name for raw in item.entities if (name := clean(raw).strip()))),
+                    scene=clean(item.scene).strip().casefold(),
+                    origin=item.origin,
+                    verbatim=False,
+                ),
+            )
+        )
+    return candidates
+
+
+def verbatim(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
+    """The stop-gap when no answer could be used: every turn is kept word by word, and marked."""
+    taken: dict[int, int] = {}
+    candidates: list[Candidate] = []
+    for turn in window.turns:
+        if turn.role is Role.SYSTEM:
+            continue
+        number = taken.get(turn.cell, 0)
+        taken[turn.cell] = number + 1
+        candidates.append(
+            Candidate(
+                cell_id=cells[turn.cell],
+                item=number,
+                turn_ordinals=(turn.ordinal,),
+                quote="",
+                statement=Statement(
+                    text=f"{turn.speaker}: {turn.text}"[:MAX_VERBATIM_CHARS],
+                    time=UNKNOWN_TIME,
+                    mentioned_at=turn.occurred_at,
+                    speaker=turn.speaker,
+                    subject=turn.speaker,
+                    attribute="",
+                    value="",
+                    previous_value="",
+                    change=Change.NONE,
+                    polarity=Polarity.POSITIVE,
+                    modality=Modality.ASSERTED,
+                    entities=(),
+                    scene="",
+                    origin=Origin.ASSISTANT if turn.role is Role.ASSISTANT else Origin.USER,
+                    verbatim=True,
+                ),
+            )
+        )
+    return candidates

@@ -1,0 +1,304 @@
+"""The offline answer to a window: which sentences are kept, and what each of them states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from memforest_core.domain.dates import find_date_phrases
+from memforest_core.domain.facts import Change, Modality, Origin, Polarity
+from memforest_core.domain.text import clean, sentences
+from memforest_core.domain.turns import Role
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.extract.answer import CellSummary, ExtractionAnswer, Item
+from memforest_core.extract.offline import skipping
+from memforest_core.extract.offline.attributes import State, states_in
+from memforest_core.extract.offline.languages import is_english, packed
+from memforest_core.extract.offline.person import to_third_person, without_quotes
+from memforest_core.extract.offline.scenes import scene_of
+from memforest_core.extract.offline.stance import (
+    clause_of,
+    corrects,
+    modality_at,
+    modality_of,
+    polarity_of,
+    stops,
+    value_denied,
+)
+from memforest_core.extract.offline.subjects import names_in
+
+MAX_ITEMS = 64
+MAX_TEXT = 2_000
+MAX_QUOTE = 400
+MAX_LABEL = 200
+MAX_SUMMARY = 240
+MAX_SUMMARIES = 32
+MAX_ENTITIES = 24
+MAX_ADVICE = 4
+"""Facts from the assistant per window."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ELLIPTIC = re.compile(
+    r"^(?:(?:just|finally|recently|also|already)\s+)?(?:moved|got|adopted|bought|started|quit"
+    r"|finished"
+    r"|went|had|met|been|visited|signed|booked|tried|joined|passed|graduated|turned|sold|lost"
+    r"|won|ran"
+    r"|made|cooked|planning|thinking|working|looking forward|moving|getting|going|hoping)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    item: Item
+    cell: int
+    weight: int
+    """How much is lost with it, for windows that hold more than an answer may."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stance:
+    change: Change
+    polarity: Polarity
+    modality: Modality
+    previous_value: str
+
+
+def cut(text: str, limit: int) -> str:
+    """At most ``limit`` characters of a text, ending with a whole word where there is one."""
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1]
+    at = max(head.rfind(" "), head.rfind("\n"))
+    return (head[:at] if at > limit // 2 else text[:limit]).rstrip()
+
+
+def _quote(sentence: str) -> str:
+    """A verbatim piece of the sentence that fits; lone surrogates can't be part of it."""
+    longest = max(_SURROGATE.split(sentence), key=len).strip()
+    return cut(longest, MAX_QUOTE)
+
+
+def _dates(sentence: str) -> str:
+    phrases = find_date_phrases(sentence)
+    return cut(phrases[0], MAX_QUOTE) if phrases else ""
+
+
+def _dates_of(body: str, states: Sequence[State]) -> list[str]:
+    """The date of each state, or that of a sentence without any: the first phrase between it and the next state.
+
+    A state without a date of its own has the sentence's first one.
+    """
+    shared = _dates(body)
+    if len(states) < 2:
+        return [shared]
+    starts = [0, *(state.start for state in states[1:]), len(body)]
+    return [_dates(body[start:end]) or shared for start, end in pairwise(starts)]
+
+
+def _foreign(turn: WindowTurn, name: str) -> Iterator[_Draft]:
+    for piece in packed(turn.text, MAX_QUOTE):
+        if any(char.isalnum() for char in piece):
+            said = cut(f"{name} said: {clean(piece).strip()}", MAX_TEXT)
+            yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
+
+
+def _stance(told: str, state: State | None, correcting: bool) -> _Stance:
+    """A state's stance is that of its own clause, another sentence's that of the whole."""
+    change = state.change if state else Change.NONE
+    polarity, modality = polarity_of(told), modality_of(told)
+    if state is not None:
+        clause = clause_of(told, state.start, state.end)
+        polarity = state.polarity or polarity_of(clause)
+        modality = modality_at(told, state.start, state.end)
+        if modality is Modality.ASSERTED and state.modality is not None:
+            modality = state.modality
+        if polarity is Polarity.NEGATIVE and stops(told):
+            change = Change.STOP
+    previous = state.previous_value if state else ""
+    if correcting:
+        change, previous = Change.CORRECT, previous or value_denied(told)[:MAX_QUOTE]
+    return _Stance(change, polarity, modality, previous)
+
+
+def _draft(
+    turn: WindowTurn,
+    text: str,
+    quote: str,
+    *,
+    subject: str,
+    state: State | None = None,
+    body: str = "",
+    when: str = "",
+    origin: Origin = Origin.USER,
+) -> _Draft:
+    """An item with its stance read from ``body``, the English sentence in the speaker's words."""
+    told = without_quotes(body)
+    correcting = origin is Origin.USER and corrects(without_quotes(quote[:MAX_QUOTE]))
+    stance = _stance(told, state, correcting)
+    item = Item(
+        text=text,
+        turns=[turn.number],
+        quote=_quote(quote),
+        speaker=cut(clean(turn.speaker), MAX_LABEL),
+        subject=cut(state.subject if state else subject, MAX_LABEL),
+        attribute=state.attribute[:MAX_LABEL] if state else "",
+        value=state.value if state else "",
+        previous_value=stance.previous_value,
+        change=stance.change,
+        polarity=stance.polarity,
+        modality=stance.modality,
+        when=when,
+        entities=list(names_in(body))[:MAX_ENTITIES],
+        scene=scene_of(body, state.attribute if state else ""),
+        origin=origin,
+    )
+    weight = 2 * (state is not None) + (when != "") + any(char.isdigit() for char in text)
+    return _Draft(item, turn.cell, weight)
+
+
+def _body(sentence: str) -> str:
+    """What a sentence tells, in the speaker's words; empty when it tells nothing."""
+    if skipping.is_chat(sentence):
+        return ""
+    if skipping.is_question(sentence):
+        return skipping.said_before_asking(sentence)
+    body = skipping.without_lead_in(sentence)
+    if skipping.is_chat(body):
+        return ""
+    if skipping.is_question(body):
+        return skipping.said_before_asking(body)
+    if skipping.is_request(body) and not skipping.tells_of_speaker(body):
+        return ""
+    return body
+
+
+def _statement(body: str, name: str) -> tuple[str, str]:
+    """The sentence in the third person, and its subject."""
+    if _ELLIPTIC.match(body) and not skipping.tells_of_speaker(body.split(",")[0][:60]):
+        gerund = re.match(r"(?:\w+\s+)?\w+ing\b", body) and not re.match(r"\w+\s+\w+ed\b", body)
+        body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
+    third = to_third_person(body, name)
+    names = names_in(body)
+    leading = next((known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), "")
+    if skipping.tells_of_speaker(body):
+        opens = leading and not re.match(rf".{{0,{len(leading) + 1}}}(?:,|\s+and\s+I\b)", body)
+        return third, leading if opens else name
+    if third != body:
+        return third, leading or name
+    if leading:
+        return third, leading
+    return f"{name} said: {third}", name if corrects(body) else ""
+
+
+def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draft]:
+    body = cut(clean(_body(sentence)).strip(), MAX_TEXT)
+    if not body:
+        return
+    text, subject = _statement(body, name)
+    states = states_in(without_quotes(body), name)
+    dates = _dates_of(body, states)
+    first = states[0] if states else None
+    if first is not None and first.attribute == "status" and text.startswith(f"{name} said: "):
+        text = text.removeprefix(f"{name} said: ")
+    text = text[:1].upper() + text[1:] if not text.startswith(name) else text
+    yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=dates[0])
+    for state, when in zip(states[1:], dates[1:], strict=True):
+        clause = body[state.start : state.end]
+        if state.subject == name and not skipping.tells_of_speaker(clause):
+            clause = f"I {clause}" if not clause.startswith(("'", "’")) else f"I{clause}"
+        elif state.subject and state.subject != name:
+            clause = f"{state.subject} {clause}"
+        said = cut(to_third_person(clause, name), MAX_TEXT)
+        yield _draft(turn, said, sentence, subject=state.subject, state=state, body=body, when=when)
+
+
+def _from_turn(turn: WindowTurn) -> Iterator[_Draft]:
+    name = clean(turn.speaker).strip() or turn.role.value
+    found = list(sentences(turn.text))
+    if found and not is_english(turn.text):
+        yield from _foreign(turn, name)
+        return
+    for sentence in found:
+        yield from _from_sentence(turn, sentence, name)
+
+
+def _advice(sentence: str, listener: str) -> str:
+    """What an accepted sentence of the assistant becomes, or nothing."""
+    body = clean(_body(sentence)).strip()
+    if len(body.split()) < 4:
+        return ""
+    return cut(f"{listener} accepted the assistant's suggestion: {body}", MAX_TEXT)
+
+
+def _accepted(window: Window) -> Iterator[_Draft]:
+    """Facts from assistant turns that the user took up in the next turn."""
+    turns = (*window.context, *window.turns)
+    left = MAX_ADVICE
+    for said, reply in pairwise(turns):
+        accepted = said.role is Role.ASSISTANT and reply.role is Role.USER
+        if not accepted or reply.cell == 0 or not skipping.accepts(reply.text):
+            continue
+        source = said if said.cell else reply
+        replied = next(iter(sentences(reply.text)), "")
+        for sentence in sentences(said.text):
+            text = _advice(sentence, clean(reply.speaker)) if left else ""
+            if text:
+                left -= 1
+                yield _draft(
+                    source,
+                    text,
+                    sentence if said.cell else replied,
+                    subject=clean(reply.speaker),
+                    body=cut(clean(sentence), MAX_TEXT),
+                    when=_dates(cut(clean(sentence), MAX_TEXT)),
+                    origin=Origin.ASSISTANT,
+                )
+
+
+def _drafts(window: Window) -> list[_Draft]:
+    by_turn: dict[int, list[_Draft]] = {turn.number: [] for turn in window.turns}
+    for draft in _accepted(window):
+        by_turn[draft.item.turns[0]].append(draft)
+    for turn in window.turns:
+        if turn.role is Role.USER:
+            by_turn[turn.number].extend(_from_turn(turn))
+    drafts = [draft for turn in window.turns for draft in by_turn[turn.number]]
+    if len(drafts) <= MAX_ITEMS:
+        return drafts
+    kept = sorted(range(len(drafts)), key=lambda at: (-drafts[at].weight, at))[:MAX_ITEMS]
+    return [drafts[at] for at in sorted(kept)]
+
+
+def _summary(window: Window, cell: int, drafts: list[_Draft]) -> CellSummary:
+    texts = [draft.item.text for draft in drafts if draft.cell == cell]
+    if not texts:
+        texts = [
+            f"{clean(turn.speaker)}: {clean(first)}"
+            for turn in window.turns
+            if turn.cell == cell
+            for first in sentences(turn.text)[:1]
+        ]
+    text = ""
+    for said in dict.fromkeys(texts):
+        joined = f"{text} {said}".strip()
+        if len(joined) > MAX_SUMMARY:
+            text = text or cut(said, MAX_SUMMARY)
+            break
+        text = joined
+    return CellSummary(cell=cell, text=text)
+
+
+def propose(window: Window) -> ExtractionAnswer:
+    """The facts and cell summaries of a window (1 or more cells), the same for the same window.
+
+    Every quote is a verbatim piece of its source turn. Raises nothing.
+    """
+    drafts = _drafts(window)
+    cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_SUMMARIES]
+    return ExtractionAnswer(
+        items=[draft.item for draft in drafts],
+        summaries=[_summary(window, cell, drafts) for cell in cells],
+    )

@@ -1,0 +1,131 @@
+"""Whom a predicate is about, and which names a sentence holds."""
+
+from __future__ import annotations
+
+import re
+
+from memforest_core.domain.attributes import RELATIVES
+from memforest_core.domain.text import STOP_WORDS
+from memforest_core.extract.offline.person import ADVERBS, possessive
+
+_UPPER = "A-ZÀ-ÖØ-ÞŁŚŠŽČĆĐĞŞİΑ-ΩА-Я"
+NAME_WORD = rf"[{_UPPER}][\w&’'.-]*[\w]|[{_UPPER}]"
+_NAMES = re.compile(
+    rf"(?<![\w@#/])(?:{NAME_WORD})(?:(?:\s+(?:of|de|la|van|von|del|da)(?=\s+[{_UPPER}]))?"
+    rf"\s+(?:{NAME_WORD}|\d{{1,4}}(?![\w:%.,/])))*"
+)
+_CALENDAR = """monday tuesday wednesday thursday friday saturday sunday january february march april
+    may june july august september october november december mon tue tues wed thu thur fri sat sun
+    jan feb mar apr jun jul aug sep sept oct nov dec christmas easter am pm"""
+_OPENERS = """actually also although apparently anyway back because before being besides correction
+    congratulations eventually every everyone everything finally first fortunately funny
+    getting glad going good great guess happy hello hey hi honestly however huh instead it's i'm
+    i've i'll i'd just last lately later let lol looking lots luckily many maybe meanwhile more most
+    my never next
+    no not nothing now oh ok okay one our perhaps people please probably quick really recently
+    remember right second since sorry still someone something sometimes soon speaking sure thanks
+    thank that's the then there's these they're this though thought till today tomorrow tonight
+    turns two unfortunately until usually wait we've we're we'll well what's what while wish work
+    working wow yeah yes yesterday yet you're another any anyone both each either even few
+    half three four five several somebody moved got started went bought planning heading life
+    everybody"""
+NOT_NAMES = STOP_WORDS | frozenset(_CALENDAR.split()) | frozenset(_OPENERS.split())
+_ACRONYMS_WORDS = """
+    ok lol omg btw fyi tbh imo idk asap ps nb faq diy eta tv wtf
+"""
+_ACRONYMS = frozenset(_ACRONYMS_WORDS.split())
+_AFTER_NAME = re.compile(
+    r"(?:['’]s\b|,\s+(?:my|our|who)\b|\s+(?:is|was|has|had|will|can|and|did|does|would|just|told|said|also|who|loves?"
+    r"|really|[a-z]{2,}(?:es|ed|s)|went|got|came|made|took|bought|left|quit|began|became|sent|gave"
+    r"|thinks?|never|always|project|with)\b)"
+)
+_LINK = re.compile(
+    rf"(?:['’](?:m|ve|ll|d|re|s)\b)?(?:\s+(?:{ADVERBS}|am|is|are|was|were|have|has|had|been|be"
+    r"|will|would|might|may|could|can|should|going|gonna|want|wants|plan|plans|planning|hope|hopes"
+    r"|hoping|decided|like|need|needs|about|to|used|not|don['’]t|doesn['’]t|didn['’]t|isn['’]t"
+    r"|wasn['’]t|haven['’]t|hasn['’]t|won['’]t|can['’]t|aren['’]t|no|longer|do|did|does|got"
+    r"|getting|intend|intends|looking|forward|considering|thinking|of|thought|ended|up|once|soon"
+    r"|who|originally|born))*\s*"
+)
+_CANDIDATE = re.compile(
+    rf"\b(?P<self>I|i|[Ww]e)\b(?![.-])|\b(?P<mine>(?:[Mm]y|[Oo]ur))\s+(?:\w+\s+)?"
+    rf"(?P<relative>{RELATIVES})\b(?:,?\s+(?P<called>[{_UPPER}]\w+),?)?(?!\s+and\s+I\b)"
+    rf"|\b(?P<other>[Hh]e|[Ss]he|[Tt]hey)\b|(?<![\w.])(?P<name>[{_UPPER}][\w-]+"
+    rf"(?:\s+[{_UPPER}][\w-]+)?)"
+)
+
+
+def names_in(sentence: str) -> tuple[str, ...]:
+    """The capitalized names of a sentence, in order and once; no days, months or mere openers."""
+    letters = [char for char in sentence if char.isalpha()]
+    if len(letters) > 12 and sum(char.isupper() for char in letters) > 0.6 * len(letters):
+        return ()
+    found: dict[str, None] = {}
+    for match in _NAMES.finditer(sentence):
+        name = _trimmed(match.group(), sentence, match.start(), match.end())
+        if name:
+            found[name] = None
+    return tuple(found)
+
+
+def _trimmed(name: str, sentence: str, start: int, end: int) -> str:
+    words = re.sub(r"['’]s?$", "", name).rstrip(".").split()
+    before = sentence[max(0, start - 8) : start].rstrip(" \"'“‘(")
+    opening = not before or before[-1] in ".!?:"
+    while words and _is_common(words[0]):
+        words, opening = words[1:], False
+    while words and (_is_common(words[-1]) or (words[-1].isdigit() and len(words) == 1)):
+        words = words[:-1]
+    if not words or words[0].casefold() in _ACRONYMS:
+        return ""
+    if len(words) == 1:
+        if len(words[0]) < 2:
+            return ""
+        possessed = re.search(r"['’]s?$", name) is not None
+        if opening and not (possessed or _AFTER_NAME.match(sentence, end)):
+            return ""
+        if opening and words[0].casefold().endswith(("ly", "ing")):
+            return ""
+    return " ".join(re.sub(r"['’]s$", "", word) for word in words)[:200]
+
+
+def _is_common(word: str) -> bool:
+    folded = word.casefold().replace("’", "'").rstrip(".,")
+    return folded in NOT_NAMES or folded.split("'")[0] in NOT_NAMES
+
+
+def _named(found: re.Match[str], speaker: str) -> str | None:
+    if found["self"]:
+        return speaker
+    if found["mine"]:
+        return found["called"] or possessive(speaker) + " " + found["relative"]
+    if found["other"]:
+        return ""
+    name = " ".join(word for word in found["name"].split() if not _is_common(word))
+    return name or None
+
+
+def subject_before(sentence: str, at: int, speaker: str) -> str:
+    """Whom the predicate that starts at ``at`` is about; empty when only a pronoun says it.
+
+    The name or pronoun that reaches the predicate over auxiliaries wins, else the first of the
+    sentence; a predicate without any before it drops its "I".
+    """
+    first: str | None = None
+    for found in _CANDIDATE.finditer(sentence, 0, at):
+        subject = _named(found, speaker)
+        if subject is None:
+            continue
+        if _LINK.fullmatch(sentence, found.end(), at):
+            return _resolved(subject, sentence, found.start())
+        if first is None:
+            first = subject
+    return speaker if first is None else first
+
+
+def _resolved(subject: str, sentence: str, at: int) -> str:
+    """A bare he, she or they stands for the one name before it, if there is just one."""
+    if subject:
+        return subject
+    names = names_in(sentence[:at])
+    return names[0] if len(names) == 1 else ""

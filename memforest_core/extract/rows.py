@@ -1,0 +1,337 @@
+"""Extraction in Postgres: claims by SKIP LOCKED, endings guarded by the lease's token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.accept.records import Lane
+from memforest_core.accept.rows.accepting import turn_of
+from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.domain.turns import Turn
+from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, ExtractRows, WindowResult
+from memforest_core.models.calls import CallRecord, OwnText
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.statements import to_document
+from memforest_core.store.vectors import PostgresVectors, text_hash
+
+CONTEXT_TURNS = 2
+"""Turns before a window that are shown, not extracted."""
+
+_CLAIM_HEAD = sa.text(
+    """
+    SELECT session_id, window_ordinal FROM memforest.cell
+     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND available_at <= clock_timestamp()
+     ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+    """
+)
+
+# A window is claimed as a whole: one of which somebody holds a cell is left to the next look. Its cells are read by a
+# statement that began after the first of them was locked, and so as they are.
+_HOLD_WINDOW = sa.text(
+    """
+    SELECT cell_id FROM memforest.cell
+     WHERE tenant_id = :t AND session_id = :session AND window_ordinal = :window AND state = 'ready'
+     ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED
+    """
+)
+
+LATEST_FACTS = 500
+"""Facts whose attributes are counted: as many in a large forest as in a small one."""
+
+# Names only. What is long or has other signs in it is a model's slip, and no name to suggest.
+_KNOWN_ATTRIBUTES = sa.text(
+    """
+    SELECT attribute FROM (
+        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) f
+     WHERE attribute ~ '^[[:alnum:]][[:alnum:] _/-]{0,39}$'
+     GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
+    """
+)
+
+_CLAIM = sa.text(
+    """
+    UPDATE memforest.cell c
+       SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
+           lease_until = clock_timestamp() + make_interval(secs => :lease)
+     WHERE c.tenant_id = :t AND c.session_id = :session AND c.window_ordinal = :window AND c.state = 'ready'
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell x
+                        WHERE x.tenant_id = :t AND x.session_id = :session AND x.window_ordinal = :window
+                          AND x.state = 'ready' AND x.cell_id <> ALL(CAST(:held AS uuid[])))
+    RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
+              c.attempts, c.outcome, c.lane
+    """
+)
+
+
+# What is in the trees is taken out by the reducer, which holds the forest: until then it waits below zero, and its
+# occurrences follow by the foreign key. What somebody corrected stays: no extraction knows better.
+_FORGET_UNPLACED = sa.text(
+    f"""
+    DELETE FROM memforest.candidate c
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.item >= 0 AND c.item < {CORRECTED_ITEM}
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
+                        WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND o.item = c.item)
+    RETURNING c.text_hash, c.routing_hash
+    """  # noqa: S608 - a constant of this package
+)
+
+_MOVE_ASIDE = sa.text(
+    f"""
+    UPDATE memforest.candidate SET item = -1 - item
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= 0 AND item < {CORRECTED_ITEM}
+    """  # noqa: S608 - a constant of this package
+)
+
+
+def _again_at(again: Again) -> sa.ColumnElement[Any]:
+    """When a cell that was kept word by word is tried again: later with each time."""
+    delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
+    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay)
+
+
+class PostgresExtractRows(PostgresVectors):
+    """ExtractRows over one open transaction."""
+
+    def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
+        token = LeaseToken(uuid4())
+        head = self._db.execute(_CLAIM_HEAD, {"t": self._tenant}).first()
+        if head is None:
+            return None
+        where = {"t": self._tenant, "session": head.session_id, "window": head.window_ordinal}
+        held = self._db.scalars(_HOLD_WINDOW, where).all()
+        leased = {"held": held, "token": token, "worker": worker, "lease": lease_s}
+        rows = self._db.execute(_CLAIM, where | leased).all()
+        if not rows:
+            return None
+        cells = sorted(rows, key=lambda row: int(row.ordinal))
+        first, last = cells[0].first_turn, max(row.last_turn for row in cells)
+        session = SessionId(cells[0].session_id)
+        turns = self._turns(session, first - CONTEXT_TURNS, last)
+        place = self._db.execute(
+            sa.select(m.Forest.owner, m.Forest.time_zone, m.Forest.display_name, m.Session.trace)
+            .join(m.Session, sa.and_(m.Session.tenant_id == self._tenant, m.Session.forest_id == m.Forest.forest_id))
+            .where(m.Forest.tenant_id == self._tenant, m.Session.session_id == session)
+        ).one()
+        return ClaimedWindow(
+            token=token,
+            forest_id=ForestId(cells[0].forest_id),
+            session_id=session,
+            owner=place.owner,
+            time_zone=place.time_zone,
+            attempts=max(row.attempts for row in cells),
+            live=cells[0].lane == Lane.LIVE,
+            trace=place.trace,
+            again=all(row.outcome == Outcome.VERBATIM for row in cells),
+            cells=tuple(
+                ClaimedCell(
+                    CellId(row.cell_id),
+                    row.ordinal,
+                    row.first_turn,
+                    row.last_turn,
+                    row.char_start,
+                    row.char_end,
+                )
+                for row in cells
+            ),
+            turns=tuple(turn for turn in turns if turn.ordinal >= first),
+            context=tuple(turn for turn in turns if turn.ordinal < first),
+            display_name=place.display_name,
+        )
+
+    def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:
+        rows = self._db.execute(
+            sa.select(m.TurnRow.__table__)
+            .where(
+                m.TurnRow.tenant_id == self._tenant,
+                m.TurnRow.session_id == session,
+                m.TurnRow.ordinal.between(first, last),
+            )
+            .order_by(m.TurnRow.ordinal)
+        )
+        return [turn_of(row) for row in rows.mappings()]
+
+    def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
+        found: Mapping[str, object] | None = self._db.scalar(
+            sa.select(m.ExtractionCache.answer).where(
+                m.ExtractionCache.tenant_id == self._tenant,
+                m.ExtractionCache.input_hash == input_hash,
+            )
+        )
+        return found
+
+    def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
+        values = {"t": self._tenant, "f": forest, "facts": LATEST_FACTS, "n": limit}
+        return [str(row.attribute) for row in self._db.execute(_KNOWN_ATTRIBUTES, values)]
+
+    def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
+        """Change the leased cells if the lease still holds on all of them; False when it was lost."""
+        leased = (
+            sa.select(m.Cell.cell_id)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.lease_token == window.token,
+                m.Cell.cell_id.in_([cell.id for cell in window.cells]),
+                m.Cell.state == "running",
+            )
+            .order_by(m.Cell.cell_id)
+            .with_for_update()
+            .cte("leased")
+        )
+        whole = sa.select(sa.func.count()).select_from(leased).scalar_subquery() == len(window.cells)
+        ended = self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(sa.select(leased.c.cell_id)), whole)
+            .values(lease_token=None, lease_until=None, worker_id=None, **values)
+        )
+        return ended.rowcount == len(window.cells)
+
+    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
+        # The forest before its cells, as everywhere: whoever gives it up holds it first.
+        if not self.hold_forests([window.forest_id]):
+            return False
+        verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
+        later = m.Cell.cell_id.in_(verbatim)
+        ended = self._end(
+            window,
+            {
+                "state": "done",
+                "placed": False,
+                "extracted_at": sa.func.clock_timestamp(),
+                "again_at": sa.case((later, _again_at(again))),
+                "agains": sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
+                "error_code": None,
+                "error_text": None,
+                "outcome": sa.case({cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id),
+                "summary": sa.case({cell.cell_id: cell.summary for cell in result.cells}, value=m.Cell.cell_id),
+            },
+        )
+        if not ended:
+            return False
+        own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
+        self.put_vectors(model, own)
+        ids = {"t": self._tenant, "cells": [cell.cell_id for cell in result.cells]}
+        forgotten = {bytes(key) for row in self._db.execute(_FORGET_UNPLACED, ids) for key in row}
+        self._db.execute(_MOVE_ASIDE, ids)
+        rows = [
+            {
+                "tenant_id": self._tenant,
+                "cell_id": new.candidate.cell_id,
+                "item": new.candidate.item,
+                "turn_ordinals": list(new.candidate.turn_ordinals),
+                "quote": new.candidate.quote,
+                "statement": to_document(new.candidate.statement),
+                "text_hash": text_hash(new.candidate.statement.text),
+                "routing_hash": text_hash(new.routing_text),
+            }
+            for cell in result.cells
+            for new in cell.candidates
+        ]
+        if rows:
+            self._db.execute(sa.insert(m.CandidateRow), rows)
+        self.drop_unused(window.forest_id, forgotten)
+        if result.answer is not None and result.input_hash is not None:
+            self._db.execute(
+                insert(m.ExtractionCache)
+                .values(
+                    tenant_id=self._tenant,
+                    input_hash=result.input_hash,
+                    answer=dict(result.answer),
+                    forest_id=window.forest_id,
+                    session_id=window.session_id,
+                )
+                .on_conflict_do_nothing()
+            )
+        return True
+
+    def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
+        self._end(
+            window,
+            {
+                "state": "done",
+                "again_at": _again_at(again),
+                "agains": m.Cell.agains + 1,
+                "error_code": code,
+                "error_text": text,
+            },
+        )
+
+    def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
+        self._end(
+            window,
+            {
+                "state": "ready",
+                "attempts": m.Cell.attempts if counts else m.Cell.attempts - 1,
+                "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                "error_code": code,
+                "error_text": text,
+            },
+        )
+
+    def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        self._end(
+            window,
+            {
+                "state": "ready",
+                "window_ordinal": m.Cell.ordinal,
+                "attempts": 0,
+                "error_code": code,
+                "error_text": text,
+            },
+        )
+
+    def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        self._end(window, {"state": "dead", "outcome": "dead", "error_code": code, "error_text": text})
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        record_calls(self._db, self._tenant, calls, forest, session)
+
+
+def record_calls(
+    connection: sa.Connection,
+    tenant: TenantId,
+    calls: Sequence[CallRecord],
+    forest: ForestId | None,
+    session: SessionId | None,
+) -> None:
+    """Keep what model calls cost."""
+    if not calls:
+        return
+    connection.execute(
+        sa.insert(m.LlmCall),
+        [
+            {
+                "tenant_id": tenant,
+                "step": call.step.value,
+                "model": call.model,
+                "forest_id": forest,
+                "session_id": session,
+                "prompt_tokens": call.prompt_tokens,
+                "completion_tokens": call.completion_tokens,
+                "cached_tokens": call.cached_tokens,
+                "cost_usd": call.cost_usd,
+                "latency_ms": call.latency_ms,
+                "outcome": call.outcome,
+            }
+            for call in calls
+        ],
+    )
+
+
+class PostgresExtractStore:
+    """ExtractStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def extracting(self, tenant: TenantId) -> Iterator[ExtractRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresExtractRows(connection, tenant)

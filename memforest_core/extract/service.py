@@ -1,0 +1,326 @@
+"""One unit of extraction: claim a window, read it with nothing locked, store what it says."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.facts import Candidate, Outcome
+from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
+from memforest_core.domain.turns import Turn
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
+from memforest_core.extract.answer import ExtractionAnswer
+from memforest_core.extract.candidates import to_candidates, verbatim
+from memforest_core.extract.prompt import input_hash
+from memforest_core.extract.proposer import OfflineProposer, Proposer
+from memforest_core.extract.records import (
+    Again,
+    CellResult,
+    ClaimedWindow,
+    ExtractRows,
+    ExtractStore,
+    NewCandidate,
+    WindowResult,
+)
+from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
+from memforest_core.settings import ExtractSettings
+from memforest_core.store.repeating import repeated
+from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+T = TypeVar("T")
+STEP = "extract"
+MAX_ATTRIBUTES = 32
+"""Names of attributes that a call is shown."""
+STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
+
+
+class Extracted(StrEnum):
+    """How one unit ended."""
+
+    NOTHING = "nothing"
+    """No window was ready."""
+    DONE = "done"
+    LATER = "later"
+    """Given back, split or buried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The end of one unit, and the forest that has something to reduce now."""
+
+    ended: Extracted
+    forest_id: ForestId | None = None
+    live: bool = False
+
+
+def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
+    """The window as the model sees it, and its cell numbers' ids."""
+    by_ordinal = {turn.ordinal: turn for turn in claim.turns}
+    turns: list[WindowTurn] = []
+    for position, cell in enumerate(claim.cells, start=1):
+        for ordinal in range(cell.first_turn, cell.last_turn + 1):
+            turn = by_ordinal[ordinal]
+            if turn.erased:
+                continue
+            text = turn.content[cell.char_start : cell.char_end]
+            turns.append(_shown(claim, turn, len(turns) + 1, position, text))
+    before = [turn for turn in claim.context if not turn.erased]
+    context = tuple(
+        _shown(claim, turn, offset - len(before) + 1, 0, turn.content[-1_000:]) for offset, turn in enumerate(before)
+    )
+    window = Window(claim.display_name or claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
+    return window, {position: cell.id for position, cell in enumerate(claim.cells, start=1)}
+
+
+def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) -> WindowTurn:
+    """A turn as the model sees it; the owner's turns from before the owner had a name are under that name too."""
+    nameless = turn.speaker_id == turn.name == claim.owner
+    name = claim.display_name if nameless and claim.display_name else turn.name
+    at = turn.occurred_at.astimezone(ZoneInfo(claim.time_zone))
+    return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
+
+
+def routing_text(candidate: Candidate) -> str:
+    """What scene routing compares: origin, role, scene label and text (artifact).
+
+    Without a scene label it is the text alone, whose vector is there already.
+    """
+    statement = candidate.statement
+    if not statement.scene:
+        return statement.text
+    return f"{statement.origin.value} | {statement.scene} | {statement.text}"
+
+
+class ExtractionService:
+    """Extracts windows of a tenant, one per call."""
+
+    def __init__(
+        self,
+        store: ExtractStore,
+        proposer: Proposer,
+        embedder: Embedder,
+        settings: ExtractSettings,
+        rng: random.Random,
+        telemetry: Telemetry = SILENT,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._sleep = sleep
+        self._store = store
+        self._proposer = proposer
+        self._embedder = embedder
+        self._settings = settings
+        self._rng = rng
+        self._telemetry = telemetry
+        self._cached = not isinstance(proposer, OfflineProposer)
+        self._again = Again(settings.again_s, settings.again_longest_s)
+
+    def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
+        """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
+        attributes: Sequence[str] = ()
+        with self._store.extracting(tenant) as rows:
+            claim = rows.claim_window(worker, self._settings.lease_s)
+            cached = self._paid(rows, claim) if claim is not None else None
+            if claim is not None and cached is None and self._cached:
+                attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)
+        if claim is None:
+            return Extraction(Extracted.NOTHING)
+        settled = False
+        if cached is not None:
+            self._telemetry.saved_call(STEP, tenant)
+        try:
+            with self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)):
+                end = self._extract(tenant, claim, cached, attributes)
+            settled = True
+        except StoreUnavailable:
+            settled = True  # the lease ends by itself
+            raise
+        finally:
+            if not settled:
+                self._crashed(tenant, claim)
+        return end
+
+    def _paid(self, rows: ExtractRows, claim: ClaimedWindow) -> Mapping[str, object] | None:
+        """The answer to this window, if it was paid for before."""
+        if not self._cached:
+            return None
+        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
+
+    def _extract(
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        attributes: Sequence[str],
+    ) -> Extraction:
+        calls: list[CallRecord] = []
+        try:
+            result = self._read(tenant, claim, cached, calls, attributes)
+        except StoreUnavailable:
+            raise
+        except MemForestError as error:
+            return self._failed(tenant, claim, [*calls, *failed_call(error)], error)
+        kept = self._stored(tenant, claim, result, calls)
+        self._telemetry.called(tenant, calls)
+        return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
+
+    def _stored(
+        self, tenant: TenantId, claim: ClaimedWindow, result: WindowResult, calls: Sequence[CallRecord]
+    ) -> bool:
+        """Store what was paid for, also through a restart of the store; False when the lease was lost meanwhile."""
+
+        def store(rows: ExtractRows) -> bool:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            return rows.finish_window(claim, self._embedder.model, result, self._again)
+
+        for pause_s in (*STORE_PAUSES_S, None):
+            try:
+                return self._written(tenant, store)
+            except StoreUnavailable:
+                if pause_s is None:
+                    raise
+                self._sleep(pause_s)
+        return False
+
+    def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
+        """A bug ended the try: count it, so that a window that breaks the code is put aside in the end."""
+        self._telemetry.retried(STEP, tenant, CRASHED)
+        wait = backoff(claim.attempts, self._rng.random())
+
+        def end(rows: ExtractRows) -> None:
+            if claim.again:
+                rows.keep_window(claim, self._again, CRASHED, "See the log.")
+            elif claim.attempts >= self._settings.max_attempts:
+                rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
+            else:
+                rows.retry_window(claim, wait, True, CRASHED, "See the log.")
+
+        self._written(tenant, end)
+
+    @repeated
+    def _written(self, tenant: TenantId, write: Callable[[ExtractRows], T]) -> T:
+        """Write in one transaction."""
+        with self._store.extracting(tenant) as rows:
+            return write(rows)
+
+    def _read(
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        calls: list[CallRecord],
+        attributes: Sequence[str] = (),
+    ) -> WindowResult:
+        window, cells = window_of(claim)
+        if cached is not None:
+            answer, outcome = ExtractionAnswer.model_validate(cached), Outcome.OK
+        else:
+            proposal = self._proposer.propose(window, calls, attributes)
+            answer = proposal.answer
+            outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
+        candidates = to_candidates(answer, window, cells)
+        summaries = {summary.cell: summary.text for summary in answer.summaries}
+        known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
+        result = self._result(cells, candidates, summaries, outcome, calls, known)
+        if cached is not None or not self._cached:
+            return result
+        key = input_hash(window, self._proposer.model, self._proposer.system)
+        return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
+
+    def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
+        """Texts that have vectors: asked only for an answer read before, for a new one hardly any does."""
+        texts = {OwnText(forest, text) for c in candidates for text in (c.statement.text, routing_text(c))}
+        with self._store.extracting(tenant) as rows:
+            return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
+
+    def _result(
+        self,
+        cells: Mapping[int, CellId],
+        candidates: Sequence[Candidate],
+        summaries: Mapping[int, str],
+        outcome: Outcome,
+        calls: list[CallRecord],
+        known: frozenset[str] = frozenset(),
+    ) -> WindowResult:
+        """Results by cell, with the vectors of all texts that have none yet."""
+        by_cell: dict[CellId, list[NewCandidate]] = {cell: [] for cell in cells.values()}
+        for candidate in candidates:
+            by_cell[candidate.cell_id].append(NewCandidate(candidate, routing_text(candidate)))
+        texts = {new.candidate.statement.text for group in by_cell.values() for new in group}
+        texts |= {new.routing_text for group in by_cell.values() for new in group}
+        missing = sorted(texts - known)
+        vectors: dict[str, Vectors] = {}
+        if missing:
+            embedded = self._embedder.embed(missing)
+            calls.append(embedded.record)
+            vectors = dict(zip(missing, embedded.vectors, strict=True))
+        return WindowResult(
+            cells=tuple(
+                CellResult(
+                    cell_id=cell,
+                    outcome=outcome if by_cell[cell] or outcome is not Outcome.OK else Outcome.EMPTY,
+                    summary=summaries.get(number, ""),
+                    candidates=tuple(by_cell[cell]),
+                )
+                for number, cell in cells.items()
+            ),
+            vectors=vectors,
+        )
+
+    def _failed(
+        self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord], error: MemForestError
+    ) -> Extraction:
+        decision = decide(
+            error,
+            attempts=claim.attempts,
+            max_attempts=self._settings.max_attempts,
+            divisible=len(claim.cells) > 1,
+            jitter=self._rng.random(),
+        )
+        self._telemetry.called(tenant, calls)
+        if decision.verdict is Verdict.DEAD and not claim.again:
+            self._telemetry.buried(STEP, tenant, error.code)
+        else:
+            self._telemetry.retried(STEP, tenant, error.code)
+        result = None
+
+        def keep(rows: ExtractRows) -> None:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            rows.keep_window(claim, self._again, error.code, error.message)
+
+        if claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD):
+            # What there is stays: it is the fallback already, and better than nothing.
+            self._written(tenant, keep)
+            return Extraction(Extracted.LATER)
+        if decision.verdict is Verdict.DEGRADE:
+            window, cells = window_of(claim)
+            try:
+                result = self._result(cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls)
+            except MemForestError as again:
+                # The fallback needs vectors; without an embedder the window waits for it.
+                if isinstance(again, ContentFault):
+                    raise
+                self._written(tenant, lambda rows: rows.record_calls(calls, claim.forest_id, claim.session_id))
+                return self._failed(tenant, claim, failed_call(again), again)
+
+        def end(rows: ExtractRows) -> Extraction:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            if result is not None:
+                kept = rows.finish_window(claim, self._embedder.model, result, self._again)
+                return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
+            if decision.verdict is Verdict.RETRY:
+                rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)
+            elif decision.verdict is Verdict.SPLIT:
+                rows.split_window(claim, error.code, error.message)
+            else:
+                rows.bury_window(claim, error.code, error.message)
+            return Extraction(Extracted.LATER)
+
+        return self._written(tenant, end)

@@ -1,0 +1,116 @@
+"""The formats that files of sessions come in, and telling them by a file's beginning."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import assert_never
+
+from memforest_core.errors import InvalidInput
+from memforest_core.formats import locomo, longmemeval, mem0, openai, sharegpt
+from memforest_core.formats.items import Item
+from memforest_core.formats.json_items import json_items
+
+HEAD_BYTES = 2**16
+"""What is looked at to tell a format."""
+
+
+class Format(StrEnum):
+    """A format other than our own lines."""
+
+    LOCOMO = "locomo"
+    LONGMEMEVAL = "longmemeval"
+    OPENAI = "openai"
+    SHAREGPT = "sharegpt"
+    MEM0 = "mem0"
+
+
+OWN_LINES = "jsonl"
+"""Our own format, one session a line."""
+
+_MARKS: tuple[tuple[str, Format | None], ...] = (
+    ("session_id", None),
+    ("turns", None),
+    ("owner", None),
+    ("mapping", Format.OPENAI),
+    ("current_node", Format.OPENAI),
+    ("haystack_sessions", Format.LONGMEMEVAL),
+    ("question_id", Format.LONGMEMEVAL),
+    ("conversations", Format.SHAREGPT),
+    ("conversation", Format.LOCOMO),
+    ("qa", Format.LOCOMO),
+    ("memory", Format.MEM0),
+    ("results", Format.MEM0),
+    ("memories", Format.MEM0),
+    ("title", Format.OPENAI),
+)
+"""Keys of a file's first object, the surer ones first, and what they tell; None is our own lines."""
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
+
+
+def told(head: bytes) -> Format | None:
+    """The format by a file's beginning; None for our own lines. Raises InvalidInput when nothing tells it."""
+    marks = _marks(head)
+    if not marks:
+        names = ", ".join([OWN_LINES, *Format])
+        raise InvalidInput(f"Give --format: nothing at the file's beginning tells {names}.", code="unknown_format")
+    return marks[0]
+
+
+def tells(head: bytes) -> bool:
+    """Whether a file's beginning tells its format."""
+    return bool(_marks(head))
+
+
+def _marks(head: bytes) -> list[Format | None]:
+    """What the keys of the first object tell, the surest first."""
+    keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
+    return [format_ for mark, format_ in _MARKS if mark in keys]
+
+
+def _first_keys(text: str) -> set[str]:
+    """The keys of the first object, as far as the text goes; text before a first bracket tells nothing."""
+    keys: set[str] = set()
+    if not text.lstrip().startswith(("{", "[")):
+        return keys
+    depth, of_object = 0, 0
+    for found in _TOKEN.finditer(text):
+        mark = found[0]
+        if mark in ("{", "["):
+            depth += 1
+            if mark == "{" and not of_object:
+                of_object = depth
+        elif mark in ("}", "]"):
+            depth -= 1
+            if depth < of_object:
+                break
+        elif found[2] and depth == of_object:
+            keys.add(found[1])
+    return keys
+
+
+def converted(format_: Format, chunks: Iterable[bytes], owner: str | None) -> Iterator[Item]:
+    """The sessions in a file that is handed over in chunks, and what was refused.
+
+    Raises InvalidInput before anything is read when the format names no owner and none is given.
+    """
+    match format_:
+        case Format.LOCOMO:
+            return locomo.convert(json_items(chunks), owner)
+        case Format.LONGMEMEVAL:
+            return longmemeval.convert(json_items(chunks), owner)
+        case Format.OPENAI:
+            return openai.convert(json_items(chunks), _given(owner, format_))
+        case Format.SHAREGPT:
+            return sharegpt.convert(json_items(chunks), _given(owner, format_))
+        case Format.MEM0:
+            return mem0.convert(json_items(chunks, mem0.UNDER), owner)
+    assert_never(format_)
+
+
+def _given(owner: str | None, format_: Format) -> str:
+    if owner is None:
+        raise InvalidInput(f"Give --owner: a file of {format_} does not say whose it is.", code="missing_owner")
+    return owner

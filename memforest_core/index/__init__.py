@@ -1,0 +1,1 @@
+"""The vector index, and the rows that say what belongs in it."""

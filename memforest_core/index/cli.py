@@ -1,0 +1,176 @@
+"""``memforest index``: how the vector index is, and writing it anew from the database."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.opening import opened_memory
+from memforest_core.cli.options import DataOption, JsonOption
+from memforest_core.cli.output import Exit, console, plain, print_json, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from memforest_core.domain.ids import TenantId
+    from memforest_core.index.rebuild import IndexState, IndexUpkeep
+    from memforest_core.work.records import MaintenanceTask, TaskId
+
+POLL_S = 0.5
+NUDGE_S = 5.0
+"""How often a waiting command wakes workers again, in case a message was lost."""
+
+app = typer.Typer(help="Look after the vector index, which can always be rebuilt.", no_args_is_help=True)
+
+
+@app.command()
+def status(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Print the live collection, its points, what is behind by kind, and the newest rebuilds."""
+    from memforest_core.errors import NotFound
+
+    with _opened(data) as (upkeep, tenant):
+        state = upkeep.state(tenant)
+    if state is None:
+        raise NotFound("There is no live collection yet: start a worker.")
+    if as_json:
+        print_json(plain(state) | {"tasks": [_plain(task) for task in state.tasks]})
+    else:
+        _print_state(state)
+
+
+@app.command()
+def rebuild(
+    owner: Annotated[
+        str | None, typer.Option("--owner", "-o", help="Only this owner's points.", show_default=False)
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is written.")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")] = 3600.0,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write all points anew; recall goes on meanwhile. Calls no model: vectors are kept in the database.
+
+    A collection that is missing is made. Workers do the work; asked for again while it runs, it is not begun anew.
+    """
+    # An embedded node works only as long as this command runs.
+    wait = wait or data is not None
+    with _opened(data) as (upkeep, tenant):
+        asked = upkeep.rebuild() if owner is None else upkeep.rebuild_owner(tenant, owner)
+        found, behind, over = (_waited if wait else _looked)(upkeep, asked, timeout)
+    if as_json:
+        tasks = [_plain(task) | {"tenant": str(key)} for key, task in zip(asked, found, strict=False)]
+        print_json({"waited": wait, "done": over and not behind, "behind": behind, "tasks": tasks})
+    else:
+        _print_rebuild(found, behind, waited=wait)
+    if any(task.state == "dead" for task in found):
+        raise typer.Exit(Exit.FAILED)
+    if wait and not (over and not behind):
+        raise typer.Exit(Exit.LATER)
+
+
+def _opened(data: Path | None) -> AbstractContextManager[tuple[IndexUpkeep, TenantId]]:
+    from contextlib import contextmanager
+
+    from memforest_core.index.opening import open_maintenance
+
+    @contextmanager
+    def opened() -> Iterator[tuple[IndexUpkeep, TenantId]]:
+        with opened_memory(data) as memory:
+            services = memory.services
+            made = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
+            yield made.upkeep, memory.client.tenant
+
+    return opened()
+
+
+def _looked(
+    upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: float
+) -> tuple[list[MaintenanceTask], int, bool]:
+    """The tasks as they are now, how many rows are behind, and whether all tasks are over."""
+    found, behind = upkeep.progress(asked)
+    return found, behind, all(task.finished for task in found)
+
+
+def _waited(
+    upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: float
+) -> tuple[list[MaintenanceTask], int, bool]:
+    """As ``_looked``, once everything is done, a task is dead, or the time is over."""
+    deadline = time.monotonic() + timeout_s
+    nudged = time.monotonic()
+    with console(stderr=True).status("rebuilding") as shown:
+        while True:
+            found, behind, over = _looked(upkeep, asked, timeout_s)
+            dead = any(task.state == "dead" for task in found)
+            if dead or (over and not behind) or time.monotonic() >= deadline:
+                return found, behind, over
+            marked = sum(int(task.progress.get("marked", 0)) for task in found)
+            shown.update(f"rebuilding: {marked} rows marked, {behind} to write")
+            if time.monotonic() - nudged >= NUDGE_S:
+                upkeep.wake(list(asked))
+                nudged = time.monotonic()
+            time.sleep(POLL_S)
+
+
+def _plain(task: MaintenanceTask) -> dict[str, object]:
+    """A task without what only its handler reads."""
+    return {
+        "id": str(task.id),
+        "kind": task.kind,
+        "subject": task.subject,
+        "state": task.state,
+        "progress": dict(task.progress),
+        "created_at": task.created_at.isoformat(),
+        "finished_at": task.finished_at.isoformat() if task.finished_at else None,
+        "error_code": task.error_code,
+        "error_text": task.error_text,
+    }
+
+
+def _print_state(state: IndexState) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    agreement = {None: "not compared", True: "the same in both stores", False: "differs: the stores are to be compared"}
+    table.add_row("collection", state.collection)
+    table.add_row("model", f"{printable(state.model)}, {state.dimension} dimensions")
+    table.add_row("points", "the index is away" if state.points is None else str(state.points))
+    table.add_row("behind", ", ".join(f"{count} {kind}s" for kind, count in sorted(state.behind.items())) or "none")
+    table.add_row("mark", f"{state.mark or 'none yet'} ({agreement[state.agrees]})")
+    out = console()
+    out.print(table)
+    for task in state.tasks:
+        _print_task(task)
+
+
+def _print_task(task: MaintenanceTask) -> None:
+    steps = ", ".join(
+        f"{name} {task.progress[name]}"
+        for name in ("phase", "marked", "points", "deleted", "overtaken", "rows", "missing")
+        if name in task.progress
+    )
+    trouble = f"  {printable(task.error_text or '')} [{task.error_code}]" if task.error_code else ""
+    style = {"dead": "red", "ready": "yellow", "running": "yellow"}.get(task.state, "")
+    console().print(f"  {task.created_at:%Y-%m-%d %H:%M:%S}  {task.kind}  {task.state}  {steps}{trouble}", style=style)
+
+
+def _print_rebuild(found: list[MaintenanceTask], behind: int, *, waited: bool) -> None:
+    out = console()
+    for task in found:
+        _print_task(task)
+    if not found:
+        out.print("There is no tenant yet: nothing to rebuild.")
+    elif waited:
+        out.print(f"{behind} rows are still to be written.")
+    else:
+        out.print("Workers do it; see how far with memforest index status.")
+
+
+def register(program: typer.Typer) -> None:
+    """Add the group of commands."""
+    program.add_typer(app, name="index")

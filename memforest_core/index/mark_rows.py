@@ -1,0 +1,105 @@
+"""Which vector collection is live, and the mark that tells whether it and the database still belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import InvalidSettings
+from memforest_core.index.records import CollectionMark, MarkRows
+from memforest_core.store import tables as m
+from memforest_core.store.engine import transaction
+
+_MARK_LOCK = 0x6D666D6B
+
+# This start of this database. A restored server has another start, a restored copy beside it another database, and
+# tables restored into the same database another number each. The service role may read all three.
+STORE = """concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
+                     'memforest.collection'::regclass::oid, extract(epoch FROM pg_postmaster_start_time()))"""
+
+_LOOK = sa.text(
+    f"""
+    SELECT name, model, dimension, generation, store_started AS confirmed_store, {STORE} AS store,
+           extract(epoch FROM clock_timestamp())::double precision AS now
+      FROM memforest.collection WHERE live
+    """  # noqa: S608 - a constant of this module
+)
+
+_LIVE = sa.select(m.Collection.name, m.Collection.model, m.Collection.dimension).where(m.Collection.live)
+
+
+def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
+    """Make this the live collection if there is none yet, or only one of the same model under another name.
+
+    That is the collection of an earlier version, which named points otherwise: this one is filled from the rows by the
+    next comparison. Raises InvalidSettings when the collection of another model is live.
+    """
+    with transaction(engine) as connection:
+        live = connection.execute(_LIVE).first()
+        if live is None or live.name != name:
+            # Asked again under the lock: two processes may start at once.
+            connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
+            live = connection.execute(_LIVE).first()
+        if live is None:
+            connection.execute(insert(m.Collection).values(name=name, model=model, dimension=dimension, live=True))
+        elif (live.model, live.dimension) == (model, dimension) and live.name != name:
+            switch_collection(connection, name, model, dimension)
+        elif live.name != name:
+            raise InvalidSettings(
+                f"Stored vectors come from {live.model} with {live.dimension} dimensions, but the embedding model is"
+                f" {model} with {dimension}: set MEMFOREST_EMBEDDING__MODEL={live.model}, or stop the"
+                " workers and run memforest rematerialize --embedding."
+            )
+
+
+def switch_collection(connection: sa.Connection, name: str, model: str, dimension: int) -> None:
+    """Make this the live collection; the caller holds the table.
+
+    It has no mark: the next check compares it with the rows and marks both.
+    """
+    connection.execute(sa.update(m.Collection).values(live=False).where(m.Collection.name != name))
+    connection.execute(
+        insert(m.Collection)
+        .values(name=name, model=model, dimension=dimension, live=True)
+        .on_conflict_do_update(index_elements=["name"], set_={"live": True, "generation": None, "store_started": None})
+    )
+
+
+class PostgresMarkRows:
+    """MarkRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._db = connection
+
+    def confirm(self, generation: UUID, store: str) -> None:
+        self._db.execute(
+            sa.update(m.Collection).where(m.Collection.live).values(generation=generation, store_started=store)
+        )
+
+
+class PostgresMarkStore:
+    """MarkStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def look(self) -> CollectionMark | None:
+        with transaction(self._engine) as connection:
+            row = connection.execute(_LOOK).first()
+        return CollectionMark(*row) if row is not None else None
+
+    @contextmanager
+    def marking(self) -> Iterator[MarkRows | None]:
+        # Nothing but this lock is held while the index is asked; who finds it taken leaves it to its holder.
+        with transaction(self._engine) as connection:
+            mine = connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _MARK_LOCK})
+            yield PostgresMarkRows(connection) if mine else None
+
+    def tenants(self) -> Sequence[TenantId]:
+        with transaction(self._engine) as connection:
+            return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]

@@ -1,0 +1,123 @@
+"""Makes rows and points agree, page by page: what each has that the other has not, and which is older."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.index.marks import WHOLE
+from memforest_core.index.records import IndexStore, MarkStore, PointRow
+from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
+from memforest_core.work.records import MaintenanceTask, Numbers
+
+PAGE = 500
+"""Points or rows compared in one step."""
+
+_POINTS = "points"
+_ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Unequal:
+    """What a page of a tenant's points has that its rows have not."""
+
+    orphans: tuple[PointKey, ...]
+    """No row of their forest stands behind them."""
+    ahead: Mapping[UUID, int]
+    """In a version that their row never saw written."""
+
+
+def unequal(points: Sequence[ScannedPoint], rows: Mapping[UUID, PointRow]) -> Unequal:
+    """Compare a page of points with their rows; points that are to be deleted anyway are left out."""
+    found = [(point, rows.get(point.id)) for point in points]
+    orphans = tuple(point.key for point, row in found if row is None or row.forest_id != point.forest_id)
+    ahead = {
+        point.id: point.version
+        for point, row in found
+        if row is not None
+        and row.forest_id == point.forest_id
+        and not row.deleted
+        and point.version > row.indexed_version
+    }
+    return Unequal(orphans, ahead)
+
+
+def lacking(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[PointRow]:
+    """The rows whose point is missing or older than they saw written."""
+    return [row for row in rows if found.get(row.id, 0) < row.indexed_version]
+
+
+class Sweep:
+    """Takes points away that no row stands behind; one page at a time."""
+
+    def __init__(self, store: IndexStore, marks: MarkStore, index: VectorIndex) -> None:
+        self._store = store
+        self._marks = marks
+        self._index = index
+
+    def page(self, tenant: TenantId, progress: Numbers, *, whole: bool, overtake: bool) -> tuple[Numbers, bool]:
+        """Look at the next page of the tenant's points: progress after it, and whether it was the last.
+
+        ``whole``: at all points, those of tenants that the database does not know included. ``overtake``: rows are
+        raised above points whose version no row has seen written.
+        """
+        cursor = str(progress.get("cursor", "")) or None
+        page = self._index.scan(cursor, PAGE, None if whole else tenant)
+        mine = [point for point in page.points if point.tenant == tenant]
+        with self._store.indexing(tenant) as rows:
+            found = unequal(mine, rows.point_rows([point.id for point in mine]))
+        gone = [*found.orphans, *self._strangers(page.points)] if whole else list(found.orphans)
+        self._index.delete(gone)
+        raised = 0
+        with self._store.indexing(tenant) as rows:
+            if overtake:
+                raised = rows.overtake(found.ahead)
+            # A row that came while its point was taken for an orphan needs it back.
+            rows.renew_points([key.id for key in found.orphans])
+        after = dict(progress) | {
+            "cursor": page.cursor or "",
+            "points": int(progress.get("points", 0)) + len(page.points),
+            "deleted": int(progress.get("deleted", 0)) + len(gone),
+            "overtaken": int(progress.get("overtaken", 0)) + raised,
+        }
+        return after, page.cursor is None
+
+    def _strangers(self, points: Sequence[ScannedPoint]) -> list[PointKey]:
+        """Points of tenants that the database does not know. Read after the page: a tenant comes before its points."""
+        known = set(self._marks.tenants())
+        return [point.key for point in points if point.tenant not in known]
+
+
+class Parity:
+    """The steps of a parity task: first the points are looked at, then the rows."""
+
+    def __init__(self, store: IndexStore, marks: MarkStore, index: VectorIndex) -> None:
+        self._store = store
+        self._index = index
+        self._sweep = Sweep(store, marks, index)
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One page. Raises StoreUnavailable, IndexUnavailable."""
+        if progress.get("phase", _POINTS) == _POINTS:
+            whole = bool(task.arguments.get(WHOLE))
+            after, last = self._sweep.page(tenant, progress, whole=whole, overtake=True)
+            return dict(after) | {"phase": _ROWS if last else _POINTS}
+        return self._rows(tenant, progress)
+
+    def _rows(self, tenant: TenantId, progress: Numbers) -> Numbers | None:
+        after = UUID(str(progress["after"])) if progress.get("after") else None
+        with self._store.indexing(tenant) as rows:
+            page = rows.written_rows(after, PAGE)
+        if not page:
+            return None
+        found = self._index.versions([row.key(tenant) for row in page])
+        missing = lacking(page, found)
+        with self._store.indexing(tenant) as rows:
+            marked = rows.mark_missing(missing, found)
+        return dict(progress) | {
+            "after": str(page[-1].id),
+            "rows": int(progress.get("rows", 0)) + len(page),
+            "missing": int(progress.get("missing", 0)) + marked,
+        }

@@ -1,0 +1,297 @@
+"""The vector index on the Qdrant engine inside this process: no server, one owner per directory."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import assert_never
+from uuid import UUID
+
+import qdrant_edge as engine
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.index.qdrant import conditions as c
+from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant.ids import point_id, rows_asked
+from memforest_core.index.qdrant.points import (
+    batches,
+    can_match,
+    dense_values,
+    encode_payload,
+    hit_of,
+    newest,
+    only_kind,
+    read_fields,
+    scanned_point,
+)
+from memforest_core.index.qdrant.ranking import asked_limit, ranked
+from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
+
+
+class EdgeIndex:
+    """A shard of the Qdrant engine under ``path``, one directory per model and dimension.
+
+    Safe for use by many threads of one process; the engine refuses a second process. Acknowledged
+    writes are in the engine's log and survive a killed process without ``close``. The engine's
+    optimizer is never run: it would hold the interpreter lock for seconds.
+    """
+
+    def __init__(self, path: Path, model: str, dimension: int) -> None:
+        self._model = model
+        self._dimension = dimension
+        self._name = naming.collection_name(model, dimension)
+        self._directory = path / self._name
+        self._shard: engine.EdgeShard | None = None
+        self._closed = False
+        self._writing = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The collection in use; carries embedding model and dimension."""
+        return self._name
+
+    def prepare(self) -> None:
+        """Open the shard, or create it with its payload indexes; a second call does nothing.
+
+        Raises InvalidSettings when the directory holds another dimension, IndexUnavailable when it
+        can't be opened (another process has it).
+        """
+        with self._writing:
+            if self._shard is not None:
+                return
+            if self._closed:
+                raise IndexUnavailable("the vector index is closed")
+            with _EngineFailure(f"vector index at {self._directory} can't be opened"):
+                shard = self._open()
+                known = shard.info().payload_schema
+                for field, kind in naming.FIELD_INDEXES.items():
+                    if field not in known:
+                        shard.update(engine.UpdateOperation.create_field_index(field, _index_params(kind)))
+            # After ours is there: points under earlier names hold words that nobody would ever erase.
+            for former in naming.former_names(self._model, self._dimension):
+                shutil.rmtree(self._directory.with_name(former), ignore_errors=True)
+            self._shard = shard
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """Write points durably; a point whose stored version is newer or equal stays as it is."""
+        for batch in batches(newest(points)):
+            named = [(point_id(point.key), point) for point in batch]
+            encoded = {id_: self._encode(id_, point) for id_, point in named}
+            with self._writing, _EngineFailure("the vector index refused a write"):
+                shard = self._opened()
+                stored = _versions(shard, list(encoded))
+                fresh = [encoded[id_] for id_, point in named if id_ not in stored or stored[id_] < point.version]
+                if fresh:
+                    shard.update(engine.UpdateOperation.upsert_points(fresh))
+
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        """Remove points; unknown ones are ignored."""
+        with self._writing, _EngineFailure("the vector index refused a deletion"):
+            shard = self._opened()
+            if keys:
+                shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        """All searches as one planned batch; for each, hits with the best score first."""
+        found: list[list[Hit]] = [[] for _ in queries]
+        asked = [(at, rows_asked(q.filter)) for at, q in enumerate(queries) if can_match(q)]
+        shard = self._opened()
+        if not asked:
+            return found
+        batch = engine.QueryBatchRequest([self._request(queries[at], rows) for at, rows in asked])
+        with _EngineFailure("the vector index refused a search"):
+            answers = shard.query_batch(batch)
+        for (at, rows), answer in zip(asked, answers, strict=True):
+            kind = only_kind(queries[at])
+            hits = (hit_of(_uuid(each.id), each.score, each.payload or {}, rows, kind) for each in answer)
+            found[at] = ranked(hits, queries[at])
+        return found
+
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
+        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
+        rows = {point_id(key): key.id for key in keys}
+        with _EngineFailure("the vector index refused a read"):
+            return {rows[id_]: version for id_, version in _versions(self._opened(), list(rows)).items()}
+
+    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+        """How many points a tenant, or one forest of it, has."""
+        wanted = _filter(c.forest_conditions(tenant, forest_id))
+        with _EngineFailure("the vector index refused a count"):
+            return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
+
+    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
+        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
+        wanted = engine.Filter(
+            must=[_condition(c.AnyOf(naming.TENANT, (tenant,)))] if tenant is not None else None,
+            must_not=[engine.HasIdCondition({naming.MARK_ID})],
+        )
+        request = engine.ScrollRequest(
+            offset=None if cursor is None else UUID(cursor),
+            limit=limit,
+            filter=wanted,
+            with_payload=list(naming.SCANNED),
+            with_vector=False,
+        )
+        with _EngineFailure("the vector index refused a scan"):
+            records, following = self._opened().scroll(request)
+        points = tuple(scanned_point(record.payload or {}) for record in records)
+        return ScanPage(points, None if following is None else str(following))
+
+    def read_mark(self) -> str | None:
+        """What the shard was marked with last; None for a new one."""
+        with _EngineFailure("the vector index refused a read"):
+            for record in self._opened().retrieve([naming.MARK_ID], [naming.MARK], False):
+                return str((record.payload or {})[naming.MARK])
+        return None
+
+    def write_mark(self, mark: str) -> None:
+        """Mark the shard durably."""
+        marked = engine.Point(naming.MARK_ID, {}, {naming.KIND: naming.MARK, naming.MARK: mark})
+        with self._writing, _EngineFailure("the vector index refused a write"):
+            self._opened().update(engine.UpdateOperation.upsert_points([marked]))
+
+    def close(self) -> None:
+        """Flush and release the directory; later calls fail with IndexUnavailable."""
+        with self._writing:
+            shard, self._shard, self._closed = self._shard, None, True
+            if shard is not None:
+                with _EngineFailure("the vector index could not be closed"):
+                    shard.flush()
+                    shard.close()
+
+    def _open(self) -> engine.EdgeShard:
+        config = engine.EdgeConfig(
+            vectors={naming.DENSE: engine.EdgeVectorParams(self._dimension, engine.Distance.Cosine)},
+            sparse_vectors={naming.TERMS: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf)},
+        )
+        if not self._directory.exists():
+            # Made beside and renamed: a process killed half way must leave nothing half made.
+            fresh = self._directory.with_name(f".{self._name}.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
+            engine.EdgeShard.create(str(fresh), config).close()
+            fresh.rename(self._directory)
+        return engine.EdgeShard.load(str(self._directory), config)
+
+    def _opened(self) -> engine.EdgeShard:
+        shard = self._shard
+        if shard is None:
+            state = "is closed" if self._closed else "is not open yet: call prepare() first"
+            raise IndexUnavailable(f"the vector index {state}")
+        return shard
+
+    def _encode(self, id: UUID, point: Point) -> engine.Point:
+        vectors: dict[str, engine.NamedVector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
+        if point.sparse.indices:
+            vectors[naming.TERMS] = _sparse(point.sparse)
+        return engine.Point(id, vectors, encode_payload(point))
+
+    def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> engine.QueryRequest:
+        params = None
+        nearest: engine.Query
+        if isinstance(query.vector, SparseVector):
+            corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
+            params = engine.SearchParams(idf=engine.IdfParams(corpus=corpus))
+            nearest = engine.Query.Nearest(_sparse(query.vector), using=naming.TERMS)
+        else:
+            values = dense_values(query.vector, self._model, self._dimension)
+            nearest = engine.Query.Nearest(values, using=naming.DENSE)
+        return engine.QueryRequest(
+            limit=asked_limit(query),
+            query=nearest,
+            filter=_filter(c.conditions(query.filter, asked)),
+            score_threshold=query.min_score,
+            params=params,
+            with_payload=read_fields(query),
+        )
+
+
+class _EngineFailure:
+    """Turns what the engine raises into our errors.
+
+    The engine raises ``Exception`` itself for everything, with no class of its own, so exactly that
+    class is taken here; its subclasses are our own errors or bugs and pass unchanged.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not Exception:
+            return
+        text = str(error)
+        if "Incompatible config" in text or "dimension error" in text:
+            raise InvalidSettings(
+                f"{self._what}: it was built for another embedding model or dimension ({text}); "
+                "set the model that built it, or remove the directory and rebuild the index"
+            ) from error
+        if "init WAL" in text:
+            raise IndexUnavailable(f"{self._what}: another process has it open") from error
+        raise IndexUnavailable(f"{self._what}: {text}") from error
+
+
+def _sparse(vector: SparseVector) -> engine.SparseVector:
+    return engine.SparseVector(list(vector.indices), list(vector.values))
+
+
+def _uuid(id: engine.PointId) -> UUID:
+    return id if isinstance(id, UUID) else UUID(str(id))
+
+
+def _versions(shard: engine.EdgeShard, ids: Sequence[UUID]) -> dict[UUID, int]:
+    return {
+        _uuid(record.id): int((record.payload or {})[naming.VERSION])
+        for record in shard.retrieve(list(ids), [naming.VERSION], False)
+    }
+
+
+def _filter(wanted: Sequence[c.Condition]) -> engine.Filter:
+    return engine.Filter(must=[_condition(condition) for condition in wanted])
+
+
+def _condition(condition: c.Condition) -> engine.ConditionType:
+    match condition:
+        case c.AnyOf(field, (only,)):
+            return engine.FieldCondition(field, match=engine.MatchValue(only))
+        case c.AnyOf(field, values):
+            return engine.FieldCondition(field, match=engine.MatchAny(list(values)))
+        case c.IsOne(field):
+            return engine.FieldCondition(field, match=engine.MatchValue(1))
+        case c.AtLeast(field, bound):
+            return engine.FieldCondition(field, range=engine.RangeFloat(gte=bound))
+        case c.AtMost(field, bound):
+            return engine.FieldCondition(field, range=engine.RangeFloat(lte=bound))
+        case c.Among(ids):
+            return engine.HasIdCondition(set(ids))
+        case _:
+            assert_never(condition)
+
+
+def _index_params(
+    kind: naming.FieldIndex,
+) -> engine.PayloadSchemaType | engine.KeywordIndexParams | engine.UuidIndexParams:
+    match kind:
+        case naming.FieldIndex.FOREST:
+            return engine.UuidIndexParams(is_tenant=True)
+        case naming.FieldIndex.KEYWORD:
+            return engine.PayloadSchemaType.Keyword
+        case naming.FieldIndex.UUID:
+            return engine.PayloadSchemaType.Uuid
+        case naming.FieldIndex.INTEGER:
+            return engine.PayloadSchemaType.Integer
+        case naming.FieldIndex.FLOAT:
+            return engine.PayloadSchemaType.Float
+        case _:
+            assert_never(kind)

@@ -1,0 +1,40 @@
+"""Under which ids the index keeps points: made of tenant, forest and row, so that no two forests can own one point."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+from uuid import UUID, uuid5
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.index.vector_index import IndexFilter, PointKey
+
+_SPACES = UUID("7c0e4a52-3d0b-5e0e-9f43-6d656d666f72")
+
+
+@lru_cache(maxsize=4_096)
+def space(tenant: TenantId, forest: ForestId) -> UUID:
+    """What one forest's points are told apart by. A bundle may bring a forest's id into another tenant."""
+    return uuid5(_SPACES, f"{tenant}\x1f{forest}")
+
+
+def point_ids(tenant: TenantId, forest: ForestId, rows: Iterable[UUID]) -> dict[UUID, UUID]:
+    """The row of each point of a forest, by the point's id: ``uuid5`` over the forest's space and the row's id."""
+    begun = hashlib.sha1(space(tenant, forest).bytes, usedforsecurity=False)
+    found: dict[UUID, UUID] = {}
+    for row in rows:
+        digest = begun.copy()
+        digest.update(row.bytes)
+        found[UUID(bytes=digest.digest()[:16], version=5)] = row
+    return found
+
+
+def point_id(key: PointKey) -> UUID:
+    """The id of one point."""
+    return next(iter(point_ids(key.tenant, key.forest_id, (key.id,))))
+
+
+def rows_asked(wanted: IndexFilter) -> dict[UUID, UUID] | None:
+    """The rows that a filter names, by the ids of their points; None when it names none."""
+    return None if wanted.ids is None else point_ids(wanted.tenant, wanted.forest_id, wanted.ids)

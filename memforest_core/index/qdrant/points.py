@@ -1,0 +1,116 @@
+"""What both adapters check and encode before a point or a query reaches the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
+
+import numpy as np
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import InvalidSettings, InvariantViolated
+from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant.ids import space
+from memforest_core.index.vector_index import DenseVector, Hit, IndexQuery, Point, PointKind, ScannedPoint, SparseVector
+
+PayloadValue = str | int | float
+
+
+def encode_payload(point: Point) -> dict[str, PayloadValue]:
+    """The payload of a point without what is unknown; a time with one known end is an instant."""
+    payload: dict[str, PayloadValue] = {
+        naming.TENANT: point.tenant,
+        naming.FOREST: str(space(point.tenant, point.forest_id)),
+        naming.FOREST_ID: str(point.forest_id),
+        naming.ROW: str(point.id),
+        naming.KIND: point.kind.value,
+        naming.VERSION: point.version,
+        naming.ROOT: int(point.is_root),
+    }
+    if point.tree_id is not None:
+        payload[naming.TREE] = str(point.tree_id)
+    if point.tree_kind is not None:
+        payload[naming.TREE_KIND] = point.tree_kind
+    if point.level is not None:
+        payload[naming.LEVEL] = point.level
+    if point.session_id is not None:
+        payload[naming.SESSION] = str(point.session_id)
+    start = point.time_end if point.time_start is None else point.time_start
+    end = point.time_start if point.time_end is None else point.time_end
+    if start is not None and end is not None:
+        payload[naming.START] = start
+        payload[naming.END] = end
+    return payload
+
+
+def scanned_point(payload: Mapping[str, object]) -> ScannedPoint:
+    """A point as a scan sees it."""
+    return ScannedPoint(
+        UUID(str(payload[naming.ROW])),
+        TenantId(str(payload[naming.TENANT])),
+        ForestId(UUID(str(payload[naming.FOREST_ID]))),
+        int(str(payload[naming.VERSION])),
+        str(payload[naming.KIND]),
+    )
+
+
+def dense_values(vector: DenseVector, model: str, dimension: int) -> list[float]:
+    """The numbers of a dense vector, checked against the collection's dimension.
+
+    Raises InvalidSettings for another dimension, InvariantViolated for NaN and infinities.
+    """
+    if vector.shape != (dimension,):
+        raise InvalidSettings(
+            f"a vector of shape {vector.shape} does not fit the index of model {model!r} "
+            f"(dimension {dimension}): set the embedding model that built this index, or rebuild it"
+        )
+    if not bool(np.isfinite(vector).all()):
+        raise InvariantViolated("an embedding has a value that is not a finite number")
+    values: list[float] = vector.astype(np.float64).tolist()
+    return values
+
+
+def newest(points: Sequence[Point]) -> list[Point]:
+    """One point per id, the one with the highest version; first come on equal versions."""
+    best: dict[object, Point] = {}
+    for point in points:
+        known = best.get(point.key)
+        if known is None or known.version < point.version:
+            best[point.key] = point
+    return list(best.values())
+
+
+def batches(points: Sequence[Point], size: int = naming.BATCH) -> Iterator[Sequence[Point]]:
+    """Slices of at most ``size`` points, in order."""
+    for at in range(0, len(points), size):
+        yield points[at : at + size]
+
+
+def can_match(query: IndexQuery) -> bool:
+    """Whether a query can find anything at all: it asks for hits, of some ids, by some terms."""
+    if query.limit < 1 or query.filter.ids == ():
+        return False
+    return not (isinstance(query.vector, SparseVector) and not query.vector.indices)
+
+
+def read_fields(query: IndexQuery) -> list[str] | bool:
+    """What has to be read of each hit's payload: nothing of a hit that was asked for by its id and is of one kind."""
+    fields = [naming.ROW] if query.filter.ids is None else []
+    fields += [naming.KIND] if only_kind(query) is None else []
+    return fields or False
+
+
+def hit_of(
+    id: UUID, score: float, payload: Mapping[str, object], asked: Mapping[UUID, UUID] | None, kind: PointKind | None
+) -> Hit:
+    """A found point under the id of its row; ``asked``: the rows of the points that were asked for by id."""
+    row = asked[id] if asked is not None else UUID(str(payload[naming.ROW]))
+    return Hit(row, kind or PointKind(str(payload[naming.KIND])), score)
+
+
+def only_kind(query: IndexQuery) -> PointKind | None:
+    """What all hits of a query are, if that is known before: payloads need not be read then.
+
+    Reading them is most of a search by ids: measured on the embedded engine, 5.7 ms against 1.1 ms for 900 ids.
+    """
+    return query.filter.kinds[0] if len(query.filter.kinds) == 1 else None

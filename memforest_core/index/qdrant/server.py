@@ -1,0 +1,293 @@
+"""The vector index on a Qdrant server, shared by all workers; every call is one round trip."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import groupby
+from typing import assert_never
+from uuid import UUID
+
+from qdrant_client import QdrantClient
+from qdrant_client import models as q
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.index.qdrant import conditions as c
+from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant.failures import server_failures
+from memforest_core.index.qdrant.ids import point_id, rows_asked
+from memforest_core.index.qdrant.points import (
+    batches,
+    can_match,
+    dense_values,
+    encode_payload,
+    hit_of,
+    newest,
+    only_kind,
+    read_fields,
+    scanned_point,
+)
+from memforest_core.index.qdrant.ranking import asked_limit, ranked
+from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
+
+
+class QdrantServerIndex:
+    """One collection on a Qdrant server (1.18 or newer: conditional upserts, IDF within a filter).
+
+    ``client`` makes the connection on first use, so that a forked worker gets one of its own.
+    ``lock`` is held during every call, for a client that is not safe for threads.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[], QdrantClient],
+        model: str,
+        dimension: int,
+        *,
+        lock: AbstractContextManager[object] | None = None,
+    ) -> None:
+        self._connect = client
+        self._model = model
+        self._dimension = dimension
+        self._name = naming.collection_name(model, dimension)
+        self._lock = lock if lock is not None else nullcontext()
+        self._connecting = threading.Lock()
+        self._client: QdrantClient | None = None
+        self._closed = False
+
+    @classmethod
+    def at(cls, url: str, api_key: str | None, model: str, dimension: int, timeout_s: float) -> QdrantServerIndex:
+        """The index on the server at ``url``; ``timeout_s`` (rounded up) bounds each read."""
+
+        def connect() -> QdrantClient:
+            # The compatibility check is a request of its own on a thread of its own at start.
+            return QdrantClient(url=url, api_key=api_key, timeout=math.ceil(timeout_s), check_compatibility=False)
+
+        return cls(connect, model, dimension)
+
+    @property
+    def name(self) -> str:
+        """The collection in use; carries embedding model and dimension."""
+        return self._name
+
+    def prepare(self) -> None:
+        """Create the collection and its payload indexes when missing; safe to race and repeat.
+
+        Raises InvalidSettings when an existing collection has another dimension; IndexUnavailable.
+        """
+        with self._calling("prepare") as client:
+            if not client.collection_exists(self._name):
+                self._create(client)
+            info = client.get_collection(self._name)
+            vectors = info.config.params.vectors
+            dense = vectors.get(naming.DENSE) if isinstance(vectors, dict) else None
+            if dense is None or dense.size != self._dimension:
+                size = "no such vector" if dense is None else f"dimension {dense.size}"
+                raise InvalidSettings(
+                    f"collection {self._name!r} has {size} where model {self._model!r} needs "
+                    f"dimension {self._dimension}: set the model that built it, or drop the "
+                    "collection and rebuild the index"
+                )
+            for field, kind in naming.FIELD_INDEXES.items():
+                if field not in info.payload_schema:
+                    client.create_payload_index(self._name, field, _index_params(kind), wait=True)
+            # After ours is there: points under earlier names hold words that nobody would ever erase.
+            for former in naming.former_names(self._model, self._dimension):
+                if client.collection_exists(former):
+                    client.delete_collection(former)
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """Write points durably; a point whose stored version is newer or equal stays as it is."""
+        ordered = sorted(newest(points), key=lambda point: point.version)
+        for batch in batches(ordered):
+            operations = [
+                self._upsert_operation(version, list(group))
+                for version, group in groupby(batch, key=lambda point: point.version)
+            ]
+            with self._calling("upsert") as client:
+                client.batch_update_points(self._name, operations, wait=True)
+
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        """Remove points; unknown ones are ignored."""
+        with self._calling("delete") as client:
+            if keys:
+                client.delete(self._name, q.PointIdsList(points=[str(point_id(key)) for key in keys]), wait=True)
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        """All searches in one round trip; for each, hits with the best score first."""
+        found: list[list[Hit]] = [[] for _ in queries]
+        asked = [(at, rows_asked(query.filter)) for at, query in enumerate(queries) if can_match(query)]
+        with self._calling("search") as client:
+            if not asked:
+                return found
+            requests = [self._request(queries[at], rows) for at, rows in asked]
+            answers = client.query_batch_points(self._name, requests)
+        for (at, rows), answer in zip(asked, answers, strict=True):
+            kind = only_kind(queries[at])
+            hits = (hit_of(UUID(str(each.id)), each.score, each.payload or {}, rows, kind) for each in answer.points)
+            found[at] = ranked(hits, queries[at])
+        return found
+
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
+        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
+        rows = {point_id(key): key.id for key in keys}
+        with self._calling("versions") as client:
+            if not rows:
+                return {}
+            records = client.retrieve(self._name, list(map(str, rows)), with_payload=[naming.VERSION])
+        return {rows[UUID(str(record.id))]: int((record.payload or {})[naming.VERSION]) for record in records}
+
+    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+        """How many points a tenant, or one forest of it, has."""
+        wanted = _filter(c.forest_conditions(tenant, forest_id))
+        with self._calling("count") as client:
+            return client.count(self._name, count_filter=wanted, exact=True).count
+
+    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
+        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
+        wanted = q.Filter(
+            must=[_condition(c.AnyOf(naming.TENANT, (tenant,)))] if tenant is not None else None,
+            must_not=[q.HasIdCondition(has_id=[str(naming.MARK_ID)])],
+        )
+        with self._calling("scan") as client:
+            records, following = client.scroll(
+                self._name,
+                scroll_filter=wanted,
+                limit=limit,
+                offset=cursor,
+                with_payload=list(naming.SCANNED),
+                with_vectors=False,
+            )
+        points = tuple(scanned_point(record.payload or {}) for record in records)
+        return ScanPage(points, None if following is None else str(following))
+
+    def read_mark(self) -> str | None:
+        """What the collection was marked with last; None for a new one."""
+        with self._calling("read_mark") as client:
+            for record in client.retrieve(self._name, [str(naming.MARK_ID)], with_payload=[naming.MARK]):
+                return str((record.payload or {})[naming.MARK])
+        return None
+
+    def write_mark(self, mark: str) -> None:
+        """Mark the collection durably."""
+        payload = {naming.KIND: naming.MARK, naming.MARK: mark}
+        marked = q.PointStruct(id=str(naming.MARK_ID), vector={}, payload=payload)
+        with self._calling("write_mark") as client:
+            client.upsert(self._name, [marked], wait=True)
+
+    def close(self) -> None:
+        """Close the connections; later calls fail with IndexUnavailable."""
+        with self._connecting:
+            client, self._client, self._closed = self._client, None, True
+        if client is not None:
+            client.close()
+
+    @contextmanager
+    def _calling(self, operation: str) -> Iterator[QdrantClient]:
+        with self._lock, server_failures(self._name, operation):
+            yield self._connected()
+
+    def _connected(self) -> QdrantClient:
+        with self._connecting:
+            if self._closed:
+                raise IndexUnavailable("the vector index is closed")
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _create(self, client: QdrantClient) -> None:
+        try:
+            client.create_collection(
+                self._name,
+                vectors_config={naming.DENSE: q.VectorParams(size=self._dimension, distance=q.Distance.COSINE)},
+                sparse_vectors_config={naming.TERMS: q.SparseVectorParams(modifier=q.Modifier.IDF)},
+                hnsw_config=q.HnswConfigDiff(m=0, payload_m=naming.PAYLOAD_M),
+            )
+        except UnexpectedResponse:
+            # Two workers start at once: the loser finds the winner's collection, or the real error.
+            if not client.collection_exists(self._name):
+                raise
+
+    def _upsert_operation(self, version: int, points: Sequence[Point]) -> q.UpsertOperation:
+        older = q.FieldCondition(key=naming.VERSION, range=q.Range(lt=version))
+        return q.UpsertOperation(
+            upsert=q.PointsList(
+                points=[self._encode(point) for point in points],
+                update_filter=q.Filter(must=[older]),
+            )
+        )
+
+    def _encode(self, point: Point) -> q.PointStruct:
+        vectors: dict[str, q.Vector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
+        if point.sparse.indices:
+            vectors[naming.TERMS] = _sparse(point.sparse)
+        return q.PointStruct(id=str(point_id(point.key)), vector=vectors, payload=encode_payload(point))
+
+    def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> q.QueryRequest:
+        vector: q.SparseVector | list[float]
+        if isinstance(query.vector, SparseVector):
+            corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
+            params = q.SearchParams(idf=q.IdfCorpusParams(corpus=corpus))
+            vector, using = _sparse(query.vector), naming.TERMS
+        else:
+            params = None
+            vector, using = dense_values(query.vector, self._model, self._dimension), naming.DENSE
+        return q.QueryRequest(
+            query=vector,
+            using=using,
+            filter=_filter(c.conditions(query.filter, asked)),
+            params=params,
+            score_threshold=query.min_score,
+            limit=asked_limit(query),
+            with_payload=read_fields(query),
+        )
+
+
+def _sparse(vector: SparseVector) -> q.SparseVector:
+    return q.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+def _filter(wanted: Sequence[c.Condition]) -> q.Filter:
+    return q.Filter(must=[_condition(condition) for condition in wanted])
+
+
+def _condition(condition: c.Condition) -> q.Condition:
+    match condition:
+        case c.AnyOf(field, (only,)):
+            return q.FieldCondition(key=field, match=q.MatchValue(value=only))
+        case c.AnyOf(field, values):
+            return q.FieldCondition(key=field, match=q.MatchAny(any=list(values)))
+        case c.IsOne(field):
+            return q.FieldCondition(key=field, match=q.MatchValue(value=1))
+        case c.AtLeast(field, bound):
+            return q.FieldCondition(key=field, range=q.Range(gte=bound))
+        case c.AtMost(field, bound):
+            return q.FieldCondition(key=field, range=q.Range(lte=bound))
+        case c.Among(ids):
+            return q.HasIdCondition(has_id=list(map(str, ids)))
+        case _:
+            assert_never(condition)
+
+
+_IndexParams = q.UuidIndexParams | q.KeywordIndexParams | q.IntegerIndexParams | q.FloatIndexParams
+
+
+def _index_params(kind: naming.FieldIndex) -> _IndexParams:
+    """Only the forest gets graph links of its own; the other fields narrow a search inside it."""
+    match kind:
+        case naming.FieldIndex.FOREST:
+            return q.UuidIndexParams(type=q.UuidIndexType.UUID, is_tenant=True)
+        case naming.FieldIndex.KEYWORD:
+            return q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD, enable_hnsw=False)
+        case naming.FieldIndex.UUID:
+            return q.UuidIndexParams(type=q.UuidIndexType.UUID, enable_hnsw=False)
+        case naming.FieldIndex.INTEGER:
+            return q.IntegerIndexParams(type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False)
+        case naming.FieldIndex.FLOAT:
+            return q.FloatIndexParams(type=q.FloatIndexType.FLOAT, enable_hnsw=False)
+        case _:
+            assert_never(kind)

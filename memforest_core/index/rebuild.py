@@ -1,0 +1,162 @@
+"""Writes the index anew from what the database keeps: no language model, no embedding, queries go on meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from memforest_core.accept.records import WakeUps
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, NotFound
+from memforest_core.index.marks import parse_mark
+from memforest_core.index.parity import Sweep
+from memforest_core.index.records import IndexStore, MarkStore
+from memforest_core.index.vector_index import PointKind, VectorIndex
+from memforest_core.messages import Queue
+from memforest_core.work.records import MaintenanceKind, MaintenanceStore, MaintenanceTask, Numbers, TaskId
+
+BATCH = 1_000
+"""Rows marked in one transaction: their locks are held for some milliseconds."""
+FOREST = "forest"
+
+_MARK = "mark"
+_SWEEP = "sweep"
+_SWEPT = "swept"
+
+
+class Rebuild:
+    """The steps of a rebuild task: mark all rows as behind, for the indexer to write, then sweep."""
+
+    def __init__(self, store: IndexStore, marks: MarkStore, index: VectorIndex) -> None:
+        self._store = store
+        self._index = index
+        self._sweep = Sweep(store, marks, index)
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One batch. Raises StoreUnavailable, IndexUnavailable, InvalidSettings for another dimension."""
+        forest = ForestId(UUID(str(task.arguments[FOREST]))) if FOREST in task.arguments else None
+        match progress.get("phase"):
+            case None:
+                self._index.prepare()
+                return {"phase": _MARK, "marked": 0, "lost": int(self._index.count(tenant, forest) == 0)}
+            case "mark":
+                return self._mark(tenant, forest, progress)
+            case "sweep":
+                after, last = self._sweep.page(tenant, progress, whole=False, overtake=False)
+                return dict(after) | {"phase": _SWEPT} if last else after
+            case _:
+                return None
+
+    def _mark(self, tenant: TenantId, forest: ForestId | None, progress: Numbers) -> Numbers:
+        after = UUID(str(progress["after"])) if progress.get("after") else None
+        with self._store.indexing(tenant) as rows:
+            last, marked = rows.mark_all(after, BATCH, forest, lost=bool(progress["lost"]))
+        if last is None:
+            return dict(progress) | {"phase": _SWEEP}
+        return dict(progress) | {"after": str(last), "marked": int(progress["marked"]) + marked}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """The live collection at one moment, as one tenant sees it."""
+
+    collection: str
+    model: str
+    dimension: int
+    points: int | None
+    """The tenant's points; None while the index is away."""
+    mark: str | None
+    """The mark that the database knows."""
+    agrees: bool | None
+    """Whether the index has that mark; None while it is away or nothing is marked yet."""
+    behind: Mapping[str, int]
+    """Rows that the index does not have as they are, by kind."""
+    tasks: tuple[MaintenanceTask, ...]
+    """The newest rebuilds and comparisons."""
+
+
+class IndexUpkeep:
+    """What people ask of the index: to be written anew, and how it is."""
+
+    def __init__(
+        self,
+        store: IndexStore,
+        marks: MarkStore,
+        tasks: MaintenanceStore,
+        index: VectorIndex,
+        wakeups: WakeUps,
+    ) -> None:
+        self._store = store
+        self._marks = marks
+        self._tasks = tasks
+        self._index = index
+        self._wakeups = wakeups
+
+    def rebuild(self) -> dict[TenantId, TaskId]:
+        """Ask for all points of all tenants to be written anew; the task of each tenant. Raises StoreUnavailable."""
+        return {tenant: self._request(tenant, None) for tenant in self._marks.tenants()}
+
+    def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
+        """Ask for one owner's points to be written anew. Raises NotFound, StoreUnavailable."""
+        with self._store.indexing(tenant) as rows:
+            forest = rows.forest(owner)
+        if forest is None:
+            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+        return {tenant: self._request(tenant, forest)}
+
+    def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:
+        subject = str(forest or "")
+        with self._tasks.maintaining(tenant) as tasks:
+            asked = {FOREST: subject} if forest else {}
+            task = tasks.enqueue(MaintenanceKind.REBUILD, subject, asked, lane=1, forest=forest)
+        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        return task
+
+    def progress(self, asked: Mapping[TenantId, TaskId]) -> tuple[list[MaintenanceTask], int]:
+        """The tasks as they are, and how many rows of their tenants are behind. Raises StoreUnavailable."""
+        found: list[MaintenanceTask] = []
+        behind = 0
+        for tenant, task in asked.items():
+            with self._tasks.maintaining(tenant) as tasks:
+                seen = tasks.get(task)
+            if seen is not None:
+                found.append(seen)
+            behind += sum(self._behind(tenant).values())
+        return found, behind
+
+    def wake(self, tenants: Sequence[TenantId]) -> None:
+        """Send a wake-up for each tenant, in case one was lost."""
+        for tenant in tenants:
+            self._wakeups.send(Queue.MAINTAIN, tenant, "rebuild")
+
+    def state(self, tenant: TenantId) -> IndexState | None:
+        """How the index is; None before there is a live collection. Raises StoreUnavailable."""
+        stored = self._marks.look()
+        if stored is None:
+            return None
+        points: int | None = None
+        agrees: bool | None = None
+        try:
+            points = self._index.count(tenant)
+            seen = parse_mark(self._index.read_mark())
+            if stored.generation is not None:
+                agrees = seen is not None and stored.generation in (seen.generation, seen.previous)
+        except IndexUnavailable:
+            points = None
+        with self._tasks.maintaining(tenant) as rows:
+            tasks = rows.list((MaintenanceKind.REBUILD, MaintenanceKind.PARITY), 4)
+        return IndexState(
+            collection=stored.name,
+            model=stored.model,
+            dimension=stored.dimension,
+            points=points,
+            mark=str(stored.generation) if stored.generation else None,
+            agrees=agrees,
+            behind={kind.value: count for kind, count in self._behind(tenant).items()},
+            tasks=tuple(tasks),
+        )
+
+    def _behind(self, tenant: TenantId) -> Mapping[PointKind, int]:
+        with self._store.indexing(tenant) as rows:
+            return rows.behind_by_kind()

@@ -1,0 +1,517 @@
+"""The indexer's rows in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
+from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
+from memforest_core.extract.rows import record_calls
+from memforest_core.index.mark_rows import STORE
+from memforest_core.index.records import IndexRows, PointRow, StalePoint
+from memforest_core.index.vector_index import PointKind
+from memforest_core.models.calls import CallRecord
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import forest_id, lock_forests
+from memforest_core.store.trees import NEXT_VERSION
+from memforest_core.store.vectors import PostgresVectors, from_bytes
+from memforest_core.work.records import MaintenanceKind
+
+_FIRST = UUID(int=0)
+
+# A tenant's points may be newer than its rows: after Postgres was restored to an earlier point, until the parity task
+# has raised the rows above them. What is written meanwhile could be taken for a late write and be dropped.
+UNSURE = f"""(
+    EXISTS (SELECT 1 FROM memforest.collection c WHERE c.live AND c.store_started <> {STORE})
+    OR EXISTS (SELECT 1 FROM memforest.maintenance k
+                WHERE k.tenant_id = :t AND k.kind = '{MaintenanceKind.PARITY.value}'
+                  AND k.state IN ('held', 'ready', 'running')))"""  # noqa: S608 - constants of this package
+
+_CLAIM = sa.text(
+    f"""
+    WITH behind AS (
+        SELECT point_id FROM memforest.index_row
+         WHERE tenant_id = :t AND kind = ANY(CAST(:kinds AS text[])) AND state = 'ready'
+           AND available_at <= clock_timestamp() AND NOT {UNSURE}
+         ORDER BY lane, available_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE memforest.index_row i
+       SET state = 'running', attempts = least(i.attempts + 1, 1000), lease_token = :token, worker_id = :worker,
+           lease_until = clock_timestamp() + make_interval(secs => :lease)
+      FROM behind WHERE i.tenant_id = :t AND i.point_id = behind.point_id
+    RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.indexed_version
+    """  # noqa: S608 - constants of this package
+)
+
+_HOLD = sa.text(
+    """
+    SELECT point_id, forest_id, version, deleted FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
+     ORDER BY point_id FOR UPDATE SKIP LOCKED
+    """
+)
+
+# What belongs to nobody any more becomes a tombstone of its writer's.
+_BURY = sa.text(
+    f"""
+    UPDATE memforest.index_row i SET deleted = true, version = {NEXT_VERSION}
+     WHERE i.tenant_id = :t AND i.lease_token = :token AND i.point_id = ANY(CAST(:ids AS uuid[]))
+    """  # noqa: S608 - a constant of this package
+)
+
+_FREE = "lease_token = NULL, lease_until = NULL, worker_id = NULL"
+
+# What was marked again meanwhile is behind still.
+_FINISH = sa.text(
+    f"""
+    UPDATE memforest.index_row i
+       SET state = CASE WHEN i.version = u.version THEN 'done' ELSE 'ready' END, indexed_version = u.version,
+           erased_version = CASE WHEN u.version > i.erased_version THEN 0 ELSE i.erased_version END,
+           attempts = 0, lane = CASE WHEN i.version = u.version THEN 0 ELSE i.lane END, {_FREE},
+           error_code = NULL, error_text = NULL
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND NOT i.deleted
+    RETURNING i.point_id
+    """  # noqa: S608 - a constant of this module
+)
+
+# A writer of the forest that has locked a row is about to take the lease off it. Whoever waited for it while holding
+# others could wait for a writer that waits for those: several rows are taken without waiting, what is left one by one.
+_WAIT = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND point_id = :id FOR UPDATE
+    """
+)
+
+_UNDER = sa.text("SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token")
+
+_TAKE_ALL = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
+     ORDER BY point_id FOR UPDATE SKIP LOCKED
+    """
+)
+
+_FORGET = sa.text(
+    """
+    DELETE FROM memforest.index_row i USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND i.deleted AND i.version = u.version
+    RETURNING i.point_id
+    """
+)
+
+_GIVE_BACK = sa.text(
+    f"""
+    UPDATE memforest.index_row SET state = 'ready', attempts = greatest(attempts - 1, 0), {_FREE}
+     WHERE tenant_id = :t AND lease_token = :token AND NOT deleted AND point_id = ANY(CAST(:ids AS uuid[]))
+    RETURNING point_id
+    """  # noqa: S608 - a constant of this module
+)
+
+_DROP_LOST = sa.text(
+    """
+    DELETE FROM memforest.index_row
+     WHERE tenant_id = :t AND lease_token = :token AND deleted AND point_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_RENEW = sa.text(
+    f"""
+    UPDATE memforest.index_row i
+       SET version = {NEXT_VERSION}, indexed_version = 0, attempts = 0, available_at = clock_timestamp(),
+           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END
+     WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
+    """  # noqa: S608 - a constant of this package
+)
+
+# Available since when they were: whoever looks next takes them in the order in which they came.
+_RELEASE = sa.text(
+    """
+    UPDATE memforest.index_row
+       SET state = 'ready', attempts = greatest(attempts - 1, 0), lease_token = NULL, lease_until = NULL,
+           worker_id = NULL, error_code = :code, error_text = :text
+     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_BEHIND = sa.text(
+    f"""
+    SELECT CASE WHEN {UNSURE} THEN :n ELSE (
+        SELECT count(*) FROM (
+            (SELECT 1 FROM memforest.index_row
+              WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' LIMIT :n)
+             UNION ALL
+            (SELECT 1 FROM memforest.index_row
+              WHERE tenant_id = :t AND forest_id = :f AND state = 'running' AND lease_until IS NOT NULL LIMIT :n)
+            ) rows) END
+    """  # noqa: S608 - constants of this package
+)
+
+_BEHIND_BY_KIND = sa.text(
+    """
+    SELECT kind, count(*) FROM (
+        SELECT kind FROM memforest.index_row WHERE tenant_id = :t AND state = 'ready'
+         UNION ALL
+        SELECT kind FROM memforest.index_row
+         WHERE tenant_id = :t AND state = 'running' AND lease_until IS NOT NULL) rows
+     GROUP BY kind
+    """
+)
+
+_ANY_INDEXED = sa.text("SELECT EXISTS (SELECT 1 FROM memforest.index_row WHERE tenant_id = :t AND indexed_version > 0)")
+
+# Rows are locked in the order of ids, as everywhere; an index that was lost has no point of a row any more.
+_PICK_ALL = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row
+     WHERE tenant_id = :t AND point_id > :after AND NOT deleted AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
+     ORDER BY point_id LIMIT :n
+    """
+)
+
+_MARK_ALL = sa.text(
+    f"""
+    UPDATE memforest.index_row i
+       SET version = {NEXT_VERSION}, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
+           state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp(), lease_token = NULL,
+           lease_until = NULL, worker_id = NULL
+     WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
+    """  # noqa: S608 - a constant of this package
+)
+
+_FORESTS_OF = sa.text(
+    """
+    SELECT DISTINCT forest_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_LOCK_POINTS = sa.text(
+    """
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY point_id FOR NO KEY UPDATE
+    """
+)
+
+_OVERTAKE = sa.text(
+    f"""
+    UPDATE memforest.index_row i
+       SET version = greatest(u.version + 1, {NEXT_VERSION}), state = 'ready', lane = 1, attempts = 0,
+           available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND NOT i.deleted AND u.version > i.indexed_version
+    """  # noqa: S608 - a constant of this package
+)
+
+_MARK_MISSING = sa.text(
+    """
+    UPDATE memforest.index_row i
+       SET indexed_version = u.found, state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp()
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:found AS bigint[])) AS u(id, version, found)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.state = 'done' AND NOT i.deleted
+    """
+)
+
+
+POINT_ROW = (
+    *(m.IndexRow.point_id, m.IndexRow.forest_id),
+    *(m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted),
+)
+
+
+def point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
+    """A row of the columns ``POINT_ROW``."""
+    return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted)
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return moment.timestamp() if moment else None
+
+
+class PostgresIndexRows(PostgresVectors):
+    """IndexRows over one open transaction."""
+
+    def claim_points(
+        self, kinds: Sequence[PointKind], worker: WorkerId, limit: int, lease_s: float
+    ) -> tuple[LeaseToken, list[StalePoint]]:
+        token = LeaseToken(uuid4())
+        rows = self._db.execute(
+            _CLAIM,
+            {
+                "t": self._tenant,
+                "kinds": [kind.value for kind in kinds],
+                "n": limit,
+                "token": token,
+                "worker": worker,
+                "lease": lease_s,
+            },
+        ).all()
+        content: dict[UUID, StalePoint] = {}
+        for kind, load in (
+            (PointKind.CELL, self._cells),
+            (PointKind.FACT, self._facts),
+            (PointKind.NODE, self._nodes),
+        ):
+            wanted = {row.point_id: row for row in rows if row.kind == kind and not row.deleted}
+            if wanted:
+                content.update(load(wanted))
+        return token, [
+            content.get(row.point_id)
+            or StalePoint(row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=True)
+            for row in rows
+        ]
+
+    def _cells(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
+        rows = self._db.execute(
+            sa.select(
+                m.Cell.cell_id,
+                m.Cell.session_id,
+                m.Cell.text,
+                m.Cell.time_start,
+                m.Cell.time_end,
+                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at).label("age"),
+            ).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(list(wanted)))
+        )
+        found = {}
+        for row in rows:
+            text = cell_text(row.text, row.time_start.astimezone(UTC))
+            found[row.cell_id] = StalePoint(
+                id=row.cell_id,
+                forest_id=wanted[row.cell_id].forest_id,
+                kind=PointKind.CELL,
+                version=wanted[row.cell_id].version,
+                gone=False,
+                text=text,
+                counts=count_terms(text),
+                session_id=SessionId(row.session_id),
+                time_start=_seconds(row.time_start),
+                time_end=_seconds(row.time_end),
+                waited_s=float(row.age) if wanted[row.cell_id].indexed_version == 0 else None,
+            )
+        return found
+
+    def _facts(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
+        rows = self._db.execute(
+            sa.select(
+                m.FactRow.fact_id,
+                m.FactRow.text,
+                m.FactRow.statement["speaker"].astext.label("speaker"),
+                m.FactRow.time_start,
+                m.FactRow.time_end,
+                m.FactRow.mentioned_at,
+            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(list(wanted)))
+        )
+        found = {}
+        for row in rows:
+            mentioned = row.mentioned_at.astimezone(UTC)
+            found[row.fact_id] = StalePoint(
+                id=row.fact_id,
+                forest_id=wanted[row.fact_id].forest_id,
+                kind=PointKind.FACT,
+                version=wanted[row.fact_id].version,
+                gone=False,
+                text=row.text,
+                counts=count_terms(fact_terms_text(row.text, row.speaker, mentioned)),
+                time_start=_seconds(row.time_start or mentioned),
+                time_end=_seconds(row.time_end or mentioned),
+            )
+        return found
+
+    def _nodes(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
+        rows = self._db.execute(
+            sa.select(
+                m.NodeRow.node_id,
+                m.NodeRow.tree_id,
+                m.NodeRow.level,
+                m.NodeRow.parent_id,
+                m.NodeRow.time_start,
+                m.NodeRow.time_end,
+                m.NodeRow.leaf_count,
+                m.NodeSummary.vector,
+                m.NodeSummary.terms,
+                m.Tree.kind,
+                m.Tree.session_id,
+            )
+            .join(
+                m.NodeSummary,
+                sa.and_(
+                    m.NodeSummary.tenant_id == self._tenant,
+                    m.NodeSummary.node_id == m.NodeRow.node_id,
+                ),
+            )
+            .join(
+                m.Tree,
+                sa.and_(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == m.NodeRow.tree_id),
+            )
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(list(wanted)))
+        )
+        return {
+            row.node_id: StalePoint(
+                id=row.node_id,
+                forest_id=wanted[row.node_id].forest_id,
+                kind=PointKind.NODE,
+                version=wanted[row.node_id].version,
+                gone=False,
+                vector=from_bytes(row.vector),
+                counts=unpack_counts(row.terms),
+                leaves=row.leaf_count,
+                tree_id=TreeId(row.tree_id),
+                tree_kind=row.kind,
+                level=row.level,
+                is_root=row.parent_id is None,
+                session_id=SessionId(row.session_id) if row.session_id else None,
+                time_start=row.time_start / 1e6 if row.time_start is not None else None,
+                time_end=row.time_end / 1e6 if row.time_end is not None else None,
+            )
+            for row in rows
+        }
+
+    def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
+        forests = self._db.scalars(
+            sa.select(m.IndexRow.forest_id)
+            .distinct()
+            .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token)
+        ).all()
+        alive = self.hold_forests([ForestId(forest) for forest in forests])
+        rows = self._db.execute(_HOLD, {"t": self._tenant, "token": token}).all()
+        nobodys = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
+        if nobodys:
+            self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": nobodys})
+        return frozenset(
+            row.point_id
+            for row in rows
+            if row.version == versions.get(row.point_id) and (row.deleted or row.forest_id in alive)
+        )
+
+    def finish_points(
+        self, token: LeaseToken, written: Mapping[UUID, int], dropped: Mapping[UUID, int], alone: UUID | None = None
+    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
+        mine = {"t": self._tenant, "token": token}
+        rows = self._db.scalars(_TAKE_ALL, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
+        held = rows.all()
+        ended: set[UUID] = set()
+        for statement, points in ((_FORGET, dropped), (_FINISH, written)):
+            mine_of = [point for point in held if point in points]
+            of = {"ids": mine_of, "versions": [points[point] for point in mine_of]}
+            ended.update(self._db.scalars(statement, mine | of))
+        ended.update(self._db.scalars(_GIVE_BACK, mine | {"ids": held}))
+        return frozenset(ended), frozenset(self._db.scalars(_UNDER, mine)) - frozenset(held)
+
+    def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
+        ids = sorted(points, key=str)
+        self._hold(ids)
+        self._db.execute(_DROP_LOST, {"t": self._tenant, "token": token, "ids": ids})
+        self._db.execute(_RENEW, {"t": self._tenant, "ids": ids})
+
+    def renew_points(self, points: Sequence[UUID]) -> int:
+        if not points:
+            return 0
+        self._hold(points)
+        return self._db.execute(_RENEW, {"t": self._tenant, "ids": list(points)}).rowcount
+
+    def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
+        held = self._db.scalars(_TAKE_ALL, {"t": self._tenant, "token": token}).all()
+        self._db.execute(
+            sa.update(m.IndexRow)
+            .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token, m.IndexRow.point_id.in_(held))
+            .values(
+                state="ready",
+                lease_token=None,
+                lease_until=None,
+                worker_id=None,
+                available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                error_code=code,
+                error_text=text,
+            )
+        )
+
+    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
+        mine = {"t": self._tenant, "token": token}
+        held = self._db.scalars(_TAKE_ALL, mine).all()
+        self._db.execute(_RELEASE, mine | {"ids": held, "code": code, "text": text})
+
+    def behind(self, forest: ForestId, limit: int) -> int:
+        found = self._db.scalar(_BEHIND, {"t": self._tenant, "f": forest, "n": limit})
+        return min(int(found or 0), limit)
+
+    def behind_by_kind(self) -> Mapping[PointKind, int]:
+        return {PointKind(kind): count for kind, count in self._db.execute(_BEHIND_BY_KIND, {"t": self._tenant})}
+
+    def forest(self, owner: str) -> ForestId | None:
+        return forest_id(self._db, self._tenant, owner)
+
+    def any_indexed(self) -> bool:
+        return bool(self._db.scalar(_ANY_INDEXED, {"t": self._tenant}))
+
+    def mark_all(self, after: UUID | None, limit: int, forest: ForestId | None, lost: bool) -> tuple[UUID | None, int]:
+        values = {"t": self._tenant, "after": after or _FIRST, "n": limit, "f": forest, "lost": lost}
+        picked = self._db.scalars(_PICK_ALL, values).all()
+        self._hold(picked)
+        marked = self._db.execute(_MARK_ALL, values | {"ids": picked}).rowcount if picked else 0
+        return max(picked, default=None), marked
+
+    def _hold(self, points: Sequence[UUID]) -> None:
+        """Lock many points' rows, as the writer of their forests: those lock such rows in several statements."""
+        values = {"t": self._tenant, "ids": list(points)}
+        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in self._db.scalars(_FORESTS_OF, values)])
+        self._db.execute(_LOCK_POINTS, values)
+
+    def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
+        found = self._db.execute(
+            sa.select(*POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
+        )
+        return {row.point_id: point_row(row) for row in found}
+
+    def written_rows(self, after: UUID | None, limit: int) -> Sequence[PointRow]:
+        found = self._db.execute(
+            sa.select(*POINT_ROW)
+            .where(
+                m.IndexRow.tenant_id == self._tenant,
+                m.IndexRow.point_id > (after or _FIRST),
+                m.IndexRow.state == "done",
+                ~m.IndexRow.deleted,
+            )
+            .order_by(m.IndexRow.point_id)
+            .limit(limit)
+        )
+        return [point_row(row) for row in found]
+
+    def overtake(self, versions: Mapping[UUID, int]) -> int:
+        if not versions:
+            return 0
+        ids = list(versions)
+        self._hold(ids)
+        return self._db.execute(
+            _OVERTAKE, {"t": self._tenant, "ids": ids, "versions": list(versions.values())}
+        ).rowcount
+
+    def mark_missing(self, rows: Sequence[PointRow], found: Mapping[UUID, int]) -> int:
+        if not rows:
+            return 0
+        values = {
+            "t": self._tenant,
+            "ids": [row.id for row in rows],
+            "versions": [row.version for row in rows],
+            "found": [found.get(row.id, 0) for row in rows],
+        }
+        self._hold([row.id for row in rows])
+        return self._db.execute(_MARK_MISSING, values).rowcount
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        record_calls(self._db, self._tenant, calls, forest, session)
+
+
+class PostgresIndexStore:
+    """IndexStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def indexing(self, tenant: TenantId) -> Iterator[IndexRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresIndexRows(connection, tenant)

@@ -1,0 +1,134 @@
+"""The other processes' side: the vector index of a running node, over its socket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
+from memforest_core.index.qdrant.naming import collection_name
+from memforest_core.index.qdrant.points import batches, can_match, dense_values, newest
+from memforest_core.index.served import wire
+from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
+
+T = TypeVar("T")
+
+_NOTHING: TypeAdapter[None] = TypeAdapter(None)
+_HITS = TypeAdapter(list[list[Hit]])
+_VERSIONS = TypeAdapter(dict[UUID, int])
+_COUNT = TypeAdapter(int)
+_PAGE = TypeAdapter(ScanPage)
+_MARK: TypeAdapter[str | None] = TypeAdapter(str | None)
+
+_ERRORS: dict[str, type[MemForestError]] = {error.code: error for error in (InvalidSettings, InvariantViolated)}
+
+
+class ServedIndex:
+    """The index of the node that serves ``socket``. Thread-safe; a node that is gone is an IndexUnavailable."""
+
+    def __init__(self, socket: Path, model: str, dimension: int, timeout_s: float) -> None:
+        self._model = model
+        self._dimension = dimension
+        self._name = collection_name(model, dimension)
+        self._closed = False
+        # Nothing of the environment: a proxy has no place between two processes of one machine.
+        self._http = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://node/v1/", timeout=timeout_s
+        )
+
+    @property
+    def name(self) -> str:
+        """The collection in use; carries embedding model and dimension."""
+        return self._name
+
+    def prepare(self) -> None:
+        """See that the node serves this collection. Raises InvalidSettings for another one, IndexUnavailable."""
+        self._call(wire.Prepare(index=self._name), _NOTHING)
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """Write points durably; a point whose stored version is newer or equal stays as it is."""
+        self._check_open()
+        encoded = {point.key: wire.WirePoint.of(point, self._checked(point.dense)) for point in newest(points)}
+        for batch in batches(newest(points)):
+            self._call(wire.Upsert(index=self._name, points=[encoded[point.key] for point in batch]), _NOTHING)
+
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        """Remove points; unknown ones are ignored."""
+        self._call(wire.Delete(index=self._name, keys=list(keys)), _NOTHING)
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        """All searches in one round trip; for each, hits with the best score first."""
+        self._check_open()
+        found: list[list[Hit]] = [[] for _ in queries]
+        asked = [(at, self._encoded(query)) for at, query in enumerate(queries) if can_match(query)]
+        if asked:
+            request = wire.Search(index=self._name, queries=[query for _, query in asked])
+            answers = self._call(request, _HITS)
+            for (at, _), hits in zip(asked, answers, strict=True):
+                found[at] = hits
+        return found
+
+    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
+        """The stored version of each of these points that exists."""
+        return self._call(wire.Versions(index=self._name, keys=list(keys)), _VERSIONS)
+
+    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+        """How many points a tenant, or one forest of it, has."""
+        return self._call(wire.Count(index=self._name, tenant=tenant, forest_id=forest_id), _COUNT)
+
+    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
+        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
+        return self._call(wire.Scan(index=self._name, cursor=cursor, limit=limit, tenant=tenant), _PAGE)
+
+    def read_mark(self) -> str | None:
+        """What the collection was marked with last; None for a new one."""
+        return self._call(wire.ReadMark(index=self._name), _MARK)
+
+    def write_mark(self, mark: str) -> None:
+        """Mark the collection durably."""
+        self._call(wire.WriteMark(index=self._name, mark=mark), _NOTHING)
+
+    def close(self) -> None:
+        """Release the connection; later calls fail with IndexUnavailable. The node's index stays open."""
+        self._closed = True
+        self._http.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IndexUnavailable("the vector index is closed")
+
+    def _checked(self, vector: Any) -> list[float]:
+        return dense_values(vector, self._model, self._dimension)
+
+    def _encoded(self, query: IndexQuery) -> wire.WireQuery:
+        dense = None if isinstance(query.vector, SparseVector) else self._checked(query.vector)
+        return wire.WireQuery.of(query, dense)
+
+    def _call(self, request: wire.Request, result: TypeAdapter[T]) -> T:
+        self._check_open()
+        try:
+            answer = self._http.post(request.call, content=request.model_dump_json(warnings=False))
+        except httpx.HTTPError as error:
+            raise IndexUnavailable(
+                f"the node that holds the vector index did not answer {request.call} ({type(error).__name__}):"
+                " start memforest up again"
+            ) from None
+        try:
+            if answer.status_code == httpx.codes.OK:
+                return result.validate_json(answer.content)
+            refused = wire.Refused.model_validate_json(answer.content)
+        except ValidationError:
+            raise IndexUnavailable(
+                f"the node's answer to {request.call} can't be read: run the same version of memforest in both"
+            ) from None
+        if answer.status_code != httpx.codes.CONFLICT:
+            raise InvariantViolated(f"the node refuses {request.call} ({refused.code}): {refused.message}")
+        if refused.code in _ERRORS:
+            raise _ERRORS[refused.code](refused.message)
+        raise IndexUnavailable(refused.message, retry_after=refused.retry_after)

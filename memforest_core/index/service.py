@@ -1,0 +1,212 @@
+"""The indexer: rows that are behind get their vectors and their points, in batches."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
+from memforest_core.domain.indexed import bm25_weights
+from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
+from memforest_core.index.outage import OutagePause
+from memforest_core.index.records import IndexStore, StalePoint
+from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
+from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
+from memforest_core.store.repeating import repeated
+from memforest_core.work.decision import decide
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+STEP = "index"
+LEASE_S = 120.0
+
+
+class Indexer:
+    """Indexes a tenant's stale rows. Thread-safe."""
+
+    def __init__(
+        self,
+        store: IndexStore,
+        index: VectorIndex,
+        embedder: Embedder,
+        batch: int,
+        rng: random.Random,
+        telemetry: Telemetry = SILENT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._embedder = embedder
+        self._batch = batch
+        self._rng = rng
+        self._telemetry = telemetry
+        self._clock = clock
+        self._pause = OutagePause(clock)
+
+    def run_one(self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind]) -> int:
+        """Index one batch; how many rows are up to date now (0: none was behind, or the index is away).
+
+        Vectors are committed before the index is written, so that nothing is embedded twice. Neither is written for
+        a row whose lease was lost; a point that was erased while it was written is deleted again. While the index is
+        away nothing is claimed. Raises StoreUnavailable.
+        """
+        if not self._reachable():
+            return 0
+        started = self._clock()
+        with self._store.indexing(tenant) as rows:
+            token, points = rows.claim_points(kinds, worker, self._batch, LEASE_S)
+            known = rows.known_vectors(self._embedder.model, _texts(points))
+        if not points:
+            return 0
+        outcome = "done"
+        try:
+            self._write(tenant, token, points, known)
+        except StoreUnavailable as error:
+            self._release(tenant, token, error)
+            raise
+        except IndexUnavailable as error:
+            self._pause.failed()
+            outcome = error.code
+            self._release(tenant, token, error)
+        except MemForestError as error:
+            outcome = error.code
+            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
+            self._retry(tenant, token, max(1.0, decision.delay_s), error)
+        self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
+        if outcome == "done":
+            for point in points:
+                if point.waited_s is not None:
+                    self._telemetry.reached("raw", tenant, point.waited_s + self._clock() - started)
+            return len(points)
+        self._telemetry.retried(STEP, tenant, outcome)
+        return 0
+
+    def _reachable(self) -> bool:
+        """Whether to go on. After an outage the collection is made anew if the index came back without it."""
+        if not self._pause.may_try():
+            return False
+        if self._pause.away:
+            try:
+                self._index.prepare()
+            except IndexUnavailable:
+                self._pause.failed()
+                return False
+            self._pause.worked()
+        return True
+
+    def _write(
+        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], known: dict[OwnText, Vectors]
+    ) -> None:
+        """Write what is still under the lease; take away again what was erased meanwhile."""
+        embedded = self._embed([text for text in _texts(points) if text not in known])
+        held = self._held(tenant, token, points, embedded)
+        vectors = known | (embedded.vectors if embedded is not None else {})
+        if embedded is not None:
+            self._telemetry.called(tenant, [embedded.record])
+        mine = [point for point in points if point.id in held]
+        gone = [point for point in mine if point.gone]
+        there = [point for point in mine if not point.gone]
+        self._index.delete([point.key(tenant) for point in gone])
+        self._index.upsert([_point(tenant, point, vectors) for point in there])
+        written, dropped = _versions(there), _versions(gone)
+        ended, left = self._finish(tenant, token, written, dropped)
+        for alone in left:
+            ended |= self._finish(tenant, token, written, dropped, alone)[0]
+        self._undo(tenant, token, [point for point in points if point.id not in ended])
+
+    @repeated
+    def _held(
+        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: _Embedded | None
+    ) -> frozenset[UUID]:
+        """Commit the vectors of what is still under the lease; the points that may be written."""
+        with self._store.indexing(tenant) as rows:
+            held = rows.hold_points(token, {point.id: point.version for point in points})
+            if embedded is not None:
+                current = set(_texts([point for point in points if point.id in held]))
+                made = {text: vector for text, vector in embedded.vectors.items() if text in current}
+                rows.put_vectors(self._embedder.model, made)
+                rows.record_calls([embedded.record], None, None)
+        return held
+
+    @repeated
+    def _finish(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        written: dict[UUID, int],
+        dropped: dict[UUID, int],
+        alone: UUID | None = None,
+    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
+        with self._store.indexing(tenant) as rows:
+            return rows.finish_points(token, written, dropped, alone)
+
+    @repeated
+    def _release(self, tenant: TenantId, token: LeaseToken, error: MemForestError) -> None:
+        with self._store.indexing(tenant) as rows:
+            rows.release_points(token, error.code, error.message)
+
+    @repeated
+    def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, error: MemForestError) -> None:
+        with self._store.indexing(tenant) as rows:
+            rows.retry_points(token, delay_s, error.code, error.message)
+
+    def _undo(self, tenant: TenantId, token: LeaseToken, lost: Sequence[StalePoint]) -> None:
+        """Delete the points of what has no row any more, or a tombstone: nobody else may know of them."""
+        if not lost:
+            return
+        with self._store.indexing(tenant) as rows:
+            found = rows.point_rows([point.id for point in lost])
+        orphans = [
+            point
+            for point in lost
+            if point.gone or (row := found.get(point.id)) is None or row.deleted or row.forest_id != point.forest_id
+        ]
+        self._index.delete([point.key(tenant) for point in orphans])
+        with self._store.indexing(tenant) as rows:
+            rows.undo_points(token, [point.id for point in orphans])
+
+    def _embed(self, missing: Sequence[OwnText]) -> _Embedded | None:
+        """Embed texts, each once whoever says it."""
+        if not missing:
+            return None
+        texts = list(dict.fromkeys(own.text for own in missing))
+        embedded = self._embedder.embed(texts)
+        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+        return _Embedded({own: vectors[own.text] for own in missing}, embedded.record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    vectors: dict[OwnText, Vectors]
+    record: CallRecord
+
+
+def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:
+    return {point.id: point.version for point in points}
+
+
+def _texts(points: Sequence[StalePoint]) -> list[OwnText]:
+    own = (OwnText(point.forest_id, point.text) for point in points if not point.gone and point.vector is None)
+    return list(dict.fromkeys(own))
+
+
+def _point(tenant: TenantId, point: StalePoint, vectors: dict[OwnText, Vectors]) -> Point:
+    indices, values = bm25_weights(point.counts, point.leaves)
+    return Point(
+        id=point.id,
+        tenant=tenant,
+        forest_id=point.forest_id,
+        kind=point.kind,
+        version=point.version,
+        dense=point.vector if point.vector is not None else vectors[OwnText(point.forest_id, point.text)],
+        sparse=SparseVector(indices, values),
+        tree_id=point.tree_id,
+        tree_kind=point.tree_kind,
+        level=point.level,
+        is_root=point.is_root,
+        session_id=point.session_id,
+        time_start=point.time_start,
+        time_end=point.time_end,
+    )

@@ -1,0 +1,1 @@
+"""Calls to models: chat, embedding, reranking, and the limits they keep to."""

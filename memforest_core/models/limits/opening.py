@@ -1,0 +1,62 @@
+"""Limits shared by all workers, from settings, and the models that keep to them."""
+
+from __future__ import annotations
+
+import structlog
+
+from memforest_core.domain.limits import ModelLimits, limit_key
+from memforest_core.models.calls import ChatModel, Embedder, Step
+from memforest_core.models.limits.budget import CallLimits
+from memforest_core.models.limits.limited_chat import WAIT_S, LimitedChat
+from memforest_core.models.limits.limited_embedder import LimitedEmbedder
+from memforest_core.models.limits.redis_address import client_address, open_redis
+from memforest_core.models.limits.redis_limits import RedisLimits
+from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, step_settings
+from memforest_core.settings import OFFLINE, EmbeddingSettings, LimitSettings, LlmSettings, Settings
+
+log = structlog.get_logger(__name__)
+
+
+def open_limits(settings: Settings) -> CallLimits:
+    """The limits in the broker's Redis; connects on first use.
+
+    A ``sentinel://`` broker does not say what its master is called: each process then keeps to its share of the
+    limits (one part of ``deployment.worker_processes``), as it does while Redis is away.
+    """
+    address = client_address(settings.broker.url.get_secret_value())
+    if address is None:
+        log.warning("limits_not_shared", reason="the broker is given by its sentinels")
+    client = None if address is None else open_redis(address)
+    return RedisLimits(client, model_limits(settings.limits), settings.deployment.worker_processes)
+
+
+def model_limits(settings: LimitSettings) -> ModelLimits:
+    """The settings as the arithmetic takes them."""
+    return ModelLimits(**settings.model_dump())
+
+
+def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings, *, wait_s: float = WAIT_S) -> LimitedChat:
+    """A chat model that keeps to the limits in every step that is not offline; a call waits ``wait_s`` at most."""
+    steps = {step: step_settings(settings, step) for step in Step if step is not Step.EMBED}
+    return LimitedChat(
+        chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE}, wait_s=wait_s
+    )
+
+
+def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSettings) -> Embedder:
+    """An embedding model that keeps to the limits; the built-in one has none."""
+    key = embedding_key(settings)
+    if key is None:
+        return embedder
+    return LimitedEmbedder(embedder, limits, key, batch=settings.batch, timeout_s=settings.timeout_s)
+
+
+def chat_key(settings: LlmSettings, step: Step) -> str | None:
+    """What ``CallLimits.paused`` is asked for before work of a step; None for offline steps."""
+    own = step_settings(settings, step)
+    return None if own.model == OFFLINE else limit_key(own.model, own.api_base)
+
+
+def embedding_key(settings: EmbeddingSettings) -> str | None:
+    """The same for embedding; None for a built-in model."""
+    return None if settings.model in BUILT_IN_EMBEDDINGS else limit_key(settings.model, settings.api_base)

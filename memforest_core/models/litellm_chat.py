@@ -1,0 +1,172 @@
+"""The ChatModel port over litellm: one request per call, a hard deadline, errors by class."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError, ModelUnavailable
+from memforest_core.models.accounting import Usage, cost_usd
+from memforest_core.models.call_loop import call_loop
+from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.litellm_failures import Target, failure, missing_key, refuses_format
+from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
+from memforest_core.models.schema_ladder import Rung, SchemaLadder, messages, response_format
+from memforest_core.models.step_settings import StepSettings
+
+
+class LitellmChat:
+    """Chat models by step. Thread-safe; one instance per process is enough.
+
+    ``observe`` is told of every call that reached a provider, failed ones included (a failed call
+    has no reply to carry its record).
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[Step, StepSettings],
+        *,
+        observe: Callable[[CallRecord], None] | None = None,
+    ) -> None:
+        self._settings = dict(settings)
+        self._observe = observe
+        self._slots = {step: threading.BoundedSemaphore(each.concurrency) for step, each in settings.items()}
+        self._ladder = SchemaLadder()
+        self._with_key: set[Step] = set()
+
+    def model_name(self, step: Step) -> str:
+        """The configured model of a step. Raises InvalidSettings if the step has none."""
+        return self._of(step).model
+
+    def check(self, step: Step) -> None:
+        """Raise ModelRejected if nothing says who provides the step's model, and ModelAuthFailed if it needs a key and
+        none is set; makes no request."""
+        settings = self._of(step)
+        litellm = litellm_module()
+        try:
+            litellm.get_llm_provider(settings.model, api_base=settings.api_base)
+        except litellm.BadRequestError as error:
+            raise failure(error, _target(settings)) from None
+        self._require_key(step, settings, _target(settings))
+
+    def warm_up(self) -> None:
+        """Imports litellm and walks its call path once without a request (about 3 s, once)."""
+        litellm = litellm_module()
+        ask = [{"role": "user", "content": "ready?"}]
+        start = partial(litellm.acompletion, model="openai/none", messages=ask, mock_response="yes")
+        call_loop().run(start, deadline_s=30.0)
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """One call: waits for a slot of the step, then for the answer, each at most ``timeout_s``.
+
+        A provider that refuses ``response_format`` is asked again in a weaker way, once per model
+        and rung, within the same deadline. Raises as the port says; InvalidSettings for a step
+        without a model.
+        """
+        settings = self._of(request.step)
+        target = _target(settings)
+        litellm_module()  # its import takes seconds, which are no part of a call
+        self._require_key(request.step, settings, target)
+        slot = self._slots[request.step]
+        if not slot.acquire(timeout=settings.timeout_s):
+            raise ModelUnavailable(
+                f"All {settings.concurrency} slots of step {request.step} stayed busy for "
+                f"{settings.timeout_s:g} s (see {target.settings}__CONCURRENCY)."
+            )
+        try:
+            started = time.perf_counter()
+            ended = self._ask(request, settings, target, started + settings.timeout_s)
+            latency_ms = (time.perf_counter() - started) * 1000.0
+        finally:
+            slot.release()
+        record = _record(request.step, settings, ended, latency_ms)
+        if self._observe is not None:
+            self._observe(record)
+        if isinstance(ended, MemForestError):
+            ended.call = record
+            raise ended
+        return ChatReply(text=_text(ended), record=record)
+
+    def _of(self, step: Step) -> StepSettings:
+        if step not in self._settings:
+            raise InvalidSettings(f"No model is set for step {step}: set MEMFOREST_LLM__MODEL.")
+        return self._settings[step]
+
+    def _require_key(self, step: Step, settings: StepSettings, target: Target) -> None:
+        if step in self._with_key:
+            return
+        if lacks_key(settings.model, settings.api_key, settings.api_base):
+            raise missing_key(target)
+        self._with_key.add(step)
+
+    def _ask(self, request: ChatRequest, settings: StepSettings, target: Target, deadline: float) -> Any:
+        """litellm's response, or the error to raise."""
+        while True:
+            rung = self._ladder.rung(settings) if request.schema is not None else Rung.PROMPT
+            left = deadline - time.perf_counter()
+            done = call_loop().run(partial(_completion, request, settings, rung), left)
+            if done.error is None:
+                return _refusal(done.value, target) or done.value
+            stepped = (
+                request.schema is not None and refuses_format(done.error) and self._ladder.step_down(settings, rung)
+            )
+            if not stepped:
+                return failure(done.error, target)
+
+
+def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Coroutine[Any, Any, Any]:
+    arguments: dict[str, Any] = {
+        **settings.parameters,
+        "model": settings.model,
+        "messages": messages(request, rung),
+        "api_base": settings.api_base,
+        "api_key": key_argument(settings.api_key, settings.api_base),
+        # Part of litellm's key for its connection pools: always the same number, or every call
+        # opens a pool of its own. The deadline proper is the loop's.
+        "timeout": settings.timeout_s,
+        # litellm's default of 2 would block a slot for the whole Retry-After, twice.
+        "max_retries": 0,
+        "max_tokens": request.max_tokens or settings.max_tokens,
+        "temperature": settings.temperature,
+        # Some models take no temperature; the schema is never dropped, the ladder sees to it.
+        "drop_params": True,
+        "response_format": response_format(request, rung),
+        "extra_headers": dict(settings.extra_headers) or settings.parameters.get("extra_headers"),
+    }
+    given = {name: value for name, value in arguments.items() if value is not None}
+    started: Coroutine[Any, Any, Any] = litellm_module().acompletion(**given)
+    return started
+
+
+def _record(step: Step, settings: StepSettings, ended: Any, latency_ms: float) -> CallRecord:
+    if isinstance(ended, MemForestError):
+        return CallRecord(step, settings.model, 0, 0, 0, 0.0, latency_ms, outcome=ended.code)
+    usage = Usage.of(ended)
+    return CallRecord(
+        step=step,
+        model=settings.model,
+        prompt_tokens=usage.prompt,
+        completion_tokens=usage.completion,
+        cached_tokens=usage.cached,
+        cost_usd=cost_usd(ended, usage, settings.input_usd_per_mtok, settings.output_usd_per_mtok),
+        latency_ms=latency_ms,
+        outcome="ok",
+    )
+
+
+def _target(settings: StepSettings) -> Target:
+    return Target(settings.model, settings.api_base, settings.timeout_s, "MEMFOREST_LLM")
+
+
+def _refusal(response: Any, target: Target) -> ContentRefused | None:
+    filtered = any(choice.finish_reason == "content_filter" for choice in response.choices)
+    if filtered and not _text(response):
+        return ContentRefused(f"The content policy of {target} withheld the answer.")
+    return None
+
+
+def _text(response: Any) -> str:
+    return (response.choices[0].message.content or "") if response.choices else ""

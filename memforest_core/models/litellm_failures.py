@@ -1,0 +1,143 @@
+"""litellm's exceptions in our taxonomy, with nothing of the prompt or the answer in the message."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from memforest_core.errors import (
+    ContentRefused,
+    ContextTooLong,
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelRejected,
+    ModelUnavailable,
+)
+from memforest_core.models.litellm_runtime import litellm_module
+
+MAX_RETRY_AFTER_S = 3600.0
+_PERMANENT_CAUSES = (ImportError, UnicodeError)
+"""litellm wraps these as lost connections: a provider package is missing, a text is not Unicode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who was called, in words for messages; ``settings`` is the settings' prefix to change."""
+
+    model: str
+    api_base: str | None
+    timeout_s: float
+    settings: str
+
+    def __str__(self) -> str:
+        return self.model if self.api_base is None else f"{self.model} at {self.host}"
+
+    @property
+    def host(self) -> str:
+        """Host and port only: a URL may hold a password."""
+        parts = urlsplit(self.api_base or "")
+        return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+def missing_key(target: Target) -> ModelAuthFailed:
+    """No key is configured where one is needed."""
+    return ModelAuthFailed(f"The model {target} needs a key and none is set: set {target.settings}__API_KEY.")
+
+
+def failure(error: BaseException, target: Target) -> MemForestError:
+    """The error to raise for what a litellm call ended with."""
+    litellm = litellm_module()
+    status = _status(error)
+    wait = retry_after(_headers(error))
+    names = " <- ".join(type(link).__name__ for link in _chain(error))
+    if isinstance(error, TimeoutError | litellm.Timeout) or status == 408:
+        return ModelUnavailable(
+            f"The model {target} did not answer within {target.timeout_s:g} s (see {target.settings}__TIMEOUT_S).",
+            retry_after=wait,
+        )
+    if isinstance(error, litellm.RateLimitError) or status == 429:
+        return ModelRateLimited(f"The model {target} is rate limited (429).", retry_after=wait)
+    if isinstance(error, litellm.AuthenticationError) or status in (401, 403):
+        return ModelAuthFailed(
+            f"The model {target} refused the key ({status or 401}): set {target.settings}__API_KEY to a valid one."
+        )
+    if isinstance(error, litellm.ContextWindowExceededError):
+        return ContextTooLong(f"The input does not fit the context of {target}; send less at once.")
+    if isinstance(error, litellm.ContentPolicyViolationError):
+        return ContentRefused(f"The content policy of {target} refused the input.")
+    if any(type(link) is ValueError and "headers" in str(link) for link in _chain(error)):
+        # aiohttp's, which litellm wraps as a lost connection.
+        return ModelAuthFailed(
+            f"The key of {target} can't be sent, it holds a line break or the like: set {target.settings}__API_KEY."
+        )
+    if isinstance(error, litellm.BadRequestError) and "LLM Provider NOT provided" in str(error):
+        return ModelRejected(
+            f"The model name {target.model} does not say its provider: set {target.settings}__MODEL to"
+            f" provider/name; for a server that speaks OpenAI's protocol, openai/{target.model} with"
+            f" {target.settings}__API_BASE."
+        )
+    permanent = next((x for x in _chain(error) if isinstance(x, _PERMANENT_CAUSES)), None)
+    if permanent is not None:
+        return ModelRejected(f"litellm cannot call {target}: {names}.")
+    if isinstance(error, litellm.NotFoundError):
+        return ModelRejected(
+            f"{target} is not known there (404): change {target.settings}__MODEL, or {target.settings}__API_BASE when"
+            " its path is missing (often /v1)."
+        )
+    if status is not None and 400 <= status < 500 and status not in (409, 425):
+        return ModelRejected(f"The model {target} refused the request ({status}, {names}).")
+    if isinstance(error, litellm.APIError | litellm.APIConnectionError | OSError) or status:
+        return ModelUnavailable(f"The model {target} cannot be used now ({names}).", retry_after=wait)
+    return ModelRejected(f"The call of {target} failed in litellm ({names}).")
+
+
+def refuses_format(error: BaseException) -> bool:
+    """Whether a provider refused the way the schema was asked for, not the request itself."""
+    if not isinstance(error, litellm_module().BadRequestError):
+        return False
+    text = str(error).lower()
+    return any(word in text for word in ("response_format", "json_schema", "json_object", "response_schema"))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from Retry-After (a number or an HTTP date) or retry-after-ms; None if absent."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    try:
+        if "retry-after-ms" in lower:
+            seconds = float(lower["retry-after-ms"]) / 1000.0
+        elif "retry-after" in lower and lower["retry-after"][:1].isalpha():
+            seconds = parsedate_to_datetime(lower["retry-after"]).timestamp() - time.time()
+        elif "retry-after" in lower:
+            seconds = float(lower["retry-after"])
+        else:
+            return None
+    except ValueError:
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    links: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in links and len(links) < 8:
+        links.append(link)
+        link = link.__cause__ or link.__context__
+    return links
+
+
+def _status(error: BaseException) -> int | None:
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    for holder in (error, getattr(error, "response", None)):
+        for attribute in ("litellm_response_headers", "headers"):
+            headers = getattr(holder, attribute, None)
+            if headers:
+                return {str(name): str(value) for name, value in dict(headers).items()}
+    return {}

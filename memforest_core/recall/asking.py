@@ -1,0 +1,219 @@
+"""What a caller may ask of a recall beside the question, checked before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypedDict
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.evidence import Mode
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.turns import Role, checked_name, parse_timestamp
+from memforest_core.errors import InvalidInput
+from memforest_core.recall.question import Question, parse_question
+from memforest_core.settings import RecallSettings
+
+MAX_K = 1_000
+MAX_NEIGHBOURS = 20
+MAX_TOKENS = 1_000_000
+MAX_NAMES = 1_000
+"""Sessions, speakers or roles that one recall may be limited to."""
+
+Range = tuple[datetime | None, datetime | None]
+"""The first and last moment; None is open."""
+
+
+class RecallOptions(TypedDict, total=False):
+    """Keyword options of a recall. Times are ISO 8601, unix seconds or datetimes; naive ones have the forest's zone."""
+
+    neighbours: int
+    """Pieces before and after each: in its entity's tree, or in the dialogue for a bare turn."""
+    max_tokens: int | None
+    """Estimated tokens of all pieces with their date headers; without ``k``, as many pieces as fit."""
+    since: object | None
+    """Keeps what was said, or happened, at or after this time."""
+    until: object | None
+    """Keeps what was said, or happened, at or before this time."""
+    between: tuple[object, object] | None
+    """``since`` and ``until`` in one."""
+    as_of: object | None
+    """Answers from what had been said by this time."""
+    asked_at: object | None
+    """When the question is asked, now unless given: "last week" is counted from it."""
+    budget_ms: float | None
+    """How long the caller can wait; ``auto`` picks a mode that fits."""
+    session_id: str | None
+    """The running session, when the question is asked in one: a follow-up is read with its last turns."""
+    sessions: Sequence[str] | None
+    """Keeps these sessions only."""
+    exclude_sessions: Sequence[str] | None
+    """Leaves these sessions out, such as the running one; names that nothing is stored under leave nothing out."""
+    min_score: float | None
+    """Leaves out pieces that score less. Scores order the pieces of one question; what is much differs by question."""
+    speakers: Sequence[str] | None
+    """Keeps what these said, by id or display name."""
+    roles: Sequence[str] | None
+    """Keeps what was said in these roles."""
+    metadata: Mapping[str, object] | None
+    """Keeps turns that carry all of these values."""
+    trees: Sequence[str] | None
+    """Families of trees that take part: session, entity, scene; the setting recall.trees unless given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A checked request; its times wait for the forest's zone."""
+
+    question: Question
+    k: int
+    mode: Mode
+    neighbours: int
+    max_tokens: int | None
+    budget_ms: float | None
+    session_id: str | None
+    sessions: tuple[str, ...]
+    exclude_sessions: frozenset[str]
+    min_score: float | None
+    speakers: frozenset[str]
+    roles: frozenset[str]
+    metadata: Mapping[str, object]
+    trees: frozenset[TreeKind]
+    since: object | None
+    until: object | None
+    as_of: object | None
+    asked_at: object | None
+
+    @property
+    def picky(self) -> bool:
+        """Whether turns are left out by what no index leaves out: their session, who said them, how they are marked."""
+        return bool(self.speakers or self.roles or self.metadata or self.exclude_sessions)
+
+    def between(self, zone: ZoneInfo) -> Range:
+        """The time that evidence must lie in. Raises InvalidInput."""
+        first = _moment(self.since, zone, "since")
+        last = _moment(self.until, zone, "until")
+        if first is not None and last is not None and last < first:
+            raise InvalidInput("Set until to a time that is not before since.", code="invalid_range")
+        return first, last
+
+    def said_until(self, zone: ZoneInfo) -> datetime | None:
+        """The moment after which nothing is known. Raises InvalidInput."""
+        return _moment(self.as_of, zone, "as_of")
+
+    def moment(self, zone: ZoneInfo) -> datetime:
+        """When the question is asked, in the forest's zone: as given, else the end of what is known, else now."""
+        given = self.as_of if self.asked_at is None else self.asked_at
+        asked = _moment(given, zone, "asked_at") or datetime.now(UTC)
+        return asked.astimezone(zone)
+
+
+def checked(
+    settings: RecallSettings, question: object, k: object, mode: object, options: Mapping[str, object]
+) -> Asked:
+    """The request that a caller's arguments make. Raises InvalidInput, TypeError for an option that does not exist."""
+    unknown = options.keys() - RecallOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"recall() has no option {min(unknown)!r}")
+    max_tokens = _whole(options.get("max_tokens"), "max_tokens", 1, MAX_TOKENS)
+    most = min(MAX_K, max(settings.k, max_tokens // 4)) if max_tokens is not None else settings.k
+    wanted = _whole(k, "k", 1, MAX_K)
+    since, until = options.get("since"), options.get("until")
+    between = options.get("between")
+    if between is not None:
+        if since is not None or until is not None or not isinstance(between, Sequence) or len(between) != 2:
+            raise InvalidInput("Give between as a pair of times, without since and until.", code="invalid_range")
+        since, until = between
+    session = options.get("session_id")
+    return Asked(
+        question=parse_question(question),
+        k=most if wanted is None else wanted,
+        mode=_mode(settings.mode if mode is None else mode),
+        neighbours=_whole(options.get("neighbours"), "neighbours", 0, MAX_NEIGHBOURS) or 0,
+        max_tokens=max_tokens,
+        budget_ms=_budget(options.get("budget_ms")),
+        session_id=None if session is None else checked_name(session, "session_id"),
+        sessions=_names(options.get("sessions"), "sessions"),
+        exclude_sessions=frozenset(_names(options.get("exclude_sessions"), "exclude_sessions")),
+        min_score=_score(options.get("min_score")),
+        speakers=frozenset(name.casefold() for name in _names(options.get("speakers"), "speakers")),
+        roles=frozenset(_role(name) for name in _names(options.get("roles"), "roles")),
+        metadata=_metadata(options.get("metadata")),
+        trees=_trees(settings.trees if options.get("trees") is None else options["trees"]),
+        since=since,
+        until=until,
+        as_of=options.get("as_of"),
+        asked_at=options.get("asked_at"),
+    )
+
+
+def _whole(value: object, name: str, least: int, most: int) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInput(f"Set {name} to a whole number from {least} to {most}.", code=f"invalid_{name}")
+    return value
+
+
+def _budget(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+        raise InvalidInput("Set budget_ms to a number of milliseconds above 0.", code="invalid_budget_ms")
+    return float(value)
+
+
+def _score(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < float("inf"):
+        raise InvalidInput("Set min_score to a finite number.", code="invalid_min_score")
+    return float(value)
+
+
+def _mode(value: object) -> Mode:
+    try:
+        return Mode(str(value))
+    except ValueError:
+        known = ", ".join(mode.value for mode in Mode)
+        raise InvalidInput(f"Set mode to one of {known}.", code="invalid_mode") from None
+
+
+def _names(value: object, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset) or len(value) > MAX_NAMES:
+        raise InvalidInput(f"Give {what} as a list of at most {MAX_NAMES} names.", code=f"invalid_{what}")
+    return tuple(checked_name(name, what) for name in value)
+
+
+def _role(name: str) -> str:
+    try:
+        return Role(name).value
+    except ValueError:
+        known = ", ".join(role.value for role in Role)
+        raise InvalidInput(f"Set roles to some of {known}.", code="unknown_role") from None
+
+
+def _metadata(value: object) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    simple = str | int | float | bool
+    if not isinstance(value, Mapping) or not all(
+        isinstance(key, str) and isinstance(wanted, simple) for key, wanted in value.items()
+    ):
+        raise InvalidInput("Give metadata as names with plain values.", code="invalid_metadata")
+    return dict(value)
+
+
+def _trees(value: object) -> frozenset[TreeKind]:
+    try:
+        return frozenset(TreeKind(name) for name in _names(value, "trees"))
+    except ValueError:
+        known = ", ".join(kind.value for kind in TreeKind)
+        raise InvalidInput(f"Set trees to some of {known}.", code="invalid_trees") from None
+
+
+def _moment(value: object | None, zone: ZoneInfo, name: str) -> datetime | None:
+    return None if value is None else parse_timestamp(value, zone, name)

@@ -1,0 +1,179 @@
+"""The state that is asked for as a signal: the one that holds now, or the one before another, comes first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.asked_now import MAX_WORDS, asks_still
+from memforest_core.domain.asked_order import order_of
+from memforest_core.domain.attributes import RELATIVES
+from memforest_core.domain.chain import ChainState
+from memforest_core.domain.holding import Role
+from memforest_core.domain.ids import FactId
+from memforest_core.domain.scoring import Voted
+from memforest_core.domain.state_names import single_valued
+from memforest_core.domain.text import normalize_name, terms
+from memforest_core.recall.question import FIRST_PERSON, Question
+from memforest_core.recall.records import TurnKey
+from memforest_core.recall.timeline.names import Speakers
+from memforest_core.recall.timeline.reading import chains_of
+from memforest_core.recall.timeline.records import TimelineRows
+
+SIGNAL = "current"
+PREVIOUS = "previous"
+MAX_FACTS = 500
+"""Facts that one question's states are read from; of more, the latest."""
+MAX_STATES = 5
+"""States that are lifted, the last ones to begin."""
+MAX_SUBJECT_WORDS = 4
+
+_RELATIVE = re.compile(rf"(?:{RELATIVES})s?", re.IGNORECASE)
+_MINE = frozenset({"my", "our"})
+
+Told = Mapping[FactId, frozenset[TurnKey]]
+"""The facts that tell one state, each with the turns in which it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The states that a question asks for, which hold now or held before; empty for most questions."""
+
+    states: tuple[Told, ...] = ()
+    signal: str = SIGNAL
+
+    @property
+    def facts(self) -> frozenset[FactId]:
+        """All facts that tell them."""
+        return frozenset(fact for told in self.states for fact in told)
+
+
+def current_states(
+    rows: TimelineRows, forest: ForestRef, question: Question, attributes: Collection[str], as_of: datetime | None
+) -> Current:
+    """What holds now, or by ``as_of``, of these attributes of whom a question names; where nothing does, what ended it.
+
+    Whether something still holds is also asked by its value alone. A fixed number of statements. Raises
+    StoreUnavailable.
+    """
+    speakers = Speakers(forest.owner, rows.speakers(forest.id))
+    subjects = frozenset(_subjects(question, speakers))
+    still = asks_still(question.text)
+    facts = rows.of_subjects(forest.id, subjects, None if still else attributes, MAX_FACTS) if subjects else []
+    if not facts:
+        return Current()
+    chains, _ = chains_of(rows, facts, speakers, as_of)
+    answers = [
+        state
+        for (_, name), states in chains.items()
+        if not still or name in attributes or any(_named_whole(question, state) for state in states)
+        for state in _answers(name, states, question)
+    ]
+    latest = sorted(answers, key=lambda state: state.position, reverse=True)[:MAX_STATES]
+    return Current(tuple(_told(state) for state in latest))
+
+
+def previous_states(
+    rows: TimelineRows, forest: ForestRef, question: Question, attributes: Collection[str], as_of: datetime | None
+) -> Current:
+    """What held before the state that the question names, of these attributes; before the one that holds if it names
+    none. A fixed number of statements. Raises StoreUnavailable.
+    """
+    speakers = Speakers(forest.owner, rows.speakers(forest.id))
+    subjects = frozenset(_subjects(question, speakers))
+    facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS) if subjects else []
+    if not facts:
+        return Current()
+    chains, _ = chains_of(rows, facts, speakers, as_of)
+    anchor = frozenset(terms(order_of(question.text).anchor))
+    found = [state for (_, name), states in chains.items() if (state := _before(name, states, anchor)) is not None]
+    return Current(tuple(_told(state) for state in found[:MAX_STATES]), PREVIOUS)
+
+
+def _before(attribute: str, states: Sequence[ChainState], anchor: frozenset[str]) -> ChainState | None:
+    """The state before the last one that the anchor's words name, or before the one that holds."""
+    if not single_valued(attribute):
+        return None
+    told = (state for state in states if state.role in {Role.SETS, Role.ENDS} and state.statement.value)
+    held = sorted(told, key=lambda state: state.position)
+    meant = [state for state in held if (_alike(state, anchor) if anchor else state.current)]
+    place = held.index(meant[-1]) if meant else 0
+    return held[place - 1] if place else None
+
+
+def _alike(state: ChainState, anchor: frozenset[str]) -> bool:
+    """Whether words name a state: "moving to Miami" the one of Miami, "Ravi" that of dating Ravi."""
+    value = frozenset(terms(state.statement.value))
+    return bool(value) and (value <= anchor or anchor <= value)
+
+
+def current_first(voted: Sequence[Voted], current: Current, weight: float) -> list[Voted]:
+    """The pieces, best first; of each state the best piece that tells it gets ``weight`` times the best score."""
+    if not current.states or not voted:
+        return list(voted)
+    best = voted[0].score
+    lifted = {id(one) for told in current.states for one in _first_telling(voted, told)}
+    found = []
+    for one in voted:
+        if id(one) in lifted:
+            added = weight * best
+            one = replace(one, score=one.score + added, signals={**one.signals, current.signal: added})
+        found.append(one)
+    return sorted(found, key=lambda one: (-one.score, one.item.place))
+
+
+def _first_telling(voted: Iterable[Voted], told: Told) -> Iterator[Voted]:
+    for one in voted:
+        session, ordinal, _ = one.item.place
+        if any((session, ordinal) in told.get(FactId(fact), ()) for fact in one.item.facts):
+            yield one
+            return
+
+
+def _subjects(question: Question, speakers: Speakers) -> Iterator[str]:
+    """Normalized names of whom the question may be about: "my sister" is the owner's sister and not the owner."""
+    words = question.words[:MAX_WORDS]
+    for start, word in enumerate(words):
+        if _RELATIVE.fullmatch(word) and start and (words[start - 1] in _MINE):
+            yield from (normalize_name(f"{owner} {word}") for owner in speakers.owner_keys)
+        for end in range(start + 1, min(start + MAX_SUBJECT_WORDS, len(words)) + 1):
+            if end < len(words) and _RELATIVE.fullmatch(words[end]):
+                continue  # "Ann's sister": Ann is not meant
+            if end == start + 1 and (word in FIRST_PERSON or word in _MINE):
+                yield from speakers.owner_keys
+            else:
+                yield from speakers.keys(" ".join(words[start:end]))
+
+
+def _answers(attribute: str, states: Sequence[ChainState], question: Question) -> list[ChainState]:
+    """The states of a chain that hold; where none does, what ended the last one. Of several values side by side those
+    that the question names, if it names any."""
+    ends = {state.id: state for state in states}
+    meant = [state for state in states if state.role is Role.SETS]
+    if not single_valued(attribute):
+        meant = [state for state in meant if _names(question, state)] or meant
+    holding = [state for state in meant if state.current]
+    if holding or not meant:
+        return holding
+    ended_by = [ends[state.superseded_by] for state in meant if state.superseded_by in ends]
+    return ended_by[-1:]
+
+
+def _names(question: Question, state: ChainState) -> bool:
+    return not question.terms.isdisjoint(terms(state.statement.value))
+
+
+def _named_whole(question: Question, state: ChainState) -> bool:
+    value = terms(state.statement.value)
+    return bool(value) and question.terms.issuperset(value)
+
+
+def _told(state: ChainState) -> Told:
+    told: dict[FactId, set[TurnKey]] = {}
+    for said in state.said:
+        for mention in said.mentions:
+            told.setdefault(said.fact.id, set()).update((mention.session_id, turn) for turn in mention.turn_ordinals)
+    return {fact: frozenset(turns) for fact, turns in told.items()}

@@ -1,0 +1,182 @@
+"""What a recall gathers from the store: candidate cells, their facts and turns, and the trees above them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.index.vector_index import PointKind
+from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, RecallRows, TurnHead, TurnKey
+
+OCCURRENCES_PER_FACT = 4
+"""A fact that was said often brings the cells where it was said last."""
+
+
+CHAIN_NEIGHBOURS = 2
+"""States before and after a found one that become candidates."""
+
+
+@dataclass(slots=True)
+class KnownTrees:
+    """Nodes that were read: leaves by what they hold, and the way up from them."""
+
+    nodes: dict[UUID, PlacedNode] = field(default_factory=dict)
+    leaves: dict[UUID, list[PlacedNode]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, nodes: Iterable[PlacedNode]) -> None:
+        """Remember leaves and ancestors; what is known already stays."""
+        for node in nodes:
+            if node.id not in self.nodes:
+                self.nodes[node.id] = node
+                if node.payload_id is not None:
+                    self.leaves[node.payload_id].append(node)
+
+    def path(self, leaf: PlacedNode) -> list[PlacedNode]:
+        """The ancestors of a leaf, lowest first."""
+        path: list[PlacedNode] = []
+        above = self.nodes.get(leaf.parent_id) if leaf.parent_id else None
+        while above is not None:
+            path.append(above)
+            above = self.nodes.get(above.parent_id) if above.parent_id else None
+        return path
+
+    def session_path(self, cell: UUID) -> list[PlacedNode]:
+        """The nodes above a cell in its session's tree, lowest first; empty until it is placed."""
+        for leaf in self.leaves.get(cell, ()):
+            if leaf.kind is TreeKind.SESSION:
+                return self.path(leaf)
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a recall needs to know of its candidates beyond their cells, turns and links."""
+
+    sentences: bool
+    """Whether facts are delivered by themselves; else each points to its turn."""
+    fact_times: bool
+    """Whether it matters when what they tell happened."""
+    session_paths: bool
+    """Whether session trees vote."""
+    topics: frozenset[TreeKind]
+    """The families whose trees vote for the facts in them: of entities, of scenes."""
+    chains: bool
+    """Whether states before and after what was found count: asked of every question, they cost a point of recall."""
+    said_until: datetime | None = None
+    """The moment after which nothing is known."""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    """What turns must carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The candidates of one recall."""
+
+    cells: Mapping[UUID, CellRef]
+    turns: Mapping[TurnKey, TurnHead]
+    links: Collection[Link]
+    """Who says what, as far as it is not known to be wrong."""
+    heads: Mapping[FactId, FactHead]
+    topics: Mapping[PayloadId, tuple[NodeId, ...]]
+    """The lowest nodes above the facts that were found, in entity and scene trees."""
+    chains: Mapping[FactId, tuple[FactId, ...]]
+    """The states next to a fact's own: before it, after it."""
+    sentences: bool
+    trees: KnownTrees
+    corrections: Mapping[TurnKey, tuple[FactId, ...]] = field(default_factory=dict)
+    """What turns should have said."""
+
+    def facts_by_turn(self) -> dict[TurnKey, list[FactId]]:
+        """Which facts each turn says."""
+        said: dict[TurnKey, list[FactId]] = defaultdict(list)
+        for link in self.links:
+            for ordinal in link.turn_ordinals:
+                voices = said[link.session_id, ordinal]
+                if link.fact_id not in voices:
+                    voices.append(link.fact_id)
+        return said
+
+    def writes(self, fact: FactId) -> bool:
+        """Whether a model wrote the fact's sentence, so that it is worth delivering for itself."""
+        head = self.heads.get(fact)
+        return self.sentences and head is not None and not head.pointer
+
+    def topics_of(self, facts: Iterable[FactId]) -> tuple[NodeId, ...]:
+        """The lowest nodes above these facts in entity and scene trees."""
+        return tuple({node: None for fact in facts for node in self.topics.get(PayloadId(fact), ())})
+
+    def chained_to(self, facts: Iterable[FactId]) -> tuple[FactId, ...]:
+        """The states next to these facts' own."""
+        return tuple({linked: None for fact in facts for linked in self.chains.get(fact, ())})
+
+    def voters(self) -> dict[UUID, PointKind]:
+        """Every point whose score counts for some candidate, with what it is."""
+        voters: dict[UUID, PointKind] = dict.fromkeys(self.cells, PointKind.CELL)
+        voters.update((link.fact_id, PointKind.FACT) for link in self.links)
+        voters.update((node, PointKind.NODE) for nodes in self.topics.values() for node in nodes)
+        for cell in self.cells:
+            path = self.trees.session_path(cell)
+            voters.update((node.id, PointKind.NODE) for node in (path[:1] + path[-1:]))
+        return voters
+
+
+def gather(rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID], reads: Reads) -> Pool:
+    """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
+    chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
+    for fact, linked in _chained(rows, forest, facts, reads):
+        # Who is found by one state brings the others, and has its word for them.
+        chains[linked] += (fact,)
+    facts = {*facts, *chains}
+    said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
+    wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
+    found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, list(wanted))}
+    occurrences = rows.links_of_cells(list(found), reads.said_until)
+    links = [link for link in occurrences if link.superseded_by is None]
+    told = list(dict.fromkeys(link.fact_id for link in links))
+    keys = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
+    trees = KnownTrees()
+    if reads.session_paths:
+        trees.add(rows.paths(list(found)))
+    topics: dict[PayloadId, tuple[NodeId, ...]] = defaultdict(tuple)
+    for payload, node in rows.lowest_above(list(facts), reads.topics) if reads.topics else ():
+        topics[payload] += (node,)
+    heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
+    wanted_turns = keys.keys() if not reads.metadata else rows.marked_turns(list(keys), reads.metadata)
+    return Pool(
+        cells=found,
+        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(list(wanted_turns))},
+        links=links,
+        heads={head.id: head for head in heads},
+        topics=dict(topics),
+        chains=dict(chains),
+        sentences=reads.sentences,
+        trees=trees,
+        corrections=_corrections(occurrences),
+    )
+
+
+def _chained(rows: RecallRows, forest: ForestId, facts: Collection[UUID], reads: Reads) -> list[tuple[FactId, FactId]]:
+    return rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until) if reads.chains else []
+
+
+def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:
+    """What stands for the wrong facts of each turn."""
+    found: dict[TurnKey, dict[FactId, None]] = defaultdict(dict)
+    for link in occurrences:
+        right = link.fact_id if link.corrected else None
+        if link.superseded_by is not None:
+            right = link.superseded_by
+        if right is not None:
+            for ordinal in link.turn_ordinals:
+                found[link.session_id, ordinal][right] = None
+    return {turn: tuple(facts) for turn, facts in found.items()}
+
+
+def cell_turns(cell: CellRef) -> list[TurnKey]:
+    """The turns of a cell."""
+    return [(cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)]

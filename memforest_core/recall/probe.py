@@ -1,0 +1,164 @@
+"""One question's searches of the vector index: batched, counted, and given up for good at the first failure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.scoring import Scores
+from memforest_core.errors import IndexUnavailable
+from memforest_core.index.vector_index import (
+    DenseVector,
+    Hit,
+    IndexFilter,
+    IndexQuery,
+    PointKind,
+    SparseVector,
+    VectorIndex,
+)
+
+Known = Mapping[UUID, PointKind] | Collection[UUID]
+"""Ids of points with what they are, which makes searching them cheaper, or the ids alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many hits each signal of the flat search brings; 0 leaves a search out."""
+
+    cells: int
+    facts: int
+    roots: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlatHits:
+    """What the flat search found, each in no order; roots are node ids."""
+
+    cells: frozenset[UUID] = frozenset()
+    facts: frozenset[UUID] = frozenset()
+    roots: frozenset[UUID] = frozenset()
+
+
+@dataclass(slots=True)
+class Probe:
+    """Searches for one question; scores gather in ``cells``, ``facts`` and ``nodes``.
+
+    ``dense`` is None when the embedder is away; ``sparse`` has no terms when the question has none.
+    """
+
+    index: VectorIndex
+    scope: IndexFilter
+    dense: DenseVector | None
+    sparse: SparseVector
+    cell_scope: IndexFilter | None = None
+    """What the flat search may see of cells, where that is less than of facts; ``scope`` when None."""
+    trees: tuple[str, ...] = ()
+    """The families whose roots the flat search finds; empty for all."""
+    cells: Scores = field(default_factory=Scores)
+    facts: Scores = field(default_factory=Scores)
+    nodes: Scores = field(default_factory=Scores)
+    round_trips: int = 0
+    failure: IndexUnavailable | None = None
+    _meant: set[UUID] = field(default_factory=set)
+    """What was scored by meaning, or found to have no vector."""
+    _worded: set[UUID] = field(default_factory=set)
+    """What was scored by words, or found to hold none of them."""
+
+    def flat(self, limits: Limits) -> FlatHits:
+        """The best cells, facts and roots by each signal: one round trip."""
+        wanted = (
+            (PointKind.CELL, limits.cells, False),
+            (PointKind.FACT, limits.facts, False),
+            (PointKind.NODE, limits.roots, True),
+        )
+        queries = [
+            IndexQuery(vector, replace(self._scope_of(kind), kinds=(kind,), roots_only=roots), limit)
+            for kind, limit, roots in wanted
+            if limit > 0
+            for vector in self._vectors()
+        ]
+        hits = self._search(queries)
+        return FlatHits(
+            *(
+                frozenset(hit.id for hit in hits if hit.kind is kind)
+                for kind in (PointKind.CELL, PointKind.FACT, PointKind.NODE)
+            )
+        )
+
+    def score(self, ids: Known) -> None:
+        """Score these points by all signals, by each those that are not yet: one round trip, or none."""
+        self._by_id(ids, self._vectors())
+
+    def glance(self, ids: Known) -> None:
+        """Score these points by meaning alone (by words when there is no vector), enough to choose a way by.
+
+        A sparse search by ids looks up how rare its terms are in the whole forest: measured on the embedded engine with
+        220,000 points, 4 ms against 1 ms for a dense one.
+        """
+        self._by_id(ids, [self.sparse if self.dense is None else self.dense])
+
+    def _by_id(self, ids: Known, vectors: Iterable[DenseVector | SparseVector]) -> None:
+        unique = ids if isinstance(ids, Mapping) else dict.fromkeys(ids)
+        queries: list[IndexQuery] = []
+        asked: list[tuple[set[UUID], list[UUID]]] = []
+        for vector in vectors:
+            done = self._scored_by(vector)
+            missing = [id_ for id_ in unique if id_ not in done]
+            asked.append((done, missing))
+            for kinds, some in _by_kind(ids, missing):
+                # A filter of time is the flat search's: what is scored by id has been chosen already.
+                scope = replace(self.scope, kinds=kinds, ids=tuple(some), overlaps=None)
+                queries.append(IndexQuery(vector, scope, len(some)))
+        self._search(queries)
+        if self.failure is None:
+            for done, missing in asked:
+                done.update(missing)
+
+    def of(self, kind: PointKind) -> Scores:
+        """The scores of one kind of points."""
+        return {PointKind.CELL: self.cells, PointKind.FACT: self.facts, PointKind.NODE: self.nodes}[kind]
+
+    def _scope_of(self, kind: PointKind) -> IndexFilter:
+        if kind is PointKind.NODE:
+            return replace(self.scope, tree_kinds=self.trees if len(self.trees) < len(TreeKind) else ())
+        return self.cell_scope if kind is PointKind.CELL and self.cell_scope is not None else self.scope
+
+    def _scored_by(self, vector: DenseVector | SparseVector) -> set[UUID]:
+        return self._worded if isinstance(vector, SparseVector) else self._meant
+
+    def _vectors(self) -> Iterable[DenseVector | SparseVector]:
+        if self.dense is not None:
+            yield self.dense
+        if self.sparse.indices:
+            yield self.sparse
+
+    def _search(self, queries: Sequence[IndexQuery]) -> list[Hit]:
+        if self.failure is not None or not queries:
+            return []
+        self.round_trips += 1
+        try:
+            answers = self.index.search(queries)
+        except IndexUnavailable as error:
+            self.failure = error
+            return []
+        for query, hits in zip(queries, answers, strict=True):
+            lexical = isinstance(query.vector, SparseVector)
+            for kind in PointKind:
+                found = {hit.id: hit.score for hit in hits if hit.kind is kind}
+                scores = self.of(kind)
+                (scores.lexical if lexical else scores.dense).update(found)
+                self._scored_by(query.vector).update(found)
+        return [hit for hits in answers for hit in hits]
+
+
+def _by_kind(ids: Known, some: Sequence[UUID]) -> Iterable[tuple[tuple[PointKind, ...], Sequence[UUID]]]:
+    """Some of the ids, each kind by itself where kinds are known."""
+    if not isinstance(ids, Mapping):
+        return [((), some)] if some else []
+    kinds: dict[PointKind, list[UUID]] = defaultdict(list)
+    for id_ in some:
+        kinds[ids[id_]].append(id_)
+    return [((kind,), kinds[kind]) for kind in PointKind if kind in kinds]

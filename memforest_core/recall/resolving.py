@@ -1,0 +1,312 @@
+"""Resolve: the best items become evidence, with their text, provenance, path, freshness and neighbours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from uuid import UUID
+
+from memforest_core.domain.cells import speech
+from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, PathNode, day_label, with_corrections
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.scoring import Voted, same_words
+from memforest_core.domain.text import terms
+from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
+from memforest_core.recall.correcting import dated_text, facts_with_successors, standing
+from memforest_core.recall.pool import Pool
+from memforest_core.recall.records import FactText, Link, PlacedNode, RecallRows, TurnHead, TurnKey
+
+SNIPPET_CHARS = 160
+SPARE = 2
+"""Candidates read per piece wanted: repetitions are left out. So many neighbours too: those that are wrong are."""
+
+
+class Resolver:
+    """Makes evidence out of scored items of one pool."""
+
+    def __init__(
+        self,
+        rows: RecallRows,
+        forest: ForestId,
+        pool: Pool,
+        zone: tzinfo,
+        *,
+        same_words: float,
+        per_fact: int,
+        said_until: datetime | None = None,
+        excluded: frozenset[str] = frozenset(),
+    ) -> None:
+        """``same_words`` is the share of terms from which two pieces of one speaker and day are one; at most
+        ``per_fact`` pieces tell the same facts. Nothing that was said after ``said_until`` is shown, and no summary
+        that may know of it. Nothing of sessions with ``excluded`` ids is a neighbour.
+        """
+        self._rows = rows
+        self._forest = forest
+        self._pool = pool
+        self._zone = zone
+        self._same_words = same_words
+        self._per_fact = per_fact
+        self._said_until = said_until
+        self._excluded = excluded
+        # What was corrected back is said as it is: the natural occurrence counts.
+        ordered = sorted(pool.links, key=lambda link: not link.corrected)
+        self._links = {(link.fact_id, link.cell_id): link for link in ordered}
+
+    def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
+        """The first ``k`` different pieces, best first."""
+        chosen = voted[: SPARE * k]
+        texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
+        told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
+        wanted = [*told, *(fact for one in chosen for fact in self._pool.corrections.get(_turn(one), ()))]
+        facts = facts_with_successors(self._rows, self._forest, wanted, self._said_until)
+        kept: list[tuple[Voted, Evidence]] = []
+        seen: list[tuple[Evidence, frozenset[str]]] = []
+        told_by: Counter[FactId] = Counter()
+        for one in chosen:
+            content = texts.get(_turn(one))
+            piece = None if content is None else self._evidence(one, content, facts)
+            if piece is None or self._repeated(piece, seen):
+                continue
+            if piece.fact_ids and min(told_by[fact] for fact in piece.fact_ids) >= self._per_fact:
+                continue
+            told_by.update(piece.fact_ids)
+            kept.append((one, piece))
+            if len(kept) == k:
+                break
+        kept = self._with_paths(kept)
+        if neighbours:
+            kept = self._with_neighbours(kept, neighbours)
+        return tuple(piece for _, piece in kept)
+
+    def _evidence(self, one: Voted, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
+        """One piece without its path; None when its fact is gone."""
+        item = one.item
+        cell = self._pool.cells[item.cell]
+        head = self._pool.turns[_turn(one)]
+        told = [facts[fact] for fact in item.facts if fact in facts]
+        turns = [head]
+        corrected = False
+        if item.fact is not None:
+            if not told:
+                return None
+            fact = told[0]
+            corrected = self._links[fact.id, cell.id].corrected
+            span = fact.time if fact.time.known else _instant(fact.mentioned_at, head.dated)
+            text, kind, turns = fact.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
+        elif cell.char_start is not None:
+            text = speech(head.name, content[cell.char_start : cell.char_end])
+            span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.CELL
+        else:
+            text = speech(head.name, content)
+            span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.TURN
+        right = [] if item.fact is not None else self._right(one, facts)
+        if right:
+            corrected = True
+            text = with_corrections(text, [dated_text(fact, self._zone) for fact in right])
+            told = [*right, *(fact for fact in told if fact not in right)]
+        dated = [fact for fact in told if fact.time.known]
+        return Evidence(
+            text=text,
+            time=span,
+            time_label=day_label(span, self._zone),
+            score=one.score,
+            kind=kind,
+            fact_ids=tuple(fact.id for fact in told),
+            session_id=head.session_external_id,
+            turn_ids=tuple(turn.external_id for turn in turns),
+            ordinal=head.ordinal,
+            speaker=head.name,
+            signals=one.signals,
+            event=dated[0].time if dated else UNKNOWN_TIME,
+            corrected=corrected,
+            pinned=any(fact.pinned for fact in told),
+            origin=head.origin,
+        )
+
+    def _right(self, one: Voted, facts: Mapping[UUID, FactText]) -> list[FactText]:
+        """What a turn should have said, where that is not what it says."""
+        found = standing(self._pool.corrections.get(_turn(one), ()), facts)
+        links = ((fact, self._links.get((fact.id, CellId(one.item.cell)))) for fact in found)
+        return [fact for fact, link in links if link is None or link.corrected]
+
+    def _sources(self, fact: FactId, cell: CellId, head: TurnHead) -> list[TurnHead]:
+        """The turns of a fact in one cell; those read already, and at least its own."""
+        link = self._links[fact, cell]
+        keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
+        return [self._pool.turns[key] for key in keys if key in self._pool.turns] or [head]
+
+    def _paths(self, one: Voted) -> list[list[PlacedNode]]:
+        """Each tree's nodes above an item, from the root down; its session's tree first."""
+        trees = self._pool.trees
+        paths = [trees.session_path(one.item.cell)]
+        for fact in one.item.facts[:1]:
+            leaves = trees.leaves.get(fact, [])
+            paths += [trees.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
+        return [path[::-1] for path in paths if path]
+
+    def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
+        """The pieces with the way down to them and how fresh it is."""
+        payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
+        self._pool.trees.add(self._rows.paths(sorted(payloads)))
+        paths = [self._paths(one) for one, _ in kept]
+        wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
+        summaries = self._rows.summaries(list(wanted), SNIPPET_CHARS)
+        found = []
+        for (one, piece), trees in zip(kept, paths, strict=True):
+            shown = tuple(
+                _path_node(node, summaries.get(node.id, "") if self._knows(node) else "")
+                for path in trees
+                for node in path
+            )
+            freshness = self._freshness(one.item.cell, summaries)
+            found.append((one, replace(piece, path=shown, freshness=freshness)))
+        return found
+
+    def _knows(self, node: PlacedNode) -> bool:
+        """Whether a summary tells only what was said in time; entity and scene trees lie in the time of events."""
+        if self._said_until is None:
+            return True
+        if node.kind is not TreeKind.SESSION or node.time_end is None:
+            return False
+        return from_micros(node.time_end) <= self._said_until
+
+    def _repeated(self, piece: Evidence, seen: list[tuple[Evidence, frozenset[str]]]) -> bool:
+        """Whether something already chosen says the same on the same day; remembers the piece if not."""
+        words = frozenset(terms(piece.text))
+        for other, others in seen:
+            same = (piece.speaker, piece.time_label) == (other.speaker, other.time_label)
+            if same and (piece.text == other.text or same_words(words, others, self._same_words)):
+                return True
+        seen.append((piece, words))
+        return False
+
+    def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
+        if not self._pool.cells[cell].placed:
+            return Freshness.RAW
+        path = self._pool.trees.session_path(cell)
+        if not any(node.id in summaries for node in path):
+            return Freshness.FACT
+        return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
+
+    def _with_neighbours(self, kept: Sequence[tuple[Voted, Evidence]], n: int) -> list[tuple[Voted, Evidence]]:
+        """Before and after each piece: in its entity's tree, else in the dialogue."""
+        leaves = {id(piece): self._entity_leaf(one) for one, piece in kept}
+        around = self._rows.around([leaf for leaf in leaves.values() if leaf], SPARE * n)
+        told = self._told([id_ for near in around.values() for id_ in near.before + near.after])
+        dialogue = self._dialogue([one for one, piece in kept if leaves[id(piece)] is None], n)
+        found = []
+        for one, piece in kept:
+            leaf = leaves[id(piece)]
+            if leaf is not None and leaf in around:
+                near = around[leaf]
+                before = [told[fact] for fact in near.before if fact in told][:n][::-1]
+                after = [told[fact] for fact in near.after if fact in told][:n]
+            else:
+                session, ordinal = _turn(one)
+                before = list(_at(dialogue, session, range(ordinal - n, ordinal)))
+                after = list(_at(dialogue, session, range(ordinal + 1, ordinal + n + 1)))
+            piece = replace(piece, predecessors=tuple(before), successors=tuple(after))
+            found.append((one, piece))
+        return found
+
+    def _entity_leaf(self, one: Voted) -> NodeId | None:
+        for fact in one.item.facts:
+            for leaf in self._pool.trees.leaves.get(fact, ()):
+                if leaf.kind is TreeKind.ENTITY:
+                    return leaf.id
+        return None
+
+    def _told(self, ids: Sequence[UUID]) -> dict[UUID, Evidence]:
+        """Facts that are not known to be wrong as evidence, with the turns that said them last."""
+        read = self._rows.facts(self._forest, list(dict.fromkeys(ids)), self._said_until)
+        facts = [fact for fact in read if fact.superseded_by is None]
+        links: dict[UUID, Link] = {}
+        for link in self._rows.links_of_facts([fact.id for fact in facts], 1, self._said_until):
+            links[link.fact_id] = link
+        keys = [(link.session_id, turn) for link in links.values() for turn in link.turn_ordinals]
+        heads = {(head.session_id, head.ordinal): head for head in self._rows.turns(keys)}
+        told: dict[UUID, Evidence] = {}
+        for fact in facts:
+            known = links.get(fact.id)
+            turns = [
+                heads[known.session_id, ordinal]
+                for ordinal in (known.turn_ordinals if known else ())
+                if known and (known.session_id, ordinal) in heads
+            ]
+            if not turns or turns[0].session_external_id in self._excluded:
+                continue
+            span = fact.time if fact.time.known else _instant(fact.mentioned_at, turns[0].dated)
+            told[fact.id] = Evidence(
+                text=fact.text,
+                time=span,
+                time_label=day_label(span, self._zone),
+                score=0.0,
+                kind=EvidenceKind.FACT,
+                fact_ids=(fact.id,),
+                session_id=turns[0].session_external_id,
+                turn_ids=tuple(turn.external_id for turn in turns),
+                ordinal=turns[0].ordinal,
+                speaker=fact.speaker,
+                event=fact.time,
+                corrected=known.corrected if known else False,
+                pinned=fact.pinned,
+                origin=turns[0].origin,
+            )
+        return told
+
+    def _dialogue(self, ones: Sequence[Voted], n: int) -> dict[TurnKey, Evidence]:
+        """The turns around items, as evidence."""
+        keys: dict[TurnKey, None] = {}
+        for one in ones:
+            session, ordinal = _turn(one)
+            for near in range(max(0, ordinal - n), ordinal + n + 1):
+                keys.setdefault((session, near))
+        wanted = list(keys)
+        texts = self._rows.turn_texts(wanted)
+        found: dict[TurnKey, Evidence] = {}
+        for head in self._rows.turns(wanted):
+            key = (head.session_id, head.ordinal)
+            if key not in texts or (self._said_until is not None and head.occurred_at > self._said_until):
+                continue
+            span = _instant(head.occurred_at, head.dated)
+            found[key] = Evidence(
+                text=speech(head.name, texts[key]),
+                time=span,
+                time_label=day_label(span, self._zone),
+                score=0.0,
+                kind=EvidenceKind.TURN,
+                fact_ids=(),
+                session_id=head.session_external_id,
+                turn_ids=(head.external_id,),
+                ordinal=head.ordinal,
+                speaker=head.name,
+                origin=head.origin,
+            )
+        return found
+
+
+def _turn(one: Voted) -> TurnKey:
+    session, ordinal, _ = one.item.place
+    return SessionId(session), ordinal
+
+
+def _at(found: dict[TurnKey, Evidence], session: SessionId, ordinals: range) -> Iterator[Evidence]:
+    for ordinal in ordinals:
+        if (session, ordinal) in found:
+            yield found[session, ordinal]
+
+
+def _instant(moment: datetime, dated: bool) -> TimeSpan:
+    """When something was said; a turn without a time of its own has its session's day."""
+    return TimeSpan(moment, moment, Precision.MINUTE if dated else Precision.DAY)
+
+
+def _path_node(node: PlacedNode, summary: str) -> PathNode:
+    if node.time_start is None or node.time_end is None:
+        span = UNKNOWN_TIME
+    else:
+        span = TimeSpan(from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE)
+    return PathNode(node.kind, node.label, node.level, span, summary, node.id)

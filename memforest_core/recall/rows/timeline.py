@@ -1,0 +1,208 @@
+"""A timeline's reads in Postgres: whole chains in one statement each, however long they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.holding import Mention, StoredState
+from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
+from memforest_core.recall.rows.sql import KNOWN_BY_THEN
+from memforest_core.recall.timeline.records import KnownChain, SourceTurn, TimelineRows, TurnKey
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import find_forest
+from memforest_core.store.statements import from_document
+
+OF_SUBJECTS = sa.text(
+    """
+    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
+           f.superseded_by, f.superseded_at
+      FROM memforest.fact f
+     WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> ''
+       AND f.subject_key = ANY(CAST(:subjects AS text[])) AND f.subject_key <> ''
+       AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
+     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
+    """
+)
+
+OF_ATTRIBUTES = sa.text(
+    """
+    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
+           f.superseded_by, f.superseded_at
+      FROM memforest.fact f
+     WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> '' AND f.subject_key <> ''
+       AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
+     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
+    """
+)
+
+# LIMIT 1 keeps the lookup of each fact an index probe, whatever the planner takes the placements for.
+OF_TREES = sa.text(
+    """
+    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
+           f.superseded_by, f.superseded_at
+      FROM (SELECT DISTINCT payload_id FROM memforest.placement
+             WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))) p
+     CROSS JOIN LATERAL (
+        SELECT * FROM memforest.fact WHERE tenant_id = :t AND fact_id = p.payload_id LIMIT 1) f
+     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
+    """
+)
+
+SCENES = sa.text(
+    """
+    SELECT tree_id, label FROM memforest.tree
+     WHERE tenant_id = :t AND forest_id = :f AND kind = 'scene' AND state <> 'merged'
+     ORDER BY leaf_count DESC, label, tree_id
+    """
+)
+
+CHAINS = sa.text(
+    """
+    SELECT subject_key, min(statement ->> 'subject') AS subject, attribute, count(*) AS facts FROM memforest.fact
+     WHERE tenant_id = :t AND forest_id = :f AND attribute <> '' AND subject_key <> ''
+     GROUP BY subject_key, attribute ORDER BY facts DESC, subject_key, attribute
+    """
+)
+
+# How something stands now hangs on when it was said last, and since when it is known on when it was said first.
+MENTIONS = sa.text(
+    f"""
+    SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at
+      FROM unnest(CAST(:facts AS uuid[])) AS w(id)
+     CROSS JOIN LATERAL (
+        SELECT session_id, turn_ordinals, occurred_at FROM (
+            SELECT o.session_id, o.turn_ordinals, t.occurred_at,
+                   row_number() OVER said AS place, count(*) OVER () AS mentions
+              FROM memforest.occurrence o
+             CROSS JOIN LATERAL (
+                SELECT occurred_at FROM memforest.turn
+                 WHERE tenant_id = :t AND session_id = o.session_id AND ordinal = o.turn_ordinals[1] LIMIT 1) t
+             WHERE o.tenant_id = :t AND o.fact_id = w.id
+               AND (CAST(:until AS timestamptz) IS NULL OR t.occurred_at <= CAST(:until AS timestamptz))
+               AND {KNOWN_BY_THEN}
+            WINDOW said AS (ORDER BY t.occurred_at, o.session_id, o.turn_ordinals)) every
+         WHERE place <= CAST(:n AS int) / 2 OR place > mentions - (CAST(:n AS int) + 1) / 2
+         ORDER BY place) o
+    """  # noqa: S608 - constants of this package
+)
+
+SOURCES = sa.text(
+    """
+    SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.name, t.occurred_at,
+           left(t.content, :chars) AS content
+      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
+     CROSS JOIN LATERAL (
+        SELECT * FROM memforest.turn
+         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
+     CROSS JOIN LATERAL (
+        SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
+    """
+)
+
+
+class PostgresTimelineRows:
+    """TimelineRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def forest(self, owner: str) -> ForestRef | None:
+        return find_forest(self._db, self._tenant, owner)
+
+    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+        rows = self._db.execute(
+            sa.select(m.Speaker.speaker_id, m.Speaker.name)
+            .where(m.Speaker.tenant_id == self._tenant, m.Speaker.forest_id == forest)
+            .order_by(m.Speaker.speaker_id, m.Speaker.name)
+        )
+        return [(row.speaker_id, row.name) for row in rows]
+
+    def of_subjects(
+        self, forest: ForestId, subjects: Collection[str], attributes: Collection[str] | None, limit: int
+    ) -> list[StoredState]:
+        wanted = None if attributes is None else sorted(attributes)
+        return self._states(OF_SUBJECTS, f=forest, subjects=sorted(subjects), attributes=wanted, n=limit)
+
+    def of_attributes(self, forest: ForestId, attributes: Collection[str] | None, limit: int) -> list[StoredState]:
+        wanted = None if attributes is None else sorted(attributes)
+        return self._states(OF_ATTRIBUTES, f=forest, attributes=wanted, n=limit)
+
+    def of_trees(self, trees: Collection[TreeId], limit: int) -> list[StoredState]:
+        return self._states(OF_TREES, trees=list(trees), n=limit)
+
+    def scenes(self, forest: ForestId) -> list[tuple[TreeId, str]]:
+        rows = self._db.execute(SCENES, {"t": self._tenant, "f": forest})
+        return [(TreeId(row.tree_id), row.label) for row in rows]
+
+    def chains(self, forest: ForestId) -> list[KnownChain]:
+        rows = self._db.execute(CHAINS, {"t": self._tenant, "f": forest})
+        return [KnownChain(row.subject_key, row.subject, row.attribute, row.facts) for row in rows]
+
+    def mentions(self, facts: Sequence[FactId], until: datetime | None, limit: int) -> list[Mention]:
+        if not facts:
+            return []
+        values = {"t": self._tenant, "facts": list(facts), "until": until, "n": limit}
+        return [
+            Mention(
+                fact_id=FactId(row.fact_id),
+                session_id=SessionId(row.session_id),
+                turn_ordinals=tuple(row.turn_ordinals),
+                said_at=row.occurred_at.astimezone(UTC),
+            )
+            for row in self._db.execute(MENTIONS, values)
+        ]
+
+    def turns(self, keys: Collection[TurnKey], chars: int) -> Mapping[TurnKey, SourceTurn]:
+        if not keys:
+            return {}
+        wanted = sorted(keys)
+        values = {
+            "t": self._tenant,
+            "sessions": [session for session, _ in wanted],
+            "ordinals": [ordinal for _, ordinal in wanted],
+            "chars": chars,
+        }
+        return {
+            (SessionId(row.session_id), row.ordinal): SourceTurn(
+                session_id=row.session_external_id,
+                turn_id=row.external_id,
+                speaker=row.name,
+                said_at=row.occurred_at.astimezone(UTC),
+                text=row.content,
+            )
+            for row in self._db.execute(SOURCES, values)
+        }
+
+    def _states(self, statement: sa.TextClause, **values: object) -> list[StoredState]:
+        return [
+            StoredState(
+                id=FactId(row.fact_id),
+                subject_key=row.subject_key,
+                attribute=row.attribute,
+                statement=from_document(row.statement),
+                key=(row.key_time, row.key_ordinal, row.key_item),
+                known_since=row.created_at.astimezone(UTC),
+                superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
+                superseded_at=row.superseded_at.astimezone(UTC) if row.superseded_at else None,
+            )
+            for row in self._db.execute(statement, {"t": self._tenant, **values})
+        ]
+
+
+class PostgresTimelineStore:
+    """TimelineStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def reading(self, tenant: TenantId) -> Iterator[TimelineRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresTimelineRows(connection, tenant)

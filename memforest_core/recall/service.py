@@ -1,0 +1,268 @@
+"""Recall: a question in, evidence out; every part that is away is done without and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Unpack
+from zoneinfo import ZoneInfo
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.asked_now import asked_before, asked_now
+from memforest_core.domain.asked_order import Order, order_of
+from memforest_core.domain.asked_times import asked_period
+from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
+from memforest_core.domain.evidence import Evidence, Mode, RecallResult
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.scoring import Voted, Weights, vote
+from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import ModelRejected, ModelUnavailable, StoreUnavailable
+from memforest_core.index.vector_index import DenseVector, VectorIndex
+from memforest_core.models.calls import ChatModel, Embedder
+from memforest_core.models.reranker import Reranker
+from memforest_core.recall.answering.records import AnswerCalls
+from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
+from memforest_core.recall.candidates import ALWAYS, Bounds, items
+from memforest_core.recall.clock import Clock
+from memforest_core.recall.current import Current, current_first, current_states, previous_states
+from memforest_core.recall.gathering import Gathered, Gathering, Place
+from memforest_core.recall.ordering import in_order
+from memforest_core.recall.picking import Paces, pick
+from memforest_core.recall.question import Question, parse_question
+from memforest_core.recall.records import RecallRows, RecallStore, SaidTurn
+from memforest_core.recall.reranking import reranked
+from memforest_core.recall.resolving import Resolver
+from memforest_core.recall.rewriting import LAST_TURNS
+from memforest_core.recall.thinking import Thought, no_chat_model
+from memforest_core.recall.timeline.records import TimelineStore
+from memforest_core.recall.visits import VisitCounter, returned
+from memforest_core.settings import RecallSettings
+
+
+def weights_of(settings: RecallSettings) -> Weights:
+    """The weights of the signals as they are set."""
+    return Weights(
+        lexical=settings.lexical_weight,
+        dense=settings.dense_weight,
+        cell=settings.cell_weight,
+        fact=settings.fact_weight,
+        interval=settings.interval_weight,
+        root=settings.root_weight,
+        topic=settings.topic_weight,
+        chain=settings.chain_weight,
+        neighbour=settings.neighbour_weight,
+        speaker=settings.speaker_weight,
+        time=settings.time_weight,
+        ranked=settings.ranked_weight,
+    )
+
+
+class RecallService:
+    """Answers questions from one store, index and embedder. Thread-safe: a recall keeps its state to itself.
+
+    ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
+    opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
+    costs, ``reranker`` reads the best pieces anew, ``visits`` counts what was returned, ``states`` tells
+    what holds now.
+    """
+
+    def __init__(
+        self,
+        store: RecallStore,
+        index: VectorIndex,
+        embedder: Embedder,
+        settings: RecallSettings,
+        *,
+        pointers: bool = True,
+        chat: Callable[[], ChatModel] | None = None,
+        ledger: AnswerCalls | None = None,
+        reranker: Reranker | None = None,
+        visits: VisitCounter | None = None,
+        states: TimelineStore | None = None,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._settings = settings
+        self._chat = chat
+        self._ledger = ledger
+        self._reranker = reranker
+        self._visits = visits
+        self._states = states
+        self._weights = weights_of(settings)
+        self._gathering = Gathering(store, index, settings, self._weights, pointers=pointers)
+        self._paces = Paces()
+
+    def recall(
+        self,
+        tenant: TenantId,
+        owner: str,
+        question: str,
+        k: int | None = None,
+        mode: str | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> RecallResult:
+        """The ``k`` best pieces of evidence for a question; see RecallOptions for the rest.
+
+        An owner without a memory yet gets an empty result with ``owner_known`` False. Raises InvalidInput (also for a
+        mode that needs a chat model when none is configured), StoreUnavailable. An index or a model that is away is no
+        error: ``degraded`` says what was done without.
+        """
+        asked = checked(self._settings, question, k, mode, options)
+        owner = checked_name(owner, "owner")
+        clock = Clock()
+        if asked.mode in (Mode.LLM, Mode.PLANNER) and self._chat is None:
+            raise no_chat_model()
+        found = self._place(tenant, owner, asked)
+        if found is None:
+            mode = Mode.FLAT if asked.mode is Mode.AUTO else asked.mode
+            return RecallResult(question, mode, (), clock.total(), owner_known=False)
+        forest, turns, place = found
+        thought = Thought(self._settings, asked.moment(ZoneInfo(forest.time_zone)), self._chat)
+        degraded: list[str] = []
+        if turns:
+            with clock.stage("rewrite"):
+                rewritten = thought.completed(asked.question.text, turns)
+            if rewritten.changed:
+                asked = replace(asked, question=parse_question(rewritten.text))
+        with clock.stage("embed"):
+            dense = self._embed(asked.question, degraded)
+        picked = ""
+        if asked.mode is Mode.AUTO:
+            choice = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
+            asked, picked = replace(asked, mode=choice.mode), choice.why
+        current = self._current(place, asked, clock)
+        gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts)
+        voted = self._voted(place, asked, owner, gathered, current, clock)
+        evidence = self._evidence(place, asked, gathered, voted, clock, degraded)
+        self._account(tenant, forest, thought, degraded)
+        if self._visits is not None:
+            self._visits.note(tenant, forest.id, returned(gathered.pool.cells.values(), gathered.pool.turns, evidence))
+        timings = clock.total()
+        self._paces.record(asked.mode, timings["total"])
+        return RecallResult(
+            question=question,
+            mode=asked.mode,
+            evidence=evidence,
+            timings_ms=timings,
+            degraded=(*degraded, *gathered.degraded, *thought.degraded),
+            round_trips=gathered.probe.round_trips,
+            picked=picked,
+            about=_span(place.bounds.about),
+            asked_for=asked.question.text,
+            plan=thought.plans[0].told() if thought.plans else {},
+            calls=len(thought.calls),
+        )
+
+    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[ForestRef, list[SaidTurn], Place] | None:
+        """The forest, the last turns of the running session if a model can use them, and the bounds."""
+        with self._store.recalling(tenant) as rows:
+            forest = rows.forest(owner)
+            if forest is None:
+                return None
+            turns: list[SaidTurn] = []
+            if asked.session_id is not None and self._chat is not None:
+                turns = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)
+            return forest, turns, Place(tenant, forest, self._bounds(rows, forest, asked))
+
+    def _bounds(self, rows: RecallRows, forest: ForestRef, asked: Asked) -> Bounds:
+        """What may be evidence, and which time the question names."""
+        zone = ZoneInfo(forest.time_zone)
+        moment = asked.moment(zone)
+        about = asked_period(asked.question.text, moment) if self._weights.time > 0 else None
+        if about is not None:
+            # "In May" asked years after the last conversation means its last May.
+            about = asked_period(asked.question.text, moment, known_until=rows.last_said(forest.id))
+        return Bounds(
+            between=asked.between(zone),
+            said_until=asked.said_until(zone),
+            sessions=frozenset(rows.sessions(forest.id, asked.sessions)) if asked.sessions else None,
+            excluded=asked.exclude_sessions,
+            speakers=asked.speakers,
+            roles=asked.roles,
+            about=ALWAYS if about is None else (about.first, about.last),
+        )
+
+    def _current(self, place: Place, asked: Asked, clock: Clock) -> Current:
+        """The states that hold now, or held before, if the question asks for them."""
+        if self._states is None or self._settings.current_weight <= 0:
+            return Current()
+        for find, attributes in (
+            (current_states, asked_now(asked.question.text)),
+            (previous_states, asked_before(asked.question.text)),
+        ):
+            if attributes:
+                with clock.stage("states"), self._states.reading(place.tenant) as rows:
+                    return find(rows, place.forest, asked.question, attributes, place.bounds.said_until)
+        return Current()
+
+    def _voted(
+        self, place: Place, asked: Asked, owner: str, gathered: Gathered, current: Current, clock: Clock
+    ) -> list[Voted]:
+        """The candidates with all votes, best first."""
+        probe, pool = gathered.probe, gathered.pool
+        with clock.stage("score"):
+            found = items(pool, asked.question, owner, place.bounds, gathered.leaves.positions)
+            voted = vote(found, probe.cells, probe.facts, probe.nodes, self._weights)
+        if self._settings.order_weight > 0 and order_of(asked.question.text).order is not Order.NONE:
+            with clock.stage("order"), self._store.recalling(place.tenant) as rows:
+                voted = in_order(rows, pool, voted, asked.question, self._settings.order_weight)
+        return current_first(voted, current, self._settings.current_weight)
+
+    def _evidence(
+        self,
+        place: Place,
+        asked: Asked,
+        gathered: Gathered,
+        voted: list[Voted],
+        clock: Clock,
+        degraded: list[str],
+    ) -> tuple[Evidence, ...]:
+        """The best different pieces, read anew by a cross-encoder if there is one, within the caller's budget."""
+        first = 0 if self._reranker is None else self._settings.rerank.first
+        with clock.stage("resolve"), self._store.recalling(place.tenant) as rows:
+            resolver = Resolver(
+                rows,
+                place.forest.id,
+                gathered.pool,
+                ZoneInfo(place.forest.time_zone),
+                same_words=self._settings.same_words,
+                per_fact=self._settings.per_fact,
+                said_until=place.bounds.said_until,
+                excluded=place.bounds.excluded,
+            )
+            evidence = resolver.resolve(voted, max(asked.k, first), asked.neighbours)
+        if self._reranker is not None:
+            with clock.stage("rerank"):
+                evidence, failed = reranked(self._reranker, asked.question.text, evidence, first)
+            degraded += failed
+        if asked.min_score is not None:
+            evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
+        evidence = evidence[: asked.k]
+        if asked.max_tokens is not None:
+            evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN))
+        return evidence
+
+    def _account(self, tenant: TenantId, forest: ForestRef, thought: Thought, degraded: list[str]) -> None:
+        """Keep what the calls cost; evidence is not held back when that fails."""
+        if self._ledger is None or not thought.calls:
+            return
+        try:
+            self._ledger.record(tenant, forest.id, thought.calls)
+        except StoreUnavailable:
+            degraded.append("The store is away: what the model calls cost was not kept.")
+
+    def _embed(self, question: Question, degraded: list[str]) -> DenseVector | None:
+        try:
+            vector: DenseVector = self._embedder.embed_query([question.text]).vectors[0]
+        except (ModelUnavailable, ModelRejected):
+            degraded.append("The embedding model is away: answered by words alone.")
+            return None
+        return vector
+
+
+def _span(about: Range) -> TimeSpan:
+    first, last = about
+    if first is None and last is None:
+        return UNKNOWN_TIME
+    return TimeSpan(first or EARLIEST, last or LATEST, Precision.DAY)

@@ -1,0 +1,92 @@
+"""What a chat model adds to a recall: a question completed, a plan, children ranked; every call is accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from memforest_core.errors import InvalidInput, MemForestError
+from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Step, failed_call
+from memforest_core.recall.planning import Plan, Planner, PlanTree
+from memforest_core.recall.ranking import ChildRanker, LlmRanker
+from memforest_core.recall.records import SaidTurn
+from memforest_core.recall.rewriting import Rewritten, standalone
+from memforest_core.settings import RecallSettings
+
+
+@dataclass(slots=True)
+class CountedChat:
+    """A chat model whose calls are kept, those that failed too. Thread-safe."""
+
+    chat: ChatModel
+    calls: list[CallRecord] = field(default_factory=list)
+
+    def model_name(self, step: Step) -> str:
+        return self.chat.model_name(step)
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        try:
+            reply = self.chat.complete(request)
+        except MemForestError as error:
+            self.calls.extend(failed_call(error))
+            raise
+        self.calls.append(reply.record)
+        return reply
+
+
+@dataclass(slots=True)
+class Thought:
+    """The chat model's part in one recall; without a model it has none."""
+
+    settings: RecallSettings
+    asked_at: datetime
+    open_chat: Callable[[], ChatModel] | None = None
+    plans: list[Plan] = field(default_factory=list)
+    degraded: list[str] = field(default_factory=list)
+    _counted: CountedChat | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether a chat model is configured."""
+        return self.open_chat is not None
+
+    @property
+    def calls(self) -> Sequence[CallRecord]:
+        """What was asked so far."""
+        return self._counted.calls if self._counted is not None else ()
+
+    def completed(self, question: str, turns: Sequence[SaidTurn]) -> Rewritten:
+        """The question made to stand alone, when it leans on the session's last turns and a model is there."""
+        if not turns or not self.possible:
+            return Rewritten(question)
+        rewritten = standalone(self._chat(), question, turns, self.asked_at)
+        self.degraded += rewritten.degraded
+        return rewritten
+
+    def plan(self, question: str, trees: Sequence[PlanTree]) -> Mapping[UUID, str]:
+        """What each tree is asked, by its root: one call."""
+        plan = Planner(self._chat()).plan(question, trees, self.asked_at)
+        self.plans.append(plan)
+        self.degraded += plan.degraded
+        return plan.questions
+
+    def ranker(self) -> ChildRanker:
+        """Ranks children of tree nodes, one call each."""
+        return LlmRanker(self._chat(), self.settings.llm_calls, self.settings.llm_children, self.asked_at)
+
+    def _chat(self) -> CountedChat:
+        if self.open_chat is None:
+            raise no_chat_model()
+        if self._counted is None:
+            self._counted = CountedChat(self.open_chat())
+        return self._counted
+
+
+def no_chat_model() -> InvalidInput:
+    """The error of a mode that needs a chat model when none is configured."""
+    return InvalidInput(
+        "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm and planner, or choose mode embedding.",
+        code="no_chat_model",
+    )

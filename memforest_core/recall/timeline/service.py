@@ -1,0 +1,253 @@
+"""Timelines: an entity, an attribute or a scene in, its ordered states with their evidence out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.chain import ChainState
+from memforest_core.domain.evidence import day_label
+from memforest_core.domain.holding import Mention, Position, Role, StoredState
+from memforest_core.domain.ids import TenantId, TreeId
+from memforest_core.domain.state_names import canonical, spellings
+from memforest_core.domain.text import normalize_name
+from memforest_core.domain.turns import checked_name, parse_timestamp
+from memforest_core.errors import InvalidInput
+from memforest_core.recall.timeline.names import Speakers, unknown_attribute, unknown_entity, unknown_scene
+from memforest_core.recall.timeline.reading import chains_of
+from memforest_core.recall.timeline.records import SourceTurn, TimelineRows, TimelineStore, TurnKey
+from memforest_core.recall.timeline.states import Timeline, TimelineState
+
+MAX_LIMIT = 1_000
+MAX_FACTS = 10_000
+"""Facts that one timeline is made from; of more, the latest."""
+MAX_TEXT_CHARS = 2_000
+"""Of the text of each turn that is evidence."""
+EVERYBODY = "*"
+"""The entity that stands for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A checked request."""
+
+    entity: str | None
+    attribute: str | None
+    scene: str | None
+    as_of: datetime | None
+    since: datetime | None
+    until: datetime | None
+    limit: int
+    after: Position | None
+
+
+class TimelineService:
+    """Reads only, each timeline in one transaction and with a fixed number of statements. Thread-safe."""
+
+    def __init__(self, store: TimelineStore) -> None:
+        self._store = store
+
+    def timeline(
+        self,
+        tenant: TenantId,
+        owner: str,
+        *,
+        entity: str | None = None,
+        attribute: str | None = None,
+        scene: str | None = None,
+        as_of: object | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Timeline:
+        """The states of an entity, of an attribute (the owner's, or with the entity "*" everybody's) or in a scene.
+
+        Of several of these, what all of them name; of none, all states of the owner. ``as_of`` leaves out what was said
+        later; ``since`` and ``until`` keep the states that happened or were mentioned in that time (both ends
+        included). Times are ISO 8601, unix seconds or datetimes, naive ones in the owner's zone. ``limit`` (1 to 1,000)
+        states at once; ``cursor`` is that of the page before. An owner without a memory yet has no states, and
+        ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+        """
+        with self._store.reading(tenant) as rows:
+            forest = rows.forest(checked_name(owner, "owner"))
+            if forest is None:
+                _checked(entity, attribute, scene, (as_of, since, until), ZoneInfo("UTC"), limit, cursor)
+                return Timeline(owner=owner, time_zone="UTC", states=(), owner_known=False)
+            zone = ZoneInfo(forest.time_zone)
+            wanted = _checked(entity, attribute, scene, (as_of, since, until), zone, limit, cursor)
+            speakers = Speakers(owner, rows.speakers(forest.id))
+            facts = _facts(rows, forest, wanted, speakers)
+            found = _states(rows, facts[:MAX_FACTS], speakers, wanted)
+            page, more = found[: wanted.limit], len(found) > wanted.limit
+            keys = {key for state in page for mention in state.mentions for key in _turns(mention)}
+            sources = rows.turns(keys, MAX_TEXT_CHARS)
+        return Timeline(
+            owner=owner,
+            time_zone=forest.time_zone,
+            states=tuple(_shown(state, sources, zone) for state in page),
+            truncated=more,
+            cursor=_cursor(page[-1].position) if more else None,
+            oldest_left_out=len(facts) > MAX_FACTS,
+        )
+
+
+def _checked(
+    entity: str | None,
+    attribute: str | None,
+    scene: str | None,
+    times: tuple[object | None, object | None, object | None],
+    zone: ZoneInfo,
+    limit: int,
+    cursor: str | None,
+) -> _Wanted:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"Set limit to a whole number from 1 to {MAX_LIMIT}.", code="invalid_limit")
+    as_of, since, until = (
+        None if time is None else parse_timestamp(time, zone, name)
+        for time, name in zip(times, ("as_of", "since", "until"), strict=True)
+    )
+    if since is not None and until is not None and until < since:
+        raise InvalidInput("Set until to a time that is not before since.", code="invalid_range")
+    return _Wanted(
+        entity=None if entity is None else checked_name(entity, "entity"),
+        attribute=None if attribute is None else checked_name(attribute, "attribute"),
+        scene=None if scene is None else checked_name(scene, "scene"),
+        as_of=as_of,
+        since=since,
+        until=until,
+        limit=limit,
+        after=None if cursor is None else _position(cursor),
+    )
+
+
+def _facts(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Speakers) -> list[StoredState]:
+    """The facts that the request names, latest first; one more than ``MAX_FACTS`` when there are more."""
+    if wanted.scene is not None:
+        return _facts_of_scene(rows, forest, wanted, speakers)
+    if wanted.entity != EVERYBODY:
+        return _facts_of_subject(rows, forest, wanted, speakers)
+    attributes = None if wanted.attribute is None else spellings(wanted.attribute)
+    facts = rows.of_attributes(forest.id, attributes, MAX_FACTS + 1)
+    if not facts and wanted.attribute is not None:
+        raise unknown_attribute(wanted.attribute, (chain.attribute for chain in rows.chains(forest.id)))
+    return facts
+
+
+def _facts_of_scene(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Speakers) -> list[StoredState]:
+    name = wanted.scene or ""
+    scenes = rows.scenes(forest.id)
+    trees = _scene_trees(scenes, name)
+    if not trees:
+        raise unknown_scene(name, scenes)
+    facts = rows.of_trees(trees, MAX_FACTS + 1)
+    if wanted.entity is not None and wanted.entity != EVERYBODY:
+        subjects = speakers.keys(wanted.entity)
+        facts = [fact for fact in facts if fact.subject_key in subjects]
+        if not facts:
+            raise unknown_entity(wanted.entity, rows.chains(forest.id))
+    if wanted.attribute is None:
+        return facts
+    same = spellings(wanted.attribute)
+    kept = [fact for fact in facts if fact.attribute in same]
+    if not kept:
+        raise unknown_attribute(wanted.attribute, (fact.attribute for fact in facts))
+    return kept
+
+
+def _facts_of_subject(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Speakers) -> list[StoredState]:
+    """The owner's facts, or those of whom or what is called so; "sister" also finds "Ann's sister"."""
+    subjects = speakers.owner_keys if wanted.entity is None else speakers.keys(wanted.entity)
+    attributes = None if wanted.attribute is None else spellings(wanted.attribute)
+    facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS + 1)
+    if facts or (wanted.entity is None and wanted.attribute is None):
+        return facts
+    chains = rows.chains(forest.id)
+    own = [chain for chain in chains if chain.subject_key in subjects]
+    if not own:
+        words = set(normalize_name(wanted.entity or "").split())
+        own = [chain for chain in chains if words and words <= set(chain.subject_key.split())]
+        longer = {chain.subject_key for chain in own}
+        facts = rows.of_subjects(forest.id, longer, attributes, MAX_FACTS + 1) if own else []
+    if not own:
+        raise unknown_entity(forest.owner if wanted.entity is None else wanted.entity, chains)
+    if not facts:
+        raise unknown_attribute(wanted.attribute or "", (chain.attribute for chain in own))
+    return facts
+
+
+def _scene_trees(scenes: Sequence[tuple[TreeId, str]], name: str) -> list[TreeId]:
+    """The scenes with this label, or the one with this id."""
+    folded = name.strip().casefold()
+    return [tree for tree, label in scenes if folded in {label.casefold(), str(tree), tree.hex}]
+
+
+def _states(rows: TimelineRows, facts: Sequence[StoredState], speakers: Speakers, wanted: _Wanted) -> list[ChainState]:
+    """The states of all chains in one order, those after the cursor and in the range; one more than the limit."""
+    chains, wrong = chains_of(rows, facts, speakers, wanted.as_of)
+    found = [*(state for states in chains.values() for state in states), *wrong]
+    kept = (state for state in found if wanted.after is None or state.position > wanted.after)
+    return sorted((state for state in kept if _in_range(state, wanted)), key=lambda state: state.position)
+
+
+def _in_range(state: ChainState, wanted: _Wanted) -> bool:
+    time = state.statement.time
+    spans = [(mention.said_at, mention.said_at) for mention in state.mentions]
+    if time.start is not None and time.end is not None:
+        spans = [(time.start, time.end)]
+    return any(
+        (wanted.since is None or end >= wanted.since) and (wanted.until is None or start <= wanted.until)
+        for start, end in spans
+    )
+
+
+def _turns(mention: Mention) -> Iterable[TurnKey]:
+    return ((mention.session_id, ordinal) for ordinal in mention.turn_ordinals)
+
+
+def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneInfo) -> TimelineState:
+    statement, mentions = state.statement, state.mentions
+    return TimelineState(
+        fact_id=state.id,
+        subject=statement.subject,
+        attribute=canonical(statement.attribute),
+        value=statement.value,
+        previous_value=statement.previous_value,
+        text=statement.text,
+        change=statement.change,
+        polarity=statement.polarity,
+        modality=statement.modality,
+        time=state.time,
+        time_label=day_label(state.time, zone),
+        mentioned_at=mentions[0].said_at,
+        last_mentioned_at=mentions[-1].said_at,
+        known_since=min(each.fact.known_since for each in state.said),
+        supersedes=tuple(dict.fromkeys(state.supersedes)),
+        superseded_by=state.superseded_by,
+        ended=state.ended,
+        current=state.current,
+        mentions=len(mentions),
+        fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),
+        evidence=_evidence(mentions, sources),
+        corrected_at=state.said[0].fact.superseded_at if state.role is Role.WRONG else None,
+    )
+
+
+def _evidence(mentions: Collection[Mention], sources: Mapping[TurnKey, SourceTurn]) -> tuple[SourceTurn, ...]:
+    keys = dict.fromkeys(key for mention in mentions for key in _turns(mention))
+    return tuple(sources[key] for key in keys if key in sources)
+
+
+def _cursor(position: Position) -> str:
+    return ".".join(str(part) for part in position)
+
+
+def _position(cursor: str) -> Position:
+    try:
+        time, ordinal, item, fact = cursor.split(".")
+        return int(time), int(ordinal), int(item), fact
+    except (ValueError, AttributeError):
+        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None

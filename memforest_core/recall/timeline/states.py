@@ -1,0 +1,78 @@
+"""A timeline as callers get it: states in the order of time, with what said them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memforest_core.domain.documents import plain
+from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.domain.ids import FactId
+from memforest_core.domain.times import TimeSpan
+from memforest_core.recall.timeline.records import SourceTurn
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineState:
+    """One state, or one change of it. When it held, when it was said and when it was stored are kept apart."""
+
+    fact_id: FactId
+    """The fact that says it first."""
+    subject: str
+    attribute: str
+    """Empty for what sets no state: an event of a scene."""
+    value: str
+    previous_value: str
+    """The value before, where the same sentence says it."""
+    text: str
+    change: Change
+    polarity: Polarity
+    modality: Modality
+    time: TimeSpan
+    """When it happened or began to hold; unknown when nobody said."""
+    time_label: str
+    """``time`` as people write it, in the owner's time zone; "date unknown" without one."""
+    mentioned_at: datetime
+    """When it was said first."""
+    last_mentioned_at: datetime
+    known_since: datetime
+    """When MemForest stored it."""
+    supersedes: tuple[FactId, ...]
+    """The states that it ended."""
+    superseded_by: FactId | None
+    """The state or the stop that ended it, or its correction."""
+    current: bool
+    """Whether it holds as far as is known: set, asserted, and ended by nothing. Plans, hearsay and denials never do."""
+    mentions: int
+    """How often it was said."""
+    fact_ids: tuple[FactId, ...]
+    """All facts that say it."""
+    evidence: tuple[SourceTurn, ...]
+    """The turns that say it, in the order of time."""
+    ended: TimeSpan | None = None
+    """Until when it held: when what ended it began, else the moment that was said. None while nothing ended it."""
+    corrected_at: datetime | None = None
+    """When it became known that it never held: then ``superseded_by`` says how it is. None for what held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """States in the order of event time, else of when they were first said; what ended stands before what ended it."""
+
+    owner: str
+    time_zone: str
+    """The owner's, which ``time_label`` counts days in."""
+    states: tuple[TimelineState, ...]
+    truncated: bool = False
+    """More states follow: ask again with ``cursor``."""
+    cursor: str | None = None
+    oldest_left_out: bool = False
+    """There are more facts than one timeline reads; it was made from the latest of them."""
+    owner_known: bool = True
+    """False when the owner has no memory yet."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The timeline as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made

@@ -1,0 +1,276 @@
+"""Placing one batch under the forest's lock: canonicalize, route, insert; reads and writes rows only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from memforest_core.domain.facts import Fact
+from memforest_core.domain.ids import FactId, NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.text import normalize_name
+from memforest_core.domain.times import micros
+from memforest_core.errors import InvariantViolated
+from memforest_core.memtree import Key, Leaf, build, insert
+from memforest_core.models.calls import Vectors
+from memforest_core.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
+from memforest_core.reduce.records import Attachment, Member, ReduceBatch, ReduceRows, ScopeDraft
+from memforest_core.reduce.routing.entities import entity_scopes
+from memforest_core.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
+from memforest_core.settings import Settings
+from memforest_core.store.removal import TreeChange
+
+
+def _new_node() -> NodeId:
+    return NodeId(uuid4())
+
+
+def fact_span(fact: Fact) -> tuple[int, int]:
+    """Where a fact lies in time, in microseconds: its event's interval, else when it was said."""
+    span = fact.statement.time
+    start: datetime = span.start or fact.statement.mentioned_at
+    return micros(start), micros(span.end or start)
+
+
+def made(vector: Vectors | None) -> Vectors:
+    """A vector that the caller has seen to. Raises InvariantViolated for one that is missing."""
+    if vector is None:
+        raise InvariantViolated("A candidate is placed without its vectors: embed its texts first.")
+    return vector
+
+
+class Placing:
+    """One batch on its way into a forest."""
+
+    def __init__(
+        self,
+        rows: ReduceRows,
+        batch: ReduceBatch,
+        compared: Mapping[FactId, Known],
+        settings: Settings,
+    ) -> None:
+        self._rows = rows
+        self._batch = batch
+        self._forest = batch.forest_id
+        self._compared = compared
+        self._settings = settings
+        self._leaves: dict[TreeId, dict[UUID, Leaf]] = defaultdict(dict)
+        self._sessions: dict[FactId, SessionId] = {}
+        self._keys: dict[FactId, Key] = {}
+        self._persons: set[TreeId] = set()
+        self._members: list[Member] = []
+
+    def run(self) -> int:
+        """Place everything; the number of new facts."""
+        facts, routing = self._canonicalize()
+        drafts = self._route_sessions()
+        entity_drafts = self._route_entities(facts)
+        scene_drafts, mergers = self._route_scenes(facts, routing)
+        self._rows.put_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
+        self._rows.add_members(self._members)
+        for kept, absorbed in mergers:
+            self._rows.move_members(absorbed.id, kept.id)
+        self._insert({kept.id for kept, _ in mergers}, {absorbed.id for _, absorbed in mergers})
+        return len(facts)
+
+    def _canonicalize(self) -> tuple[list[Fact], dict[FactId, Vectors]]:
+        waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
+        if not waiting:
+            return [], {}
+        incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
+        stored = self._rows.stored_facts(exact_ids(self._forest, incoming))
+        attached = attach(
+            self._forest,
+            incoming,
+            stored,
+            distinct(self._compared),
+            self._settings.reduce.near_duplicate,
+        )
+        routing: dict[FactId, Vectors] = {}
+        attachments: list[Attachment] = []
+        for (cell, item), fact_id in zip(waiting, attached.facts, strict=True):
+            self._sessions.setdefault(fact_id, cell.session_id)
+            routing.setdefault(fact_id, made(item.routing_vector))
+            attachments.append(
+                Attachment(
+                    cell.id,
+                    cell.session_id,
+                    item.candidate.item,
+                    item.candidate.turn_ordinals,
+                    fact_id,
+                )
+            )
+        self._keys = {
+            fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in attached.new
+        }
+        subjects = {fact.id: normalize_name(fact.statement.subject) for fact in attached.new}
+        self._rows.add_facts(self._forest, attached.new, self._keys, subjects)
+        self._rows.add_occurrences(attachments)
+        self._rows.revive(self._repeated(stored, attached.facts))
+        return list(attached.new), routing
+
+    def _repeated(self, stored: frozenset[FactId], facts: Sequence[FactId]) -> dict[FactId, datetime]:
+        """Facts that were there and are said in cells that are placed for the first time, and when they are said last.
+
+        What is extracted again, or corrected, was said before.
+        """
+        said: dict[FactId, datetime] = {}
+        waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
+        for (cell, item), fact in zip(waiting, facts, strict=True):
+            if fact in stored and not cell.again:
+                moment = item.candidate.statement.mentioned_at
+                said[fact] = max(moment, said.get(fact, moment))
+        return said
+
+    def _route_sessions(self) -> list[ScopeDraft]:
+        """Every cell is a leaf of its session's tree, facts or not."""
+        drafts: dict[TreeId, ScopeDraft] = {}
+        for cell in self._batch.cells:
+            tree = tree_id(self._forest, TreeKind.SESSION, str(cell.session_id))
+            drafts[tree] = ScopeDraft(
+                tree,
+                TreeKind.SESSION,
+                str(cell.session_id),
+                cell.session_label,
+                self._settings.tree.session_k,
+                session_id=cell.session_id,
+            )
+            payload = PayloadId(cell.id)
+            self._leaves[tree][payload] = Leaf(
+                id=leaf_id(tree, payload),
+                key=Key(0, cell.first_turn, cell.char_start, cell.id.hex),
+                time_start=micros(cell.time_start),
+                time_end=micros(cell.time_end),
+                payload_id=payload,
+            )
+            self._members.append(Member(tree, payload, cell.session_id))
+        return list(drafts.values())
+
+    def _fact_leaf(self, tree: TreeId, fact: Fact) -> None:
+        start, end = fact_span(fact)
+        payload = PayloadId(fact.id)
+        self._leaves[tree][payload] = Leaf(
+            id=leaf_id(tree, payload),
+            key=self._keys[fact.id],
+            time_start=start,
+            time_end=end,
+            payload_id=payload,
+        )
+        self._members.append(Member(tree, payload, self._sessions[fact.id]))
+
+    def _route_entities(self, facts: Sequence[Fact]) -> list[ScopeDraft]:
+        if not facts:
+            return []
+        owner_names, people = self._rows.people(self._forest)
+        owners = frozenset({normalize_name(name) for name in owner_names} - {""})
+        humans = frozenset({normalize_name(name) for name in people} - {""})
+        drafts: dict[TreeId, ScopeDraft] = {}
+        for fact in facts:
+            for scope in entity_scopes(fact.statement, self._batch.owner, owners, humans):
+                tree = tree_id(self._forest, TreeKind.ENTITY, scope.key)
+                drafts.setdefault(
+                    tree,
+                    ScopeDraft(tree, TreeKind.ENTITY, scope.key, scope.label, self._settings.tree.entity_k),
+                )
+                if scope.person:
+                    self._persons.add(tree)
+                self._fact_leaf(tree, fact)
+        return list(drafts.values())
+
+    def _route_scenes(
+        self, facts: Sequence[Fact], routing: Mapping[FactId, Vectors]
+    ) -> tuple[list[ScopeDraft], list[tuple[Scene, Scene]]]:
+        if not facts:
+            return [], []
+        rules = self._settings.reduce
+        scenes = SceneMap(
+            [
+                Scene(state.id, state.domain, state.total, state.size, state.start, state.end)
+                for state in self._rows.scenes(self._forest)
+            ],
+            SceneRules(
+                rules.scene_assign,
+                rules.scene_weak,
+                rules.scene_merge,
+                rules.scene_cap,
+                rules.scene_time_bonus,
+                rules.scene_time_days,
+            ),
+            lambda: tree_id(self._forest, TreeKind.SCENE, str(self._rows.next_scene(self._forest))),
+        )
+        for fact in facts:
+            start, end = fact_span(fact)
+            known = SceneFact(fact.id, routing[fact.id], fact.statement.domain, start, end)
+            for scene in scenes.route(known):
+                self._fact_leaf(scene.id, fact)
+        mergers = scenes.mergers()
+        for kept, absorbed in mergers:
+            self._leaves.pop(absorbed.id, None)
+            kept.total = kept.total + absorbed.total
+            kept.size += absorbed.size
+            kept.start, kept.end = min(kept.start, absorbed.start), max(kept.end, absorbed.end)
+        drafts = [
+            ScopeDraft(
+                scene.id,
+                TreeKind.SCENE,
+                str(scene.id),
+                scene.domain,
+                self._settings.tree.scene_k,
+                domain=scene.domain,
+                centroid=scene.total,
+                start=scene.start,
+                end=scene.end,
+            )
+            for scene in scenes.scenes
+            if scene.changed
+        ]
+        return drafts, mergers
+
+    def _insert(self, rebuilt: set[TreeId], retired: set[TreeId]) -> None:
+        """Insert the collected leaves; scopes that have become active are built from all their facts."""
+        touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
+        heads = self._rows.scopes(touched)
+        candidates = [tree for tree in touched if heads[tree].head is None]
+        evidence = self._rows.evidence([tree for tree in candidates if heads[tree].kind is TreeKind.ENTITY])
+        rules = self._settings.reduce
+        to_build = [
+            tree
+            for tree in candidates
+            if heads[tree].kind is not TreeKind.ENTITY
+            or tree in self._persons
+            or (evidence[tree][0] >= rules.entity_min_facts and evidence[tree][1] >= rules.entity_min_sessions)
+        ]
+        grown = {tree: head for tree in touched if (head := heads[tree].head) is not None}
+        changes: list[TreeChange] = []
+        whole = self._rows.members([tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION])
+        for tree in to_build:
+            leaves = list(self._leaves[tree].values()) if tree not in whole else _leaves(tree, whole[tree])
+            k = self._k(heads[tree].kind)
+            diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
+            changes.append(TreeChange(tree, diff.head, diff))
+        for tree in rebuilt:
+            if tree in grown:
+                self._leaves[tree] = {leaf.payload_id: leaf for leaf in _leaves(tree, whole[tree])}
+        loaded = self._rows.load_paths([(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()])
+        for tree, head in grown.items():
+            diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
+            changes.append(TreeChange(tree, diff.head, diff))
+        refresh = self._settings.refresh
+        self._rows.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s, list(retired))
+
+    def _k(self, kind: TreeKind) -> int:
+        trees = self._settings.tree
+        return {
+            TreeKind.SESSION: trees.session_k,
+            TreeKind.ENTITY: trees.entity_k,
+            TreeKind.SCENE: trees.scene_k,
+        }[kind]
+
+
+def _leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Leaf]:
+    return [
+        Leaf(id=leaf_id(tree, payload), key=key, time_start=start, time_end=end, payload_id=payload)
+        for payload, key, start, end in members
+    ]

@@ -1,0 +1,531 @@
+"""The reducer in Postgres: it holds the forest's row and works in sets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.accept.rows.accepting import want_indexed
+from memforest_core.domain.facts import Candidate, Fact
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
+from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.times import from_micros, micros
+from memforest_core.extract.rows import record_calls
+from memforest_core.memtree import Key, TreeHead
+from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.reduce.records import (
+    HELD,
+    Attachment,
+    KnownFact,
+    Member,
+    ReduceBatch,
+    ReduceRows,
+    SceneState,
+    ScopeDraft,
+    ScopeHead,
+    WaitingCandidate,
+    WaitingCell,
+    WaitingForest,
+)
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.removal_rows import PostgresRemoval
+from memforest_core.store.statements import from_document, to_document
+from memforest_core.store.vectors import PostgresVectors, from_bytes, text_hash, to_bytes
+
+# A forest whose row is locked is being written: its writer looks again after its commit.
+_PICK = sa.text(
+    """
+    SELECT f.forest_id, f.owner FROM memforest.cell c
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
+     WHERE c.tenant_id = :t AND c.state = 'done' AND NOT c.placed
+       AND f.reduce_available_at <= clock_timestamp()
+     ORDER BY c.lane, c.extracted_at
+     LIMIT 1 FOR NO KEY UPDATE OF f SKIP LOCKED
+    """
+)
+
+_UNSEEN = sa.text(
+    """
+    SELECT f.fact_id FROM memforest.fact f
+      JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = f.fact_id
+     WHERE f.tenant_id = :t AND f.forest_id = :f AND i.indexed_version = 0
+     ORDER BY f.seq DESC LIMIT :n
+    """
+)
+
+# What a cell says may have changed since it was read, by a correction or an erasure: then it is read again before it is
+# placed. Its row is locked, so that it stays as it is found here.
+_UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
+                               WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
+
+_LOCK_CELLS = sa.text(
+    """
+    SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))
+     ORDER BY cell_id FOR NO KEY UPDATE
+    """
+)
+
+_STILL_WAITING = sa.text(
+    f"""
+    SELECT c.cell_id, c.first_turn,
+           ARRAY(SELECT k.item FROM memforest.candidate k
+                  WHERE k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0 AND {_UNATTACHED}
+                  ORDER BY k.item) AS items,
+           ARRAY(SELECT k.text_hash FROM memforest.candidate k
+                  WHERE k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0 AND {_UNATTACHED}
+                  ORDER BY k.item) AS hashes
+      FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.state = 'done' AND NOT c.placed
+    """  # noqa: S608 - a constant of this module
+)
+
+_CANDIDATES = sa.text(
+    f"""
+    SELECT k.* FROM memforest.candidate k
+     WHERE k.tenant_id = :t AND k.cell_id = ANY(CAST(:cells AS uuid[])) AND k.item >= 0 AND {_UNATTACHED}
+     ORDER BY k.cell_id, k.item
+    """  # noqa: S608 - a constant of this module
+)
+
+_REVIVE = sa.text(
+    """
+    UPDATE memforest.fact f SET superseded_by = NULL, superseded_at = NULL
+      FROM unnest(CAST(:facts AS uuid[]), CAST(:said AS timestamptz[])) AS u(fact, said)
+     WHERE f.tenant_id = :t AND f.fact_id = u.fact AND f.superseded_at < u.said
+    RETURNING f.fact_id
+    """
+)
+
+_EVIDENCE = sa.text(
+    """
+    SELECT tree_id, count(*) AS facts, count(DISTINCT session_id) AS sessions FROM memforest.placement
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[])) GROUP BY tree_id
+    """
+)
+
+_MEMBERS = sa.text(
+    """
+    SELECT p.tree_id, f.fact_id, f.key_time, f.key_ordinal, f.key_item, f.time_start, f.time_end, f.mentioned_at
+      FROM memforest.placement p JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
+     WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+
+class PostgresReduceRows(PostgresRemoval):
+    """ReduceRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self._vectors = PostgresVectors(connection, tenant)
+
+    def waiting(self, limit: int) -> WaitingForest | None:
+        forest = self._db.execute(_PICK, {"t": self._tenant}).first()
+        if forest is None:
+            return None
+        cells = self._db.execute(
+            sa.select(m.Cell.cell_id, m.Cell.extracted_at)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.forest_id == forest.forest_id,
+                m.Cell.state == "done",
+                ~m.Cell.placed,
+            )
+            .order_by(m.Cell.lane, m.Cell.session_id, m.Cell.ordinal)
+            .limit(limit)
+        )
+        extracted_at = {CellId(row.cell_id): row.extracted_at for row in cells}
+        return WaitingForest(ForestId(forest.forest_id), forest.owner, tuple(extracted_at), extracted_at)
+
+    def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
+        cells = self._db.execute(
+            sa.select(m.Cell.__table__, m.Session.external_id, m.Session.trace)
+            .join(
+                m.Session,
+                sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id),
+            )
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(waiting.cells))
+            .order_by(m.Cell.session_id, m.Cell.ordinal)
+        ).all()
+        candidates = self._candidates(waiting, model)
+        forest = self._db.execute(
+            sa.select(m.Forest.rules, m.Forest.state).where(
+                m.Forest.tenant_id == self._tenant, m.Forest.forest_id == waiting.forest_id
+            )
+        ).one()
+        return ReduceBatch(
+            forest_id=waiting.forest_id,
+            owner=waiting.owner,
+            rules={name: value for name, value in forest.rules.items() if name != HELD},
+            held=forest.state == "hidden" and HELD in forest.rules,
+            cells=tuple(
+                WaitingCell(
+                    id=CellId(cell.cell_id),
+                    session_id=SessionId(cell.session_id),
+                    session_label=cell.external_id,
+                    trace=cell.trace,
+                    again=cell.placed_at is not None,
+                    ordinal=cell.ordinal,
+                    first_turn=cell.first_turn,
+                    char_start=cell.char_start or 0,
+                    time_start=cell.time_start.astimezone(UTC),
+                    time_end=cell.time_end.astimezone(UTC),
+                    candidates=tuple(candidates[cell.cell_id]),
+                )
+                for cell in cells
+            ),
+        )
+
+    def _candidates(self, waiting_forest: WaitingForest, model: str) -> dict[UUID, list[WaitingCandidate]]:
+        forest, cells = waiting_forest.forest_id, list(waiting_forest.cells)
+        rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "cells": cells}).all()
+        keys = [(forest, bytes(key)) for row in rows for key in (row.text_hash, row.routing_hash)]
+        vectors = self._vectors.vectors_by_hash(model, keys)
+        waiting: dict[UUID, list[WaitingCandidate]] = defaultdict(list)
+        for row in rows:
+            waiting[row.cell_id].append(
+                WaitingCandidate(
+                    candidate=Candidate(
+                        cell_id=CellId(row.cell_id),
+                        item=row.item,
+                        turn_ordinals=tuple(row.turn_ordinals),
+                        quote=row.quote,
+                        statement=from_document(row.statement),
+                    ),
+                    vector=vectors.get((forest, bytes(row.text_hash))),
+                    routing_vector=vectors.get((forest, bytes(row.routing_hash))),
+                )
+            )
+        return waiting
+
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        self._vectors.put_vectors(model, vectors)
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
+        record_calls(self._db, self._tenant, calls, forest, None)
+
+    def hand_back(self, cells: Sequence[CellId]) -> None:
+        self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells), m.Cell.state == "done")
+            .values(placed=False)
+        )
+
+    def lock_forest(self, forest: ForestId) -> bool:
+        locked = self._db.execute(
+            sa.select(m.Forest.forest_id)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+            .with_for_update(key_share=True, skip_locked=True)
+        ).first()
+        return locked is not None
+
+    def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
+        loaded = {
+            cell.id: (
+                cell.first_turn,
+                [each.candidate.item for each in cell.candidates],
+                [text_hash(each.candidate.statement.text) for each in cell.candidates],
+            )
+            for cell in batch.cells
+        }
+        values = {"t": self._tenant, "cells": list(loaded)}
+        self._db.execute(_LOCK_CELLS, values)
+        return frozenset(
+            CellId(row.cell_id)
+            for row in self._db.execute(_STILL_WAITING, values)
+            if (row.first_turn, row.items, [bytes(key) for key in row.hashes]) == loaded[CellId(row.cell_id)]
+        )
+
+    def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
+        owner = self._db.scalar(
+            sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        )
+        rows = self._db.execute(
+            sa.select(m.Speaker.speaker_id, m.Speaker.name).where(
+                m.Speaker.tenant_id == self._tenant, m.Speaker.forest_id == forest
+            )
+        ).all()
+        owners = {str(owner)} | {row.name for row in rows if row.speaker_id == owner}
+        return frozenset(owners), frozenset(row.name for row in rows)
+
+    def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
+        rows = self._db.scalars(
+            sa.select(m.FactRow.fact_id).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids))
+        )
+        return frozenset(FactId(id_) for id_ in rows)
+
+    def known_facts(self, ids: Sequence[FactId], model: str) -> list[KnownFact]:
+        if not ids:
+            return []
+        rows = self._db.execute(
+            sa.select(m.FactRow.fact_id, m.FactRow.forest_id, m.FactRow.statement, m.FactRow.text_hash).where(
+                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None)
+            )
+        ).all()
+        keys = [(ForestId(row.forest_id), bytes(row.text_hash)) for row in rows]
+        vectors = self._vectors.vectors_by_hash(model, keys)
+        return [
+            KnownFact(FactId(row.fact_id), from_document(row.statement), vectors[key])
+            for row, key in zip(rows, keys, strict=True)
+            if key in vectors
+        ]
+
+    def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
+        ids = self._db.scalars(_UNSEEN, {"t": self._tenant, "f": forest, "n": limit}).all()
+        return self.known_facts([FactId(id_) for id_ in ids], model)
+
+    def add_facts(
+        self,
+        forest: ForestId,
+        facts: Sequence[Fact],
+        keys: Mapping[FactId, Key],
+        subjects: Mapping[FactId, str],
+    ) -> None:
+        if not facts:
+            return
+        self._db.execute(
+            sa.insert(m.FactRow),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "fact_id": fact.id,
+                    "forest_id": forest,
+                    "text": fact.statement.text,
+                    "normalized": fact.normalized,
+                    "text_hash": text_hash(fact.statement.text),
+                    "time_start": fact.statement.time.start,
+                    "time_end": fact.statement.time.end,
+                    "mentioned_at": fact.statement.mentioned_at,
+                    "subject_key": subjects[fact.id],
+                    "attribute": fact.statement.attribute,
+                    "statement": to_document(fact.statement),
+                    "key_time": keys[fact.id].time,
+                    "key_ordinal": fact.cell_ordinal,
+                    "key_item": fact.item,
+                }
+                for fact in facts
+            ],
+        )
+        want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts])
+
+    def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
+        self._db.execute(
+            insert(m.OccurrenceRow).on_conflict_do_nothing(),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "cell_id": attached.cell_id,
+                    "item": attached.item,
+                    "fact_id": attached.fact_id,
+                    "session_id": attached.session_id,
+                    "turn_ordinals": list(attached.turn_ordinals),
+                }
+                for attached in attachments
+            ],
+        )
+
+    def revive(self, said: Mapping[FactId, datetime]) -> None:
+        if not said:
+            return
+        values = {"t": self._tenant, "facts": list(said), "said": list(said.values())}
+        revived = self._db.scalars(_REVIVE, values).all()
+        if revived:
+            self.mark_payloads(revived)
+
+    def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:
+        if not ids:
+            return {}
+        rows = self._db.execute(
+            sa.select(m.Tree.__table__).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(ids))
+        ).all()
+        return {
+            TreeId(row.tree_id): ScopeHead(
+                id=TreeId(row.tree_id),
+                kind=TreeKind(row.kind),
+                key=row.scope_key,
+                state=ScopeState(row.state),
+                head=TreeHead(TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count)
+                if row.root_id
+                else None,
+            )
+            for row in rows
+        }
+
+    def scenes(self, forest: ForestId) -> list[SceneState]:
+        rows = self._db.execute(
+            sa.select(
+                m.Tree.tree_id,
+                m.Tree.domain,
+                m.Tree.centroid,
+                m.Tree.leaf_count,
+                m.Tree.time_start,
+                m.Tree.time_end,
+            )
+            .where(
+                m.Tree.tenant_id == self._tenant,
+                m.Tree.forest_id == forest,
+                m.Tree.kind == "scene",
+                m.Tree.state == "active",
+            )
+            .order_by(m.Tree.tree_id)
+        ).all()
+        return [
+            SceneState(
+                TreeId(row.tree_id),
+                row.domain,
+                from_bytes(row.centroid),
+                row.leaf_count,
+                micros(row.time_start),
+                micros(row.time_end),
+            )
+            for row in rows
+        ]
+
+    def next_scene(self, forest: ForestId) -> int:
+        number = self._db.scalar(
+            sa.update(m.Forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+            .values(scene_seq=m.Forest.scene_seq + 1)
+            .returning(m.Forest.scene_seq)
+        )
+        return int(number or 0)
+
+    def put_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
+        if not drafts:
+            return
+        statement = insert(m.Tree)
+        self._db.execute(
+            statement.on_conflict_do_update(
+                index_elements=["tenant_id", "tree_id"],
+                set_={name: statement.excluded[name] for name in ("centroid", "time_start", "time_end")},
+                where=m.Tree.kind == "scene",
+            ),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "tree_id": draft.id,
+                    "forest_id": forest,
+                    "kind": draft.kind.value,
+                    "scope_key": draft.key,
+                    "label": draft.label,
+                    "state": ScopeState.CANDIDATE.value,
+                    "k": draft.k,
+                    "session_id": draft.session_id,
+                    "domain": draft.domain,
+                    "centroid": to_bytes(draft.centroid) if draft.centroid is not None else None,
+                    "time_start": from_micros(draft.start) if draft.start is not None else None,
+                    "time_end": from_micros(draft.end) if draft.end is not None else None,
+                }
+                for draft in sorted(drafts, key=lambda draft: str(draft.id))
+            ],
+        )
+
+    def add_members(self, members: Sequence[Member]) -> None:
+        if not members:
+            return
+        self._db.execute(
+            insert(m.Placement).on_conflict_do_nothing(),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "tree_id": member.tree_id,
+                    "payload_id": member.payload_id,
+                    "session_id": member.session_id,
+                }
+                for member in members
+            ],
+        )
+
+    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, int]]:
+        if not ids:
+            return {}
+        rows = self._db.execute(_EVIDENCE, {"t": self._tenant, "ids": list(ids)})
+        return {TreeId(row.tree_id): (row.facts, row.sessions) for row in rows}
+
+    def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
+        if not ids:
+            return {}
+        found: dict[TreeId, list[tuple[PayloadId, Key, int, int]]] = defaultdict(list)
+        for row in self._db.execute(_MEMBERS, {"t": self._tenant, "ids": list(ids)}):
+            key = Key(row.key_time, row.key_ordinal, row.key_item, row.fact_id.hex)
+            start = row.time_start or row.mentioned_at
+            found[TreeId(row.tree_id)].append(
+                (PayloadId(row.fact_id), key, micros(start), micros(row.time_end or start))
+            )
+        return found
+
+    def move_members(self, absorbed: TreeId, kept: TreeId) -> None:
+        ids = {"t": self._tenant, "absorbed": absorbed, "kept": kept}
+        for statement in _MOVE_MEMBERS:
+            self._db.execute(statement, ids)
+
+    def set_placed(self, cells: Sequence[CellId]) -> list[float]:
+        age = sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at)
+        placed = self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
+            .values(placed=True, placed_at=sa.func.clock_timestamp())
+            .returning(age.label("age"), m.Cell.agains)
+        )
+        return [float(row.age) for row in placed if row.agains == 0]
+
+    def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
+        if not self.lock_forest(waiting.forest_id):
+            return False
+        (cell,) = waiting.cells
+        buried = self._db.execute(
+            sa.update(m.Cell)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.cell_id == cell,
+                m.Cell.state == "done",
+                ~m.Cell.placed,
+                m.Cell.extracted_at == waiting.extracted_at[cell],
+            )
+            .values(state="dead", outcome="dead", error_code=code, error_text=text)
+        )
+        return buried.rowcount == 1
+
+    def delay_forest(self, forest: ForestId, delay_s: float) -> None:
+        # A process whose work others have done meanwhile must not hold back what comes next.
+        waits = sa.exists().where(
+            m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == "done", ~m.Cell.placed
+        )
+        self._db.execute(
+            sa.update(m.Forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest, waits)
+            .values(
+                reduce_available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                reduce_failures=m.Forest.reduce_failures + 1,
+            )
+        )
+
+
+_MOVE_MEMBERS = [
+    sa.text(statement)
+    for statement in (
+        """INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
+           SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
+            WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING""",
+        "DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id = :absorbed",
+    )
+]
+
+
+class PostgresReduceStore:
+    """ReduceStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def reducing(self, tenant: TenantId) -> Iterator[ReduceRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresReduceRows(connection, tenant)

@@ -1,0 +1,254 @@
+"""Drains a forest's extracted cells into facts and trees: one short transaction, nothing slow inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import structlog
+
+from memforest_core.domain.ids import FactId, ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, MemForestError, PermanentError, RetryableError
+from memforest_core.extract.service import routing_text
+from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
+from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
+from memforest_core.reduce.canonical import Known
+from memforest_core.reduce.placing import Placing
+from memforest_core.reduce.records import ReduceBatch, ReduceRows, ReduceStore, WaitingCandidate, WaitingForest
+from memforest_core.reduce.removing import retire
+from memforest_core.reduce.rules import ruled
+from memforest_core.settings import Settings
+from memforest_core.store.repeating import repeated
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+log = structlog.get_logger(__name__)
+
+NEAR_LIMIT = 5
+"""Near duplicates looked at per candidate."""
+
+UNSEEN_LIMIT = 2_000
+"""Not yet indexed facts that a batch is compared with; near merging is best effort beyond."""
+
+FAILED_DELAY_S = 2.0
+
+
+STEP = "reduce"
+
+
+class Reduced(StrEnum):
+    """How one drain ended."""
+
+    NOTHING = "nothing"
+    DONE = "done"
+    BUSY = "busy"
+    """Another worker writes this forest; it looks again after its commit."""
+    LATER = "later"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The end of one drain: the forest, how many cells were placed, how many facts are new.
+
+    ``near_merging`` is False when the vector index was away and only exact duplicates were merged.
+    """
+
+    ended: Reduced
+    forest_id: ForestId | None = None
+    cells: int = 0
+    new_facts: int = 0
+    near_merging: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Texts that were embedded again for a batch, and what that cost."""
+
+    texts: frozenset[str]
+    record: CallRecord
+
+
+class ReductionService:
+    """Drains forests of a tenant, one batch per call."""
+
+    def __init__(
+        self,
+        store: ReduceStore,
+        index: VectorIndex,
+        embedder: Embedder,
+        settings: Settings,
+        telemetry: Telemetry = SILENT,
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._embedder = embedder
+        self._model = embedder.model
+        self._settings = settings
+        self._telemetry = telemetry
+
+    def run_one(self, tenant: TenantId) -> Reduction:
+        """Drain one batch of one forest. Raises StoreUnavailable."""
+        with self._store.reducing(tenant) as rows:
+            waiting = rows.waiting(self._settings.reduce.batch_cells)
+        return Reduction(Reduced.NOTHING) if waiting is None else self._drain(tenant, waiting)
+
+    def _drain(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
+        """Place cells; on a permanent fault bisect them, so that only the culprit is buried."""
+        try:
+            return self._drain_whole(tenant, waiting)
+        except PermanentError as error:
+            log.warning("batch_refused", forest=str(waiting.forest_id), cells=len(waiting.cells), code=error.code)
+            if len(waiting.cells) == 1:
+                if not self._bury(tenant, waiting, error):
+                    return Reduction(Reduced.BUSY, waiting.forest_id)
+                self._telemetry.buried(STEP, tenant, error.code)
+                return Reduction(Reduced.DONE, waiting.forest_id)
+        except RetryableError as error:
+            self._telemetry.retried(STEP, tenant, error.code)
+            self._delay(tenant, waiting.forest_id)
+            raise
+        half = len(waiting.cells) // 2
+        first, second = (
+            self._drain(tenant, replace(waiting, cells=part)) for part in (waiting.cells[:half], waiting.cells[half:])
+        )
+        return Reduction(
+            Reduced.DONE,
+            waiting.forest_id,
+            first.cells + second.cells,
+            first.new_facts + second.new_facts,
+            first.near_merging and second.near_merging,
+        )
+
+    @repeated
+    def _delay(self, tenant: TenantId, forest: ForestId) -> None:
+        with self._store.reducing(tenant) as rows:
+            rows.delay_forest(forest, FAILED_DELAY_S)
+
+    @repeated
+    def _bury(self, tenant: TenantId, waiting: WaitingForest, error: PermanentError) -> bool:
+        with self._store.reducing(tenant) as rows:
+            return rows.bury_cell(waiting, error.code, error.message)
+
+    @repeated
+    def _drain_whole(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
+        with self._store.reducing(tenant) as rows:
+            batch = rows.load(waiting, self._model)
+        with self._spans(batch):
+            try:
+                batch, made = self._completed(batch)
+            except MemForestError as error:
+                # Whatever is wrong with the embedder, it is not the cells' fault.
+                self._telemetry.retried(STEP, tenant, error.code)
+                with self._store.reducing(tenant) as rows:
+                    rows.delay_forest(waiting.forest_id, FAILED_DELAY_S)
+                return Reduction(Reduced.LATER, waiting.forest_id)
+            settings = ruled(self._settings, batch.rules, held=batch.held)
+            near, complete = self._near(tenant, batch, settings)
+            with self._store.reducing(tenant) as rows:
+                if not rows.lock_forest(batch.forest_id):
+                    return Reduction(Reduced.BUSY, batch.forest_id)
+                reduction, ages = self._place(rows, batch, near, settings, made)
+        # What is built anew was said long ago: its age says nothing about how fast facts come.
+        for age in () if batch.held else ages:
+            self._telemetry.reached("facts", tenant, age)
+        return replace(reduction, near_merging=complete)
+
+    def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Embedded | None]:
+        """The batch with the vectors that are missing, and the call that made them; nothing is held meanwhile.
+
+        An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
+        """
+        lacking = [
+            text
+            for cell in batch.cells
+            for waiting in cell.candidates
+            if waiting.vector is None or waiting.routing_vector is None
+            for text in (waiting.candidate.statement.text, routing_text(waiting.candidate))
+        ]
+        if not lacking:
+            return batch, None
+        texts = list(dict.fromkeys(lacking))
+        embedded = self._embedder.embed(texts)
+        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+
+        def complete(waiting: WaitingCandidate) -> WaitingCandidate:
+            said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
+            return WaitingCandidate(
+                waiting.candidate,
+                waiting.vector if waiting.vector is not None else vectors[said],
+                waiting.routing_vector if waiting.routing_vector is not None else vectors[routed],
+            )
+
+        cells = (replace(cell, candidates=tuple(map(complete, cell.candidates))) for cell in batch.cells)
+        return replace(batch, cells=tuple(cells)), Embedded(frozenset(texts), embedded.record)
+
+    def _keep(self, rows: ReduceRows, batch: ReduceBatch, made: Embedded) -> None:
+        """Store the vectors that were missing, of what still waits."""
+        vectors: dict[OwnText, Vectors] = {}
+        for cell in batch.cells:
+            for waiting in cell.candidates:
+                said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
+                for text, vector in ((said, waiting.vector), (routed, waiting.routing_vector)):
+                    if text in made.texts and vector is not None:
+                        vectors[OwnText(batch.forest_id, text)] = vector
+        rows.put_vectors(self._model, vectors)
+        rows.record_calls([made.record], batch.forest_id)
+
+    def _spans(self, batch: ReduceBatch) -> ExitStack:
+        """One span in the trace of each session that the batch holds cells of."""
+        spans = ExitStack()
+        for session, trace in {cell.session_id: cell.trace for cell in batch.cells if cell.trace}.items():
+            spans.enter_context(self._telemetry.span(STEP, trace, session=str(session), forest=str(batch.forest_id)))
+        return spans
+
+    def _near(self, tenant: TenantId, batch: ReduceBatch, settings: Settings) -> tuple[list[FactId], bool]:
+        """Facts close to the batch's candidates, looked up before the lock; False when the index is away."""
+        where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
+        floor = settings.reduce.near_duplicate
+        queries = [
+            IndexQuery(waiting.vector, where, NEAR_LIMIT, floor)
+            for cell in batch.cells
+            for waiting in cell.candidates
+            if waiting.vector is not None
+        ]
+        if not queries:
+            return [], True
+        try:
+            found = self._index.search(queries)
+        except IndexUnavailable:
+            return [], False
+        return [FactId(hit.id) for hits in found for hit in hits], True
+
+    def _place(
+        self,
+        rows: ReduceRows,
+        batch: ReduceBatch,
+        near: Sequence[FactId],
+        settings: Settings,
+        made: Embedded | None,
+    ) -> tuple[Reduction, Sequence[float]]:
+        waiting = rows.still_waiting(batch)
+        batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
+        if not batch.cells:
+            return Reduction(Reduced.DONE, batch.forest_id), ()
+        if made is not None:
+            self._keep(rows, batch, made)
+        compared = {
+            fact.id: Known(fact.id, fact.statement, fact.vector)
+            for fact in (
+                *rows.known_facts(list(dict.fromkeys(near)), self._model),
+                *rows.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
+            )
+        }
+        # Nothing new is merged into a fact that is on its way out.
+        again = [cell.id for cell in batch.cells if cell.again]
+        for going in rows.superseded_only(again) if again else ():
+            compared.pop(going, None)
+        new_facts = Placing(rows, batch, compared, settings).run()
+        if again:
+            retire(rows, batch.forest_id, again, self._model, settings)
+        # How long a session took to become facts is told by the cells that are placed for the first time.
+        rows.set_placed(again)
+        ages = rows.set_placed([cell.id for cell in batch.cells if not cell.again])
+        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

@@ -1,0 +1,476 @@
+"""Refresh in Postgres: ready nodes by SKIP LOCKED, saves that never go back in time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.accept.rows.accepting import want_indexed_in
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
+from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, pack_counts, unpack_counts
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.extract.rows import record_calls
+from memforest_core.models.calls import CallRecord
+from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, RefreshRows, SummarySource
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.trees import lock_nodes, lock_trees
+from memforest_core.store.vectors import PostgresVectors, from_bytes, text_hash, to_bytes
+
+MAX_CHILD_CHARS = 1_200
+"""A leaf's text as its parent's summary sees it."""
+
+# Whether a node is ready depends on its children. A statement sees them as they were when it began, but locks the node
+# as it is now: a writer that commits in between raises the version of both. So candidates are locked first, and
+# ``_LEASE``, whose snapshot is newer than the locks, decides again and reads the version. No writer makes a child dirty
+# without raising the version of its parent, for which it waits now.
+_STALE = """EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
+                       AND c.version > c.clean_version AND NOT c.dead)"""
+
+_OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
+
+_CLAIM = sa.text(
+    f"""
+    SELECT n.node_id
+      FROM memforest.tree r
+      JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+     WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp() AND n.version > n.clean_version
+       AND n.lease_token IS NULL AND NOT n.dead AND n.available_at <= clock_timestamp()
+       AND n.attempts BETWEEN :tried AND :most AND ({_OVERDUE} OR NOT {_STALE})
+     ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED
+    """  # noqa: S608 - constants of this module
+)
+
+_LEASE = sa.text(
+    f"""
+    UPDATE memforest.node n
+       SET lease_token = :token, worker_id = :worker, attempts = least(n.attempts + 1, 1000),
+           lease_until = clock_timestamp() + make_interval(secs => :lease)
+      FROM memforest.tree r
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) AND r.tenant_id = :t AND r.tree_id = n.tree_id
+       AND r.due_at <= clock_timestamp() AND ({_OVERDUE} OR NOT {_STALE})
+    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, {_STALE} AS stale,
+              (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
+    """  # noqa: S608 - constants of this module
+)
+
+# Nothing but the version decides: a summary read before a deletion or a newer save is dropped. A summary made from
+# stale children stays one version behind, so that its node stays dirty.
+_SAVE = sa.text(
+    """
+    UPDATE memforest.node n
+       SET clean_version = greatest(n.clean_version, u.version - u.behind), lease_token = NULL, lease_until = NULL,
+           worker_id = NULL, attempts = 0, lost_leases = 0, error_code = NULL, error_text = NULL
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:behind AS int[])) AS u(id, version, behind)
+     WHERE n.tenant_id = :t AND n.node_id = u.id AND n.lease_token = :token
+       AND u.version > n.clean_version AND u.version > n.erased_version
+    RETURNING n.node_id
+    """
+)
+
+# A tree that somebody marks now stays due, and is settled after the next node or as an idle one: nobody waits for it.
+_TAKE_TREES = sa.text(
+    """
+    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+     ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED
+    """
+)
+
+_SETTLE = sa.text(
+    """
+    UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:marks AS bigint[])) AS u(tree, marks)
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree AND r.marks = u.marks
+       AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
+                          AND n.version > n.clean_version AND NOT n.dead)
+    RETURNING r.tree_id
+    """
+)
+
+_IDLE = sa.text(
+    """
+    SELECT r.tree_id FROM memforest.tree r
+     WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp()
+       AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
+                          AND n.version > n.clean_version AND NOT n.dead)
+     ORDER BY r.due_at LIMIT :n
+    """
+)
+
+_REDO_PICK = sa.text(
+    """
+    SELECT s.node_id, n.tree_id, r.forest_id FROM memforest.node_summary s
+      JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = s.node_id
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
+     WHERE s.tenant_id = :t AND s.redo_at <= clock_timestamp() ORDER BY s.redo_at LIMIT :n
+    """
+)
+
+_PATHS = sa.text(
+    """
+    WITH RECURSIVE path AS (
+        SELECT node_id, parent_id FROM memforest.node
+         WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+        UNION
+        SELECT n.node_id, n.parent_id FROM path CROSS JOIN LATERAL (
+               SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
+    SELECT node_id FROM path
+    """
+)
+
+_MARK_NODES = sa.text(
+    """
+    UPDATE memforest.node SET version = version + 1 WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_MARK_TREES = sa.text(
+    """
+    UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(),
+           first_mark_at = coalesce(first_mark_at, now()), due_at = now()
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+    """
+)
+
+
+def _in(delay_s: float) -> sa.ColumnElement[Any]:
+    """So many seconds from now, on the database's clock."""
+    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
+
+
+_RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}
+"""A try that does not count."""
+
+
+class PostgresRefreshRows(PostgresVectors):
+    """RefreshRows over one open transaction."""
+
+    def claim_ready(
+        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
+    ) -> tuple[LeaseToken, list[ReadyNode]]:
+        token = LeaseToken(uuid4())
+        leased = {"token": token, "worker": worker, "lease": lease_s}
+        rows = self._lease(leased | {"stale": stale_s, "n": limit, "tried": 0, "most": 0})
+        if not rows:
+            # What has failed before goes alone, so that it takes nobody with it.
+            rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
+        if not rows:
+            return token, []
+        ids = [row.node_id for row in rows]
+        children = self._children(ids, model)
+        stored = {
+            row.node_id: row
+            for row in self._db.execute(
+                sa.select(
+                    m.NodeSummary.node_id,
+                    m.NodeSummary.input_hash,
+                    m.NodeSummary.text_,
+                    m.NodeSummary.source,
+                ).where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
+            )
+        }
+        return token, [
+            ReadyNode(
+                id=NodeId(row.node_id),
+                tree_id=TreeId(row.tree_id),
+                forest_id=ForestId(row.forest_id),
+                kind=TreeKind(row.kind),
+                label=row.label,
+                level=row.level,
+                version=row.version,
+                attempts=row.attempts,
+                stale=row.stale,
+                children=tuple(children[row.node_id]),
+                stored_hash=bytes(stored[row.node_id].input_hash) if row.node_id in stored else None,
+                stored_text=stored[row.node_id].text if row.node_id in stored else None,
+                stored_source=SummarySource(stored[row.node_id].source) if row.node_id in stored else None,
+                trace=row.trace,
+            )
+            for row in rows
+        ]
+
+    def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[Any]]:
+        """Lock candidates, then lease those that are ready still."""
+        values = {"t": self._tenant, **values}
+        ids = self._db.scalars(_CLAIM, values).all()
+        return self._db.execute(_LEASE, values | {"ids": ids}).all() if ids else []
+
+    def _children(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
+        """Children in key order; leaves bring their payload's text and vector, nodes their own."""
+        nodes = self._db.execute(
+            sa.select(
+                m.NodeRow.parent_id,
+                m.NodeRow.node_id,
+                m.NodeRow.level,
+                m.NodeRow.leaf_count,
+                m.NodeRow.payload_id,
+                m.NodeSummary.text_,
+                m.NodeSummary.pooled,
+                m.NodeSummary.terms,
+            )
+            .outerjoin(
+                m.NodeSummary,
+                sa.and_(
+                    m.NodeSummary.tenant_id == self._tenant,
+                    m.NodeSummary.node_id == m.NodeRow.node_id,
+                ),
+            )
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.parent_id.in_(parents))
+            .order_by(
+                m.NodeRow.parent_id,
+                m.NodeRow.key_time,
+                m.NodeRow.key_ordinal,
+                m.NodeRow.key_item,
+                m.NodeRow.key_id,
+            )
+        ).all()
+        payloads = self._payloads([row.payload_id for row in nodes if row.payload_id], model)
+        children: dict[UUID, list[ChildText]] = defaultdict(list)
+        for row in nodes:
+            if row.payload_id is not None:
+                if row.payload_id in payloads:
+                    children[row.parent_id].append(payloads[row.payload_id])
+            elif row.terms is not None:
+                children[row.parent_id].append(
+                    ChildText(row.text, from_bytes(row.pooled), unpack_counts(row.terms), row.leaf_count)
+                )
+        return children
+
+    def _payloads(self, ids: Sequence[UUID], model: str) -> dict[UUID, ChildText]:
+        """Leaf payloads: a cell's own summary (or its dialogue), a fact's sentence; superseded facts are left out."""
+        if not ids:
+            return {}
+        drafts: dict[UUID, tuple[ForestId, str, str, str]] = {}
+        for cell in self._db.execute(
+            sa.select(m.Cell.cell_id, m.Cell.forest_id, m.Cell.text, m.Cell.summary, m.Cell.time_start).where(
+                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids)
+            )
+        ):
+            indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
+            shown = (cell.summary or cell.text)[:MAX_CHILD_CHARS]
+            drafts[cell.cell_id] = (ForestId(cell.forest_id), shown, indexed, indexed)
+        for fact in self._db.execute(
+            sa.select(
+                m.FactRow.fact_id,
+                m.FactRow.forest_id,
+                m.FactRow.text,
+                m.FactRow.mentioned_at,
+                m.FactRow.statement["speaker"].astext.label("speaker"),
+            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None))
+        ):
+            searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
+            drafts[fact.fact_id] = (ForestId(fact.forest_id), fact.text[:MAX_CHILD_CHARS], fact.text, searched)
+        vectors = self.vectors_by_hash(model, [(forest, text_hash(text)) for forest, _, text, _ in drafts.values()])
+        return {
+            id_: ChildText(shown, vectors.get((forest, text_hash(embedded))), count_terms(searched), 1, embedded)
+            for id_, (forest, shown, embedded, searched) in drafts.items()
+        }
+
+    def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        rows = self._db.execute(
+            sa.select(m.Summary.input_hash, m.Summary.text).where(
+                m.Summary.tenant_id == self._tenant, m.Summary.input_hash.in_(hashes)
+            )
+        )
+        return {bytes(row.input_hash): row.text for row in rows}
+
+    def save(
+        self,
+        token: LeaseToken,
+        artifacts: Sequence[NodeArtifact],
+        vector_model: str,
+        redo_after_s: float,
+    ) -> Sequence[NodeArtifact]:
+        own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
+        ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
+        kept = set(
+            self._db.scalars(
+                _SAVE,
+                {
+                    "t": self._tenant,
+                    "token": token,
+                    "ids": [artifact.node.id for artifact in ordered],
+                    "versions": [artifact.node.version for artifact in ordered],
+                    "behind": [1 if artifact.node.stale else 0 for artifact in ordered],
+                },
+            )
+        )
+        saved = [artifact for artifact in ordered if artifact.node.id in kept]
+        self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": _in(0.0)})
+        if saved:
+            self._write_summaries(saved, vector_model, redo_after_s)
+            want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
+        left = set(self._under(token))
+        return [artifact for artifact in artifacts if artifact.node.id in left]
+
+    def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
+        statement = insert(m.NodeSummary)
+        later = _in(redo_after_s)
+        columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
+        self._db.execute(
+            statement.on_conflict_do_update(
+                index_elements=["tenant_id", "node_id"],
+                set_={name: statement.excluded[name] for name in (*columns, "pooled", "terms")}
+                | {"redo_at": None, "created_at": sa.func.clock_timestamp()},
+            ),
+            [
+                {
+                    "tenant_id": self._tenant,
+                    "node_id": artifact.node.id,
+                    "text": artifact.text,
+                    "source": artifact.source.value,
+                    "model": artifact.model,
+                    "input_hash": artifact.input_hash,
+                    "version": artifact.node.version,
+                    "vector": to_bytes(artifact.vector),
+                    "vector_model": vector_model,
+                    "pooled": to_bytes(artifact.pooled),
+                    "terms": pack_counts(artifact.counts),
+                }
+                for artifact in saved
+            ],
+        )
+        degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED]
+        if degraded:
+            self._db.execute(
+                sa.update(m.NodeSummary)
+                .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(degraded))
+                .values(redo_at=later)
+            )
+        paid = {a.input_hash: a for a in saved if a.paid}
+        if paid:
+            self._db.execute(
+                insert(m.Summary).on_conflict_do_nothing(),
+                [
+                    {
+                        "tenant_id": self._tenant,
+                        "input_hash": key,
+                        "text": artifact.text,
+                        "forest_id": artifact.node.forest_id,
+                        "tree_id": artifact.node.tree_id,
+                    }
+                    for key, artifact in sorted(paid.items())
+                ],
+            )
+
+    def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
+        return self._give_back(token, only, _RELEASED | {"available_at": _in(delay_s)})
+
+    def fail(
+        self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
+    ) -> Sequence[NodeId]:
+        dead = m.NodeRow.attempts >= max_attempts
+        values = {"available_at": _in(delay_s), "dead": dead, "error_code": code, "error_text": text}
+        return self._give_back(token, only, values)
+
+    def _give_back(self, token: LeaseToken, only: NodeId | None, values: Mapping[str, Any]) -> Sequence[NodeId]:
+        under = self._under(token)
+        mine = under if only is None else [node for node in under if node == only]
+        self._let_go(self._take(token, mine, wait=only is not None), values)
+        return self._under(token)
+
+    def _under(self, token: LeaseToken) -> Sequence[NodeId]:
+        """The nodes that are under this lease."""
+        held = sa.select(m.NodeRow.node_id).where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
+        return [NodeId(id_) for id_ in self._db.scalars(held)]
+
+    def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
+        """Lock those of the nodes that are under this lease and, unless it may ``wait``, nobody else has locked."""
+        own = (
+            sa.select(m.NodeRow.node_id)
+            .where(
+                m.NodeRow.tenant_id == self._tenant,
+                m.NodeRow.node_id == sa.any_(sa.cast(list(nodes), sa.ARRAY(sa.Uuid))),
+                m.NodeRow.lease_token == token,
+            )
+            .order_by(m.NodeRow.node_id)
+            .with_for_update(key_share=True, skip_locked=not wait)
+        )
+        return {NodeId(id_) for id_ in self._db.scalars(own)}
+
+    def _let_go(self, nodes: Collection[NodeId], values: Mapping[str, Any]) -> None:
+        """End the lease of nodes that are locked."""
+        if nodes:
+            self._db.execute(
+                sa.update(m.NodeRow)
+                .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
+                .values(lease_token=None, lease_until=None, worker_id=None, **values)
+            )
+
+    def settle(self, trees: Sequence[TreeId]) -> list[float]:
+        # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
+        seen = self._db.execute(
+            sa.select(
+                m.Tree.tree_id,
+                m.Tree.marks,
+                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Tree.first_mark_at).label("age"),
+            )
+            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
+            .order_by(m.Tree.tree_id)
+        ).all()
+        held = set(self._db.scalars(_TAKE_TREES, {"t": self._tenant, "trees": [row.tree_id for row in seen]}))
+        settled = set(
+            self._db.scalars(
+                _SETTLE,
+                {
+                    "t": self._tenant,
+                    "trees": [row.tree_id for row in seen if row.tree_id in held],
+                    "marks": [row.marks for row in seen if row.tree_id in held],
+                },
+            )
+        )
+        return [float(row.age) for row in seen if row.tree_id in settled and row.age is not None]
+
+    def settle_idle(self, limit: int) -> list[float]:
+        idle = self._db.scalars(_IDLE, {"t": self._tenant, "n": limit}).all()
+        return self.settle([TreeId(tree) for tree in idle]) if idle else []
+
+    def redo(self, limit: int) -> int:
+        rows = self._db.execute(_REDO_PICK, {"t": self._tenant, "n": limit}).all()
+        forests = sorted({row.forest_id for row in rows}, key=str)
+        held = set(
+            self._db.scalars(
+                sa.select(m.Forest.forest_id)
+                .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id.in_(forests))
+                .order_by(m.Forest.forest_id)
+                .with_for_update(key_share=True, skip_locked=True)
+            )
+        )
+        mine = [row for row in rows if row.forest_id in held]
+        if not mine:
+            return 0
+        ids: dict[str, Any] = {"t": self._tenant, "ids": [row.node_id for row in mine]}
+        paths = [NodeId(node) for node in self._db.scalars(_PATHS, ids)]
+        lock_nodes(self._db, self._tenant, paths)
+        self._db.execute(_MARK_NODES, {"t": self._tenant, "ids": paths})
+        trees = [TreeId(row.tree_id) for row in mine]
+        lock_trees(self._db, self._tenant, trees)
+        self._db.execute(_MARK_TREES, {"t": self._tenant, "trees": trees})
+        self._db.execute(
+            sa.update(m.NodeSummary)
+            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids["ids"]))
+            .values(redo_at=None)
+        )
+        return len(mine)
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        record_calls(self._db, self._tenant, calls, forest, session)
+
+
+class PostgresRefreshStore:
+    """RefreshStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def refreshing(self, tenant: TenantId) -> Iterator[RefreshRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresRefreshRows(connection, tenant)

@@ -1,0 +1,315 @@
+"""One unit of refresh: claim ready nodes, write their texts with nothing locked, save what is still newer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, TreeId, WorkerId
+from memforest_core.domain.indexed import add_counts
+from memforest_core.errors import (
+    ContentFault,
+    ContentRefused,
+    ContextTooLong,
+    MemForestError,
+    RetryableError,
+    StoreContended,
+    StoreUnavailable,
+)
+from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
+from memforest_core.refresh.records import NodeArtifact, ReadyNode, RefreshRows, RefreshStore, SummarySource
+from memforest_core.refresh.summarizer import OfflineSummarizer, Summarizer, input_hash
+from memforest_core.settings import RefreshSettings
+from memforest_core.store.repeating import repeated
+from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+SAVE_TRIES = 3
+"""A save whose connection broke is tried again at once: the summaries in it were paid for."""
+REDO_AFTER_S = 60.0
+"""A degraded summary is made again this long after the model was found away."""
+
+
+STEP = "refresh"
+
+
+IDLE_LIMIT = 100
+"""Trees settled at once that a dead worker had finished but not settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A node's text and where it came from."""
+
+    text: str
+    source: SummarySource
+    key: bytes
+
+
+class RefreshService:
+    """Refreshes the due trees of a tenant, one batch of ready nodes per call."""
+
+    def __init__(
+        self,
+        store: RefreshStore,
+        summarizer: Summarizer,
+        embedder: Embedder,
+        settings: RefreshSettings,
+        concurrency: int,
+        rng: random.Random,
+        telemetry: Telemetry = SILENT,
+    ) -> None:
+        self._store = store
+        self._summarizer = summarizer
+        self._offline = OfflineSummarizer()
+        self._embedder = embedder
+        self._settings = settings
+        self._concurrency = concurrency
+        self._rng = rng
+        self._telemetry = telemetry
+
+    def run_one(self, tenant: TenantId, worker: WorkerId) -> int:
+        """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable."""
+        settings = self._settings
+        with self._store.refreshing(tenant) as rows:
+            token, nodes = rows.claim_ready(
+                worker,
+                settings.batch_nodes,
+                settings.lease_s,
+                settings.max_staleness_s,
+                self._embedder.model,
+            )
+            keys = {node.id: self._key(node) for node in nodes}
+            paid = rows.paid_summaries(list(keys.values())) if self._summarizer.paid else {}
+            stale_s = [] if nodes else rows.settle_idle(IDLE_LIMIT)
+        if not nodes:
+            for seconds in stale_s:
+                self._telemetry.reached("summaries", tenant, seconds)
+            return 0
+        settled = False
+        if paid:
+            self._telemetry.saved_call(STEP, tenant, len(paid))
+        try:
+            with self._spans(nodes):
+                self._refresh(tenant, token, nodes, keys, paid)
+            settled = True
+        except StoreUnavailable:
+            settled = True
+            # The nodes are given back at once, not when their lease ends.
+            self._let_go(tenant, lambda rows, only: rows.release(token, 0.0, only))
+            raise
+        finally:
+            if not settled:
+                self._give_back(tenant, token, nodes, None)
+        return len(nodes)
+
+    def _refresh(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        nodes: Sequence[ReadyNode],
+        keys: dict[NodeId, bytes],
+        paid: dict[bytes, str],
+    ) -> None:
+        calls: list[CallRecord] = []
+        try:
+            written = self._write(nodes, keys, paid, calls)
+            artifacts = self._artifacts(nodes, written, calls)
+        except StoreUnavailable:
+            raise
+        except MemForestError as error:
+            calls.extend(failed_call(error))
+            self._telemetry.called(tenant, calls)
+            with self._store.refreshing(tenant) as rows:
+                rows.record_calls(calls, nodes[0].forest_id, None)
+            self._give_back(tenant, token, nodes, error)
+            return
+        self._save(tenant, token, nodes, artifacts, calls)
+        self._telemetry.called(tenant, calls)
+        for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
+            self._telemetry.reached("summaries", tenant, seconds)
+
+    @repeated
+    def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:
+        with self._store.refreshing(tenant) as rows:
+            return rows.settle(trees)
+
+    def _let_go(self, tenant: TenantId, give_back: Callable[[RefreshRows, NodeId | None], Sequence[NodeId]]) -> None:
+        """Give nodes back: all that nobody else has locked at once, each other one in a transaction of its own."""
+
+        @repeated
+        def freed(only: NodeId | None = None) -> Sequence[NodeId]:
+            with self._store.refreshing(tenant) as rows:
+                return give_back(rows, only)
+
+        for node in freed():
+            freed(node)
+
+    def _save(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        nodes: Sequence[ReadyNode],
+        artifacts: Sequence[NodeArtifact],
+        calls: Sequence[CallRecord],
+    ) -> None:
+        """Store what was paid for; a store that broke the save off is asked again at once."""
+        left = self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls)
+        for artifact in left:
+            self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
+
+    @repeated
+    def _save_free(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        forest: ForestId,
+        artifacts: Sequence[NodeArtifact],
+        calls: Sequence[CallRecord],
+    ) -> Sequence[NodeArtifact]:
+        """One transaction; what somebody else has locked is left. A store that broke it off is asked again at once."""
+        for left in range(SAVE_TRIES - 1, -1, -1):
+            try:
+                with self._store.refreshing(tenant) as rows:
+                    locked = rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
+                    rows.record_calls(calls, forest, None)
+                return locked
+            except StoreContended:
+                raise
+            except StoreUnavailable:
+                if not left:
+                    raise
+        return ()
+
+    def _spans(self, nodes: Sequence[ReadyNode]) -> ExitStack:
+        """One span in the trace of each session whose tree is refreshed."""
+        spans = ExitStack()
+        for tree, trace in {node.tree_id: node.trace for node in nodes if node.trace}.items():
+            spans.enter_context(self._telemetry.span(STEP, trace, tree=str(tree)))
+        return spans
+
+    def _give_back(
+        self, tenant: TenantId, token: LeaseToken, nodes: Sequence[ReadyNode], error: MemForestError | None
+    ) -> None:
+        """End a try that came to nothing; without an error it was a bug that ended it."""
+        most, jitter = self._settings.max_attempts, self._rng.random()
+        attempts = max(node.attempts for node in nodes)
+        if error is not None:
+            decision = decide(error, attempts=attempts, max_attempts=most, divisible=False, jitter=jitter)
+            if decision.verdict is Verdict.RETRY and not decision.counts:
+                self._telemetry.retried(STEP, tenant, error.code)
+                wait = max(1.0, decision.delay_s)
+                self._let_go(tenant, lambda rows, only: rows.release(token, wait, only))
+                return
+        code, text = (error.code, error.message) if error is not None else (CRASHED, "See the worker's log.")
+        tell = self._telemetry.buried if attempts >= most else self._telemetry.retried
+        tell(STEP, tenant, code)
+        wait = backoff(attempts, jitter)
+        self._let_go(tenant, lambda rows, only: rows.fail(token, most, wait, code, text, only))
+
+    def _key(self, node: ReadyNode) -> bytes:
+        return input_hash(self._summarizer.model, self._settings.budget_chars, [c.text for c in node.children])
+
+    def _write(
+        self,
+        nodes: Sequence[ReadyNode],
+        keys: dict[NodeId, bytes],
+        paid: dict[bytes, str],
+        calls: list[CallRecord],
+    ) -> list[Written]:
+        """Texts in the order of the nodes; only those that need a model wait for it, side by side."""
+        written: dict[int, Written] = {}
+        to_call: list[int] = []
+        for position, node in enumerate(nodes):
+            free = self._free(node, keys[node.id], paid)
+            if free is not None:
+                written[position] = free
+            else:
+                to_call.append(position)
+        if len(to_call) > 1 and self._summarizer.paid:
+            with ThreadPoolExecutor(min(self._concurrency, len(to_call))) as pool:
+                texts = list(pool.map(lambda p: self._ask(nodes[p], keys[nodes[p].id], calls), to_call))
+        else:
+            texts = [self._ask(nodes[p], keys[nodes[p].id], calls) for p in to_call]
+        written.update(zip(to_call, texts, strict=True))
+        return [written[position] for position in range(len(nodes))]
+
+    def _free(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
+        """A text that needs no model: the only child's, the children's joined, or one made before."""
+        texts = [child.text for child in node.children if child.text]
+        if len(texts) <= 1:
+            return Written(texts[0] if texts else "", SummarySource.PASSED, key)
+        joined = "\n".join(texts)
+        if len(joined) <= self._settings.budget_chars:
+            return Written(joined, SummarySource.JOINED, key)
+        if node.stored_hash == key and node.stored_text is not None and node.stored_source:
+            return Written(node.stored_text, node.stored_source, key)
+        if key in paid:
+            return Written(paid[key], SummarySource.MODEL, key)
+        return None
+
+    def _ask(self, node: ReadyNode, key: bytes, calls: list[CallRecord]) -> Written:
+        budget = self._settings.budget_chars
+        try:
+            text = self._summarizer.summarize(node, budget, calls)
+        except (RetryableError, ContentFault, ContextTooLong, ContentRefused) as error:
+            calls.extend(failed_call(error))
+            text = self._offline.summarize(node, budget, calls)
+            # Another key, so that the model's own summary is not taken for made.
+            return Written(text, SummarySource.DEGRADED, b"degraded:" + key)
+        source = SummarySource.MODEL if self._summarizer.paid else SummarySource.EXTRACTIVE
+        return Written(text, source, key)
+
+    def _artifacts(
+        self, nodes: Sequence[ReadyNode], written: Sequence[Written], calls: list[CallRecord]
+    ) -> list[NodeArtifact]:
+        """Texts, vectors and term counts of nodes: a model's summary is embedded, others pool their leaves."""
+        from_model = [position for position, text in enumerate(written) if text.source is SummarySource.MODEL]
+        vectors: dict[int, Vectors] = {}
+        if from_model:
+            embedded = self._embedder.embed([written[position].text for position in from_model])
+            calls.append(embedded.record)
+            vectors = dict(zip(from_model, embedded.vectors, strict=True))
+        leaves = self._leaves(nodes, calls)
+        artifacts = []
+        for position, (node, text) in enumerate(zip(nodes, written, strict=True)):
+            pool = self._pool(node, leaves)
+            artifacts.append(
+                NodeArtifact(
+                    node=node,
+                    text=text.text,
+                    source=text.source,
+                    model=self._summarizer.model,
+                    input_hash=text.key,
+                    vector=vectors.get(position, pool),
+                    pooled=pool,
+                    counts=add_counts(child.counts for child in node.children),
+                    paid=self._summarizer.paid and text.source is SummarySource.MODEL,
+                )
+            )
+        return artifacts
+
+    def _leaves(self, nodes: Sequence[ReadyNode], calls: list[CallRecord]) -> dict[str, Vectors]:
+        """The vectors of leaves whose words changed and were not indexed since."""
+        children = [child for node in nodes for child in node.children]
+        missing = list(dict.fromkeys(c.embedded for c in children if c.pooled is None and c.embedded))
+        if not missing:
+            return {}
+        embedded = self._embedder.embed(missing)
+        calls.append(embedded.record)
+        return dict(zip(missing, embedded.vectors, strict=True))
+
+    def _pool(self, node: ReadyNode, leaves: Mapping[str, Vectors]) -> Vectors:
+        """The mean of the children's pooled vectors weighted by their leaves, unit length."""
+        total = np.zeros(self._embedder.dimension, np.float32)
+        for child in node.children:
+            pooled = child.pooled if child.pooled is not None else leaves.get(child.embedded)
+            if pooled is not None:
+                total += pooled * np.float32(child.leaves)
+        length = float(np.linalg.norm(total))
+        return total / np.float32(length) if length else total

@@ -1,0 +1,250 @@
+"""Applying policies, step by step: what is too old goes, then what is least worth keeping, forest by forest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.domain.times import from_micros, micros
+from memforest_core.retain.choice import Plan, plan_of
+from memforest_core.retain.records import HeldForest, Leaf, LeafEraser, RetentionRows, RetentionStore, When
+from memforest_core.work.records import AuditEntry, MaintenanceTask, Numbers
+
+SERVICE = "memforest"
+"""The actor of what policies do by themselves."""
+FORGETS = "forgets"
+"""The outcome under which the audit keeps what is about to go."""
+BATCH = 200
+"""Leaves erased in one step."""
+PART = 20
+"""Leaves erased in one transaction: the forest is held for some tens of milliseconds."""
+PAGE = 50
+"""Forests that are looked at in one step."""
+STRAY_VISITS = 10_000
+
+COUNTS = ("forests", "aged", "over_facts", "over_bytes", "words", "forgotten", "kept_pinned")
+"""What a receipt says: forests that were over, cells that were too old, facts and bytes over the budget, cells taken
+for their bytes, facts forgotten, and pinned facts, which no policy takes."""
+
+
+class Phase(StrEnum):
+    """Where a run stands."""
+
+    LOOKING = "looking"
+    AGED = "aged"
+    PLANNING = "planning"
+    WORDS = "words"
+    FACTS = "facts"
+    LEAVING = "leaving"
+    DONE = "done"
+    PLANNED = "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sort:
+    """One sort of leaves: under which name it is counted, how much is left of it, what goes first, and how it goes."""
+
+    name: str
+    left: Callable[[RetentionRows, ForestId, When], int]
+    first: Callable[[RetentionRows, ForestId, When, int], Sequence[Leaf]]
+    erase: Callable[[LeafEraser, TenantId, ForestId, Sequence[UUID]], int]
+
+
+def _erase_cells(eraser: LeafEraser, tenant: TenantId, forest: ForestId, cells: Sequence[UUID]) -> int:
+    return eraser.erase_cells(tenant, forest, [CellId(cell) for cell in cells]).cells
+
+
+def _erase_facts(eraser: LeafEraser, tenant: TenantId, forest: ForestId, facts: Sequence[UUID]) -> int:
+    return eraser.erase_facts(tenant, forest, [FactId(fact) for fact in facts]).facts
+
+
+_AGED = _Sort("aged", lambda rows, *at: rows.aged_left(*at), lambda rows, *at: rows.aged_cells(*at), _erase_cells)
+_WORDS = _Sort(
+    "words", lambda rows, *at: rows.bare_cells_left(*at), lambda rows, *at: rows.least_cells(*at), _erase_cells
+)
+_FACTS = _Sort(
+    "forgotten", lambda rows, *at: rows.facts_left(*at), lambda rows, *at: rows.least_facts(*at), _erase_facts
+)
+
+
+class Applying:
+    """The steps of a run. Each erases one batch, chosen anew from what is there: repeating one takes no more.
+
+    How many leaves are to remain is fixed once per forest, among those that were there when the run began; what a kill
+    left uncounted is counted by how many are left.
+    """
+
+    def __init__(self, store: RetentionStore, eraser: LeafEraser, batch: int = BATCH) -> None:
+        self._store = store
+        self._eraser = eraser
+        self._batch = batch
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One step of a RETAIN task: of its forest, or of all that are under a policy."""
+        if "phase" not in progress:
+            with self._store.retaining(tenant) as rows:
+                return {"phase": Phase.LOOKING.value, "at": micros(rows.now()), **dict.fromkeys(COUNTS, 0)}
+        match Phase(str(progress["phase"])):
+            case Phase.LOOKING:
+                return self._look(tenant, task, progress)
+            case Phase.AGED:
+                return self._take(tenant, task, progress, _AGED, Phase.PLANNING)
+            case Phase.PLANNING:
+                return self._plan(tenant, progress)
+            case Phase.WORDS:
+                return self._take(tenant, task, progress, _WORDS, Phase.FACTS)
+            case Phase.FACTS:
+                return self._take(tenant, task, progress, _FACTS, Phase.LEAVING)
+            case Phase.LEAVING:
+                return self._leave(tenant, task, progress)
+            case Phase.DONE | Phase.PLANNED:
+                return None
+
+    def _look(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
+        """Find the next forest that is over its budget; those that are not cost one count."""
+        at, after = _at(progress), _id(progress, "after")
+        with self._store.retaining(tenant) as rows:
+            if task.forest_id is not None:
+                one = rows.held(task.forest_id, at) if after is None else None
+                page: Sequence[HeldForest] = [one] if one is not None else []
+            else:
+                page = rows.forests_after(ForestId(after) if after is not None else None, PAGE, at)
+            for forest in page:
+                if not forest.over or forest.limits is None:
+                    continue
+                if not task.dry_run and not rows.join(task.id, forest.id):
+                    # Another operation is at it: the next run comes by.
+                    continue
+                counted = _plus(progress, forests=1)
+                when = When(at, forest.limits.cutoff(at))
+                if not task.dry_run:
+                    return _begun(rows, forest.id, when, counted)
+                plan = plan_of(rows, forest.id, forest.limits, when)
+                return _planned(counted, plan) | {"after": str(forest.id)}
+        if task.forest_id is None and len(page) == PAGE:
+            return dict(progress) | {"after": str(page[-1].id)}
+        return _ended(progress, Phase.PLANNED if task.dry_run else Phase.DONE)
+
+    def _plan(self, tenant: TenantId, progress: Numbers) -> Numbers:
+        """Fix how many leaves are to remain, now that what was too old is gone."""
+        forest, at = _forest(progress), _at(progress)
+        with self._store.retaining(tenant) as rows:
+            held = rows.held(forest, at)
+            if held is None or held.limits is None:
+                # The policy was taken away since, or the forest.
+                return dict(progress) | {"phase": Phase.LEAVING.value}
+            plan = plan_of(rows, forest, held.limits, When(at, None))
+        excess, totals = plan.excess, plan.totals
+        counted = _plus(progress, over_facts=excess.facts, over_bytes=excess.bytes, kept_pinned=totals.pinned)
+        counted |= _goal(counted, _WORDS, totals.bare_cells, len(plan.cells))
+        counted |= _goal(counted, _FACTS, totals.facts, len(plan.facts))
+        return _least(counted, plan) | {"phase": Phase.WORDS.value}
+
+    def _take(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers, sort: _Sort, then: Phase) -> Numbers:
+        """Erase one batch of a sort; down to what is to remain, go on to the next phase."""
+        forest, when = _forest(progress), When(_at(progress), _cutoff(progress))
+        upto = int(progress[f"upto_{sort.name}"])
+        with self._store.retaining(tenant) as rows:
+            more = sort.left(rows, forest, when) - int(progress[f"leave_{sort.name}"])
+            leaves = sort.first(rows, forest, when, min(more, self._batch)) if more > 0 else ()
+            if leaves:
+                # Said before it is done: who reads the audit must not miss what a crash left unsaid.
+                detail = {sort.name: len(leaves)}
+                who = task.actor or SERVICE
+                rows.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
+        erased = 0
+        for start in range(0, len(leaves), PART):
+            part = [leaf.id for leaf in leaves[start : start + PART]]
+            erased += sort.erase(self._eraser, tenant, forest, part)
+        told = dict(progress) | {sort.name: upto - max(0, more - erased)}
+        if not erased:
+            # All are gone; or they can't be taken, and trying again would not end.
+            return _to(told, then, sort)
+        return _oldest(told, leaves) if sort is _AGED else told
+
+    def _leave(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
+        """Done with a forest: on to the next."""
+        forest = _forest(progress)
+        with self._store.retaining(tenant) as rows:
+            rows.drop_stray_visits(forest, STRAY_VISITS)
+            if task.forest_id is None:
+                rows.part(task.id, forest)
+        kept = {name: value for name, value in progress.items() if name != "forest"}
+        return kept | {"phase": Phase.LOOKING.value, "after": str(forest)}
+
+
+def _begun(rows: RetentionRows, forest: ForestId, when: When, progress: Numbers) -> Numbers:
+    """A forest is begun with what is too old in it."""
+    begun = dict(progress) | {"phase": Phase.AGED.value, "forest": str(forest)}
+    if when.cutoff is None:
+        return begun | {"phase": Phase.PLANNING.value}
+    aged = rows.aged_left(forest, when)
+    return begun | {"cutoff": micros(when.cutoff)} | _goal(progress, _AGED, aged, aged)
+
+
+def _goal(progress: Numbers, sort: _Sort, there: int, going: int) -> dict[str, str | int]:
+    """How many leaves of a sort are to remain in a forest, and what will have been counted by then."""
+    return {f"leave_{sort.name}": there - going, f"upto_{sort.name}": int(progress[sort.name]) + going}
+
+
+def _to(progress: Numbers, phase: Phase, done: _Sort) -> Numbers:
+    """The next phase, without what only the one before needed."""
+    spent = {f"leave_{done.name}", f"upto_{done.name}", "cutoff"}
+    return {name: value for name, value in progress.items() if name not in spent} | {"phase": phase.value}
+
+
+def _planned(progress: Numbers, plan: Plan) -> dict[str, str | int]:
+    counted = _plus(
+        progress,
+        aged=len(plan.aged),
+        over_facts=plan.excess.facts,
+        over_bytes=plan.excess.bytes,
+        words=len(plan.cells),
+        forgotten=len(plan.facts),
+        kept_pinned=plan.totals.pinned,
+    )
+    return _least(_oldest(counted, plan.aged), plan)
+
+
+def _oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
+    """When the oldest was said that is too old."""
+    if not aged:
+        return dict(progress)
+    first = micros(aged[0].said_at)
+    return dict(progress) | {"oldest_at": min(first, int(progress.get("oldest_at", first)))}
+
+
+def _least(progress: Numbers, plan: Plan) -> dict[str, str | int]:
+    """When that was said which goes first for the budget, of the first forest that is over."""
+    going = plan.facts or plan.cells
+    return ({"least_at": micros(going[0].said_at)} if going else {}) | dict(progress)
+
+
+def _plus(progress: Numbers, **counts: int) -> dict[str, str | int]:
+    return dict(progress) | {name: int(progress.get(name, 0)) + count for name, count in counts.items()}
+
+
+def _ended(progress: Numbers, phase: Phase) -> dict[str, str | int]:
+    """The receipt: nothing but counts and moments."""
+    kept = (*COUNTS, "oldest_at", "least_at")
+    return {"phase": phase.value} | {name: progress[name] for name in kept if name in progress}
+
+
+def _at(progress: Numbers) -> datetime:
+    return from_micros(int(progress["at"]))
+
+
+def _cutoff(progress: Numbers) -> datetime | None:
+    return from_micros(int(progress["cutoff"])) if "cutoff" in progress else None
+
+
+def _id(progress: Numbers, name: str) -> UUID | None:
+    return UUID(str(progress[name])) if name in progress else None
+
+
+def _forest(progress: Numbers) -> ForestId:
+    return ForestId(UUID(str(progress["forest"])))

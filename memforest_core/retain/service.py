@@ -1,0 +1,169 @@
+"""Retention: setting policies, applying them, and seeing before what they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memforest_core.accept.records import Lane
+from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import NotFound
+from memforest_core.retain.applying import Applying
+from memforest_core.retain.choice import plan_of
+from memforest_core.retain.policies import checked_limits, policy_of, told
+from memforest_core.retain.records import (
+    DEFAULT_FRACTION,
+    LeafEraser,
+    Policy,
+    Preview,
+    RetentionRows,
+    RetentionStore,
+    When,
+)
+from memforest_core.store.repeating import repeated
+from memforest_core.work.operations import Operations, subject_of
+from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+
+SET, CLEARED = "set_policy", "clear_policy"
+_NO_POLICY = "No retention policy holds for owner {!r:.80}: set one first."
+
+
+class Retention:
+    """Policies of a tenant and the runs that apply them. Thread-safe."""
+
+    def __init__(self, store: RetentionStore, operations: Operations, eraser: LeafEraser) -> None:
+        self._store = store
+        self._operations = operations
+        self._applying = Applying(store, eraser)
+
+    @repeated
+    def set_policy(
+        self,
+        tenant: TenantId,
+        owner: str | None,
+        *,
+        actor: str,
+        max_age_days: float | None = None,
+        max_facts: int | None = None,
+        max_bytes: int | None = None,
+        fraction: float = DEFAULT_FRACTION,
+    ) -> Policy:
+        """Set what an owner's forest may hold, or (owner None) every forest of the tenant without a policy of its own.
+
+        Replaces the policy that was there, whole. ``max_age_days`` counts from when something was said; ``max_bytes``
+        is the UTF-8 length of turns and facts; ``fraction`` of the facts is what one run may forget at most. Nothing
+        is forgotten before the policy is applied. Raises InvalidInput, NotFound, StoreUnavailable.
+        """
+        limits = checked_limits(max_age_days, max_facts, max_bytes, fraction)
+        actor = checked_name(actor, "actor")
+        forest = self._forest(tenant, owner)
+        with self._store.retaining(tenant) as rows:
+            rows.put_policy(forest, limits)
+            rows.note(AuditEntry(actor, SET, "done", forest, owner, detail=told(limits)))
+        return policy_of(limits, owner)
+
+    @repeated
+    def clear_policy(self, tenant: TenantId, owner: str | None, *, actor: str) -> bool:
+        """Take a policy away, after which the tenant's holds for the owner; whether there was one.
+
+        Raises InvalidInput, NotFound, StoreUnavailable.
+        """
+        actor = checked_name(actor, "actor")
+        forest = self._forest(tenant, owner)
+        with self._store.retaining(tenant) as rows:
+            cleared = rows.drop_policy(forest)
+            if cleared:
+                rows.note(AuditEntry(actor, CLEARED, "done", forest, owner))
+        return cleared
+
+    @repeated
+    def policy(self, tenant: TenantId, owner: str | None) -> Policy | None:
+        """The policy that holds for an owner, its own or the tenant's (whose ``owner`` is None); or the tenant's.
+
+        Raises InvalidInput, NotFound, StoreUnavailable.
+        """
+        forest = self._forest(tenant, owner)
+        with self._store.retaining(tenant) as rows:
+            return self._holding(rows, forest, owner)
+
+    @repeated
+    def policies(self, tenant: TenantId) -> Sequence[Policy]:
+        """All policies, the tenant's first, then by owner. Raises StoreUnavailable."""
+        with self._store.retaining(tenant) as rows:
+            return rows.policies()
+
+    @repeated
+    def apply(self, tenant: TenantId, owner: str | None, *, actor: str, dry_run: bool = False) -> Sequence[TaskId]:
+        """Ask for a run over an owner's forest, or (owner None) over all that are under a policy, one after the other.
+
+        A run takes everything that is too old, and towards the budget at most the policy's fraction. One task; none
+        for a tenant that has no policy. Raises InvalidInput, NotFound (also when no policy holds for the owner),
+        StoreUnavailable.
+        """
+        forest = self._forest(tenant, owner)
+        with self._store.retaining(tenant) as rows:
+            held = rows.policies() if forest is None else self._holding(rows, forest, owner)
+        if not held:
+            if owner is None:
+                return ()
+            raise NotFound(_NO_POLICY.format(owner))
+        task = self._operations.ask(
+            tenant,
+            MaintenanceKind.RETAIN,
+            forest,
+            {},
+            actor=actor,
+            owner=owner,
+            dry_run=dry_run,
+            lane=Lane.BACKFILL,
+        )
+        return (task,)
+
+    @repeated
+    def preview(self, tenant: TenantId, owner: str) -> Preview:
+        """The ids of what a run would take from an owner's forest now.
+
+        Raises InvalidInput, NotFound, StoreUnavailable.
+        """
+        forest = self._operations.forest(tenant, owner)
+        with self._store.retaining(tenant) as rows:
+            policy = self._holding(rows, forest, owner)
+            if policy is None:
+                raise NotFound(_NO_POLICY.format(owner))
+            at = rows.now()
+            plan = plan_of(rows, forest, policy, When(at, policy.cutoff(at)))
+        return Preview(
+            aged=tuple(CellId(leaf.id) for leaf in plan.aged),
+            words=tuple(CellId(leaf.id) for leaf in plan.cells),
+            facts=tuple(FactId(leaf.id) for leaf in plan.facts),
+            over_facts=plan.excess.facts,
+            over_bytes=plan.excess.bytes,
+            kept_pinned=plan.totals.pinned,
+        )
+
+    def tend(self, every_s: float) -> int:
+        """Ask for a run over all forests of each tenant with a policy that had no such run for ``every_s``; how many.
+
+        For workers, at any rate: it costs a query per tenant, and the reconciler wakes whoever takes the run.
+        Raises StoreUnavailable.
+        """
+        asked = 0
+        for tenant in self._store.tenants():
+            with self._store.retaining(tenant) as rows:
+                asked += rows.ask_sweep(subject_of(None, {}), every_s)
+        return asked
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One step of a RETAIN task."""
+        return self._applying.step(tenant, task, progress)
+
+    def _forest(self, tenant: TenantId, owner: str | None) -> ForestId | None:
+        return None if owner is None else self._operations.forest(tenant, owner)
+
+    @staticmethod
+    def _holding(rows: RetentionRows, forest: ForestId | None, owner: str | None) -> Policy | None:
+        own = rows.limits_of(forest)
+        if own is not None or forest is None:
+            return None if own is None else policy_of(own, owner)
+        others = rows.limits_of(None)
+        return None if others is None else policy_of(others, None)

@@ -1,0 +1,1 @@
+"""The database: engine, tables, locks, trees, vectors, migrations."""

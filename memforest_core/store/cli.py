@@ -1,0 +1,78 @@
+"""``memforest db``: the schema and the service role."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from memforest_core.cli.opening import quiet_logs
+from memforest_core.cli.options import JsonOption
+from memforest_core.cli.output import print_json
+
+app = typer.Typer(help="Create and upgrade the database schema.", no_args_is_help=True)
+
+
+@app.command()
+def upgrade(as_json: JsonOption = False) -> None:
+    """Bring the schema to the newest revision and give the service role its rights.
+
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the address of a role that may create schemas and roles (such as
+    the database's owner with CREATEROLE); MEMFOREST_DATABASE__URL names the service role that it makes. Safe to run
+    again, and by several at once.
+    """
+    from memforest_core.settings import load_settings
+    from memforest_core.store.schema import upgrade as bring_up
+
+    quiet_logs()
+    revision = bring_up(load_settings().database)
+    if as_json:
+        print_json({"revision": revision})
+    else:
+        print(f"The schema is at revision {revision}.")
+
+
+@app.command()
+def vacuum(
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="Write tables anew, so that their files hold no deleted byte; locks each meanwhile."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take deleted rows out of the pages of all tables and indexes; workers do it by themselves within minutes.
+
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL.
+    """
+    from memforest_core.erase.rows.vacuuming import vacuum_now
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    tables = vacuum_now(load_settings().database, full=full)
+    if as_json:
+        print_json({"vacuumed": tables})
+    else:
+        print(f"{len(tables)} tables are vacuumed.")
+
+
+@app.command()
+def current(as_json: JsonOption = False) -> None:
+    """Print the schema's revision and the one that this version needs."""
+    from memforest_core.settings import load_settings
+    from memforest_core.store.engine import transaction
+    from memforest_core.store.schema import current_revision, head_revision, open_owner
+
+    quiet_logs()
+    engine = open_owner(load_settings().database)
+    try:
+        with transaction(engine) as connection:
+            revision, needed = current_revision(connection), head_revision()
+    finally:
+        engine.dispose()
+    if as_json:
+        print_json({"revision": revision, "needed": needed})
+    else:
+        advice = "" if revision == needed else ": run memforest db upgrade"
+        print(f"The schema is at revision {revision or 'none'}, this version needs {needed}{advice}.")

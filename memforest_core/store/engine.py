@@ -1,0 +1,201 @@
+"""Connections: how this process reaches Postgres, and how its errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
+from memforest_core.settings import DatabaseSettings
+from memforest_core.store.refusals import OWNER, SERVICE, refusal
+
+SERIALIZATION_FAILURE = "40001"
+DEADLOCK = "40P01"
+LOCK_TIMEOUT = "55P03"
+STATEMENT_TIMEOUT = "57014"
+INSUFFICIENT_PRIVILEGE = "42501"
+UNDEFINED_TABLE = "42P01"
+UNDEFINED_SCHEMA = "3F000"
+CONTENDED = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT}
+TRANSIENT = {*CONTENDED, STATEMENT_TIMEOUT}
+
+PREPARED_STATEMENT_GONE = "26000"
+PREPARED_STATEMENT_TAKEN = "42P05"
+SHIFTED = {PREPARED_STATEMENT_GONE, PREPARED_STATEMENT_TAKEN}
+"""A pooler gave this connection another session of the server: what one of them prepared, the other does not have."""
+
+PREPARE_THRESHOLD: Final = 5
+"""Runs of a statement until psycopg prepares it (its default)."""
+NO_TENANT: Final = TenantId("")
+"""Bound to it, a transaction sees no tenant's rows: no tenant may be called so."""
+_LIMITS: Final = "memforest_limits"
+"""The execution option under which an engine keeps the settings of its transactions."""
+
+_BIND_TENANT = sa.text("SELECT set_config('memforest.tenant', :tenant, true)")
+
+# One statement, and for the transaction only: a pooler passes no start options on, and gives the next transaction
+# another session. Months and days are cut in UTC; compiling plans costs more than it saves here.
+_BEGIN = sa.text(
+    """
+    SELECT set_config('memforest.tenant', :tenant, true),
+           set_config('statement_timeout', :statement_timeout, true),
+           set_config('lock_timeout', :lock_timeout, true),
+           set_config('idle_in_transaction_session_timeout', '60000', true),
+           set_config('timezone', 'UTC', true),
+           set_config('jit', 'off', true)
+    """
+)
+
+TROUBLED = {
+    "53100": "Postgres has no disk space left: free some on its volume",
+    "53200": "Postgres has no memory left: give its machine more, or lower its settings",
+    "53300": "Postgres takes no more connections: raise max_connections or lower MEMFOREST_DATABASE__POOL_SIZE",
+    "58030": "Postgres can't read or write its files: look at its log and its volume",
+}
+"""What a server that answers says of its own machine; such work succeeds later, once somebody has looked."""
+
+
+def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:
+    """A pooled engine; connects lazily, checks connections before use.
+
+    Statements are timed out in transactions of ``transaction`` and ``tenant_transaction``. Raises InvalidSettings.
+    """
+    try:
+        parsed = sa.make_url(url or settings.url.get_secret_value())
+    except (exc.ArgumentError, ValueError):
+        parsed = None
+    if parsed is None or parsed.get_backend_name() != "postgresql":
+        raise InvalidSettings("Set MEMFOREST_DATABASE__URL to a postgresql+psycopg:// address.")
+    engine = sa.create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_size=settings.pool_size,
+        max_overflow=settings.max_overflow,
+        pool_timeout=10,
+        pool_pre_ping=True,
+        pool_recycle=1800,
+        # Parameters are conversation text: no error message may quote them.
+        hide_parameters=True,
+        connect_args={
+            "connect_timeout": 5,
+            "keepalives_idle": 30,
+            "application_name": "memforest",
+            "prepare_threshold": PREPARE_THRESHOLD if settings.pooler == "auto" else None,
+        },
+        execution_options={
+            _LIMITS: {
+                "statement_timeout": str(settings.statement_timeout_ms),
+                "lock_timeout": str(settings.lock_timeout_ms),
+            }
+        },
+    )
+    event.listen(engine, "connect", _notice_pooler)
+    event.listen(engine, "handle_error", _discard_shifted)
+    return engine
+
+
+def _notice_pooler(connection: psycopg.Connection[Any], _record: object) -> None:
+    """Prepare nothing on a connection whose other end is not the server: a pooler names a process of its own."""
+    if connection.prepare_threshold is None:
+        return
+    connection.autocommit = True
+    found = connection.execute("SELECT pg_backend_pid()").fetchone()
+    connection.autocommit = False
+    if found is None or found[0] != connection.info.backend_pid:
+        connection.prepare_threshold = None
+
+
+def is_pooled(connection: sa.Connection) -> bool:
+    """Whether a pooler stands between this connection and the server, as far as can be known."""
+    raw = connection.connection.dbapi_connection
+    return getattr(raw, "prepare_threshold", PREPARE_THRESHOLD) is None
+
+
+def _discard_shifted(context: sa.engine.ExceptionContext) -> None:
+    """Close a connection whose prepared statements are out of step, and no other: a new one begins without any."""
+    if getattr(context.original_exception, "sqlstate", None) in SHIFTED:
+        context.is_disconnect = True
+        context.invalidate_pool_on_disconnect = False
+
+
+def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
+    """Bind the transaction to a tenant: row-level security shows that tenant's rows only.
+
+    On a connection of ours it gets its timeouts too; a caller's own keeps what it has.
+    """
+    limits = connection.get_execution_options().get(_LIMITS)
+    if limits is None:
+        connection.execute(_BIND_TENANT, {"tenant": tenant})
+    else:
+        connection.execute(_BEGIN, {"tenant": tenant, **limits})
+
+
+def _where(error: exc.DBAPIError) -> str:
+    """The state and the names of table, column and constraint: schema, never data."""
+    diagnosis = getattr(error.orig, "diag", None)
+    parts = [getattr(error.orig, "sqlstate", None)]
+    parts += [getattr(diagnosis, name, None) for name in ("table_name", "column_name", "constraint_name")]
+    return " ".join(str(part) for part in parts if part)
+
+
+@contextmanager
+def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[None]:
+    """Turn driver errors into the taxonomy; statements and parameters stay out of the message.
+
+    ``variable`` is the setting that holds the address. In a caller's own transaction (``joined``) contention is
+    StoreUnavailable: only the caller can run that again.
+    """
+    try:
+        yield
+    except (exc.OperationalError, exc.InterfaceError, exc.InternalError) as error:
+        state = getattr(error.orig, "sqlstate", None)
+        if state in CONTENDED and not joined:
+            raise StoreContended(state) from None
+        if state in TRANSIENT:
+            raise StoreUnavailable(f"Postgres asked to try again ({state}).") from None
+        if state in TROUBLED:
+            raise StoreUnavailable(f"{TROUBLED[state]} ({state}).") from None
+        raise refusal(str(error.orig), variable) from None
+    except exc.TimeoutError:
+        raise StoreUnavailable(
+            "All Postgres connections of this process are in use: raise MEMFOREST_DATABASE__POOL_SIZE."
+        ) from None
+    except exc.ProgrammingError as error:
+        state = getattr(error.orig, "sqlstate", None)
+        if state in {UNDEFINED_TABLE, UNDEFINED_SCHEMA}:
+            raise InvalidSettings(
+                f"The database has no MemForest tables: run memforest db upgrade with {OWNER} set."
+            ) from None
+        if state == INSUFFICIENT_PRIVILEGE and "permission denied" in str(error.orig):
+            raise InvalidSettings(
+                f"The role in {variable} lacks rights on MemForest's tables: run memforest db upgrade with"
+                f" {OWNER} set to their owner's address."
+            ) from None
+        if state in SHIFTED:
+            raise StoreUnavailable(
+                f"A prepared statement was lost between two sessions ({state}): behind a transaction pooler such as"
+                " PgBouncer set MEMFOREST_DATABASE__POOLER=transaction."
+            ) from None
+        raise InvariantViolated(f"Postgres refused a statement ({state}).") from None
+    except exc.DBAPIError as error:
+        raise InvariantViolated(f"Postgres refused a write ({_where(error)}).") from None
+
+
+@contextmanager
+def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction that is bound to no tenant and sees the rows of none; see ``tenant_transaction``."""
+    with tenant_transaction(engine, NO_TENANT) as connection:
+        yield connection
+
+
+@contextmanager
+def tenant_transaction(engine: sa.Engine, tenant: TenantId) -> Iterator[sa.Connection]:
+    """One transaction bound to a tenant; commits on success, rolls back on any error."""
+    with store_errors(), engine.begin() as connection:
+        set_tenant(connection, tenant)
+        yield connection

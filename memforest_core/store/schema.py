@@ -1,0 +1,232 @@
+"""Creating and upgrading the schema and the service role, under one lock, from the installed package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import exc
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.settings import DatabaseSettings
+from memforest_core.store.engine import INSUFFICIENT_PRIVILEGE, open_engine, set_tenant, store_errors, transaction
+from memforest_core.store.refusals import OWNER, SERVICE
+from memforest_core.store.tables import SCHEMA, MigrationRow, Tenant
+
+SERVICE_GROUP = "memforest_service"
+"""The group role that holds the service's rights; the login role of the service URL is its member."""
+
+LIMITED_GROUP = "memforest_limited"
+"""The group role whose members may bind to the tenants that they were granted, and to no other."""
+
+SHOWN_TABLES = 3
+"""Tables that the refusal of an unbound role names."""
+
+_LOCK = 0x6D656D66
+"""Key of the advisory lock that lets one upgrade run at a time."""
+
+
+_UNBOUND = sa.text(
+    """
+    SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+     WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r'
+       AND a.attname = 'tenant_id' AND NOT a.attisdropped AND NOT row_security_active(c.oid) ORDER BY 1
+    """
+)
+
+
+def _config(connection: sa.Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", "memforest_core.store:migrations")
+    config.attributes["connection"] = connection
+    return config
+
+
+def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
+    """Bring the schema to ``revision`` and give the service role its rights; the new revision.
+
+    Connects with ``database.migration_url`` (a role that may create schemas and roles). Raises InvalidSettings when
+    that role lacks a right, StoreUnavailable, and StoreRefused for a wrong password, role or database.
+    """
+    engine = open_owner(settings)
+    try:
+        with transaction(engine) as connection, _needs_rights(settings):
+            # Another upgrade is waited for longer than any table: it may be at a long migration.
+            connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
+            connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
+            # Migrations change rows of all tenants, and row-level security binds the owner too.
+            connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
+            connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
+            command.upgrade(_config(connection), revision)
+            _note_migrations(connection)
+            _ensure_service_role(connection, sa.make_url(settings.url.get_secret_value()))
+            return current_revision(connection) or ""
+    finally:
+        engine.dispose()
+
+
+def open_owner(settings: DatabaseSettings) -> sa.Engine:
+    """An engine that is connected as the owner of the schema. Raises StoreUnavailable naming the variable to change."""
+    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
+    try:
+        with store_errors(variable=_owner_variable(settings)), engine.connect():
+            pass
+    except MemForestError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _owner_variable(settings: DatabaseSettings) -> str:
+    return SERVICE if settings.migration_url is None else OWNER
+
+
+@contextmanager
+def _needs_rights(settings: DatabaseSettings) -> Iterator[None]:
+    try:
+        yield
+    except exc.ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != INSUFFICIENT_PRIVILEGE:
+            raise
+        unset = f" ({OWNER} is not set)" if settings.migration_url is None else ""
+        raise InvalidSettings(
+            f"The role in {_owner_variable(settings)} may not create MemForest's schema and roles{unset}: set {OWNER}"
+            " to the address of a role that may, such as the database's owner with CREATEROLE."
+        ) from None
+
+
+def _note_migrations(connection: sa.Connection) -> None:
+    """Write down what is applied, so that workers of the version before can tell whether they may go on."""
+    if not sa.inspect(connection).has_table("migration", schema=SCHEMA):
+        return
+    scripts = ScriptDirectory.from_config(_config(connection))
+    applied = scripts.iterate_revisions(current_revision(connection), "base")
+    connection.execute(
+        insert(MigrationRow).on_conflict_do_nothing(),
+        [
+            {
+                "revision": script.revision,
+                "follows": script.down_revision,
+                "compatible": bool(getattr(script.module, "compatible", False)),
+            }
+            for script in applied
+        ],
+    )
+
+
+def _ensure_service_role(connection: sa.Connection, url: sa.URL) -> None:
+    """Create the login role named in the service URL, with its password, as a member of the group."""
+    name = url.username
+    if name is None:
+        raise InvalidSettings("Name the service role in MEMFOREST_DATABASE__URL (user@host).")
+    if name == connection.scalar(sa.text("SELECT current_user")):
+        return
+    quote = connection.dialect.identifier_preparer.quote
+    known = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :n"), {"n": name})
+    if not known:
+        connection.exec_driver_sql(f"CREATE ROLE {quote(name)} LOGIN NOSUPERUSER NOBYPASSRLS")
+    if url.password:
+        statement = connection.scalar(
+            sa.text("SELECT format('ALTER ROLE %I PASSWORD %L', CAST(:n AS text), CAST(:p AS text))"),
+            {"n": name, "p": str(url.password)},
+        )
+        connection.exec_driver_sql(str(statement).replace("%", "%%"))
+    if not _limited(connection, name):
+        connection.exec_driver_sql(f"GRANT {SERVICE_GROUP} TO {quote(name)}")
+
+
+def _limited(connection: sa.Connection, role: str) -> bool:
+    """Whether a role is one of single tenants."""
+    return bool(
+        connection.scalar(
+            sa.text(
+                "SELECT EXISTS (SELECT 1 FROM pg_auth_members"
+                " WHERE roleid = to_regrole(:g) AND member = to_regrole(:n))"
+            ),
+            {"g": LIMITED_GROUP, "n": connection.dialect.identifier_preparer.quote(role)},
+        )
+    )
+
+
+def current_revision(connection: sa.Connection) -> str | None:
+    """The revision that the database is at."""
+    context = MigrationContext.configure(
+        connection, opts={"version_table": "schema_version", "version_table_schema": SCHEMA}
+    )
+    return context.get_current_revision()
+
+
+def head_revision() -> str:
+    """The newest revision that this installation knows."""
+    config = Config()
+    config.set_main_option("script_location", "memforest_core.store:migrations")
+    head = ScriptDirectory.from_config(config).get_current_head()
+    return head or ""
+
+
+def _one_ahead(connection: sa.Connection, found: str | None) -> bool:
+    """Whether the database is one compatible migration ahead: an upgrade in progress need not stop the workers."""
+    if found is None or not sa.inspect(connection).has_table("migration", schema=SCHEMA):
+        return False
+    follows = connection.scalar(
+        sa.select(MigrationRow.follows).where(MigrationRow.revision == found, MigrationRow.compatible)
+    )
+    return follows is not None and follows == head_revision()
+
+
+def check_ready(engine: sa.Engine) -> None:
+    """Refuse to serve from a database at another revision, or as a role without rights or with too many.
+
+    One compatible migration ahead is accepted: its new columns and tables are not needed yet. That tenants are apart is
+    tried out. Raises InvalidSettings, StoreUnavailable.
+    """
+    with transaction(engine) as connection:
+        usable = connection.scalar(
+            sa.text("SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = :s"), {"s": SCHEMA}
+        )
+        if usable is False:
+            raise InvalidSettings(
+                "The role in MEMFOREST_DATABASE__URL has no rights on MemForest's tables: run memforest db upgrade"
+                f" with {OWNER} set."
+            )
+        found = current_revision(connection)
+        if found != head_revision() and not _one_ahead(connection, found):
+            raise InvalidSettings(
+                f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
+                f" run memforest db upgrade with {OWNER} set."
+            )
+    _check_apart(engine)
+
+
+def _check_apart(engine: sa.Engine) -> None:
+    """Write a row as one tenant that does not exist, and look for it as another; nothing of it stays."""
+    mine, other = (TenantId(f"memforest-check-{uuid4().hex}") for _ in range(2))
+    with transaction(engine) as connection:
+        set_tenant(connection, mine)
+        try:
+            with connection.begin_nested():
+                connection.execute(sa.insert(Tenant).values(tenant_id=mine))
+        except exc.ProgrammingError as error:
+            # A role of single tenants can't even write it.
+            if getattr(error.orig, "sqlstate", None) != INSUFFICIENT_PRIVILEGE:
+                raise
+        set_tenant(connection, other)
+        seen = connection.scalar(sa.text("SELECT EXISTS (SELECT 1 FROM memforest.tenant)"))
+        unbound = connection.scalars(_UNBOUND).all()
+        connection.rollback()
+    if seen or unbound:
+        raise InvalidSettings(
+            "The role in MEMFOREST_DATABASE__URL sees rows of all tenants"
+            f" ({', '.join(unbound[:SHOWN_TABLES]) or 'tenant'}): use the service role, which is no superuser and has"
+            " no BYPASSRLS, and run memforest db upgrade."
+        )

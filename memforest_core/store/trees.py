@@ -1,0 +1,349 @@
+"""Trees in Postgres: touched paths in, diffs out, a constant number of statements for any batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
+from memforest_core.memtree import Key, Node
+from memforest_core.store.removal import TreeChange
+
+LOWEST = Key(-(2**63), -(2**31), -(2**31), "")
+"""How the leftmost node's missing separator is stored: below every key."""
+
+_COLUMNS = (
+    "node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start, time_end,"
+    " leaf_count, version, clean_version, payload_id"
+)
+
+# For each wanted key the level-1 node it descends to: one index probe each, whatever the tree's size.
+_SEEK = sa.text(
+    """
+    SELECT DISTINCT n.node_id
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:kt AS bigint[]), CAST(:ko AS int[]), CAST(:ki AS int[]),
+                  CAST(:kid AS text[])) AS w(tree, kt, ko, ki, kid)
+     CROSS JOIN LATERAL (
+        SELECT node_id FROM memforest.node
+         WHERE tenant_id = :t AND tree_id = w.tree AND level = 1
+           AND (key_time, key_ordinal, key_item, key_id) <= (w.kt, w.ko, w.ki, w.kid COLLATE "C")
+         ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, key_id DESC LIMIT 1) n
+    """
+)
+
+_ANCESTORS = sa.text(
+    f"""
+    WITH RECURSIVE path AS (
+        SELECT {_COLUMNS} FROM memforest.node
+         WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+        UNION
+        SELECT {", ".join(f"n.{name.strip()}" for name in _COLUMNS.split(","))}
+          FROM path CROSS JOIN LATERAL (
+               SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
+    SELECT * FROM path
+    """  # noqa: S608 - column names are constants of this module
+)
+
+_CHILDREN = sa.text(
+    f"SELECT {_COLUMNS} FROM memforest.node"  # noqa: S608 - constants of this module
+    " WHERE tenant_id = :t AND parent_id = ANY(CAST(:ids AS uuid[]))"
+)
+
+# The nodes right before and right after each of these on their level, whoever their parents are: two index probes each.
+_BESIDE = sa.text(
+    """
+    SELECT DISTINCT b.node_id
+      FROM memforest.node n
+     CROSS JOIN LATERAL (
+       (SELECT l.node_id FROM memforest.node l
+         WHERE l.tenant_id = :t AND l.tree_id = n.tree_id AND l.level = n.level
+           AND (l.key_time, l.key_ordinal, l.key_item, l.key_id) < (n.key_time, n.key_ordinal, n.key_item, n.key_id)
+         ORDER BY l.key_time DESC, l.key_ordinal DESC, l.key_item DESC, l.key_id DESC LIMIT 1)
+        UNION ALL
+       (SELECT r.node_id FROM memforest.node r
+         WHERE r.tenant_id = :t AND r.tree_id = n.tree_id AND r.level = n.level
+           AND (r.key_time, r.key_ordinal, r.key_item, r.key_id) > (n.key_time, n.key_ordinal, n.key_item, n.key_id)
+         ORDER BY r.key_time, r.key_ordinal, r.key_item, r.key_id LIMIT 1)) b
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_ARRAYS = """unnest(CAST(:node_id AS uuid[]), CAST(:tree_id AS uuid[]), CAST(:parent_id AS uuid[]),
+    CAST(:level AS smallint[]), CAST(:key_time AS bigint[]), CAST(:key_ordinal AS int[]), CAST(:key_item AS int[]),
+    CAST(:key_id AS text[]), CAST(:time_start AS bigint[]), CAST(:time_end AS bigint[]), CAST(:leaf_count AS int[]),
+    CAST(:version AS bigint[]), CAST(:clean_version AS bigint[]), CAST(:payload_id AS uuid[]))"""
+
+_INSERT = sa.text(
+    f"""
+    INSERT INTO memforest.node (tenant_id, {_COLUMNS})
+    SELECT :t, u.* FROM {_ARRAYS} AS u
+    """  # noqa: S608 - constants of this module
+)
+
+# The clean version belongs to refresh, which saves without the forest's lock: it is never written here.
+_UPDATE = sa.text(
+    f"""
+    UPDATE memforest.node n
+       SET parent_id = u.parent_id, level = u.level, key_time = u.key_time, key_ordinal = u.key_ordinal,
+           key_item = u.key_item, key_id = u.key_id, time_start = u.time_start, time_end = u.time_end,
+           leaf_count = u.leaf_count, version = u.version
+      FROM {_ARRAYS} AS u(node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start,
+           time_end, leaf_count, version, clean_version, payload_id)
+     WHERE n.tenant_id = :t AND n.node_id = u.node_id
+    """  # noqa: S608 - constants of this module
+)
+
+# Multi-row writers lock rows in one order, by id: refresh saves nodes without the forest's lock, and an UPDATE alone
+# visits rows in whatever order its plan has.
+_LOCK_NODES = sa.text(
+    """
+    SELECT node_id FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY node_id FOR NO KEY UPDATE
+    """
+)
+
+_LOCK_TREES = sa.text(
+    """
+    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY tree_id FOR NO KEY UPDATE
+    """
+)
+
+# A summary that was read before the removal quotes what is gone: it may not be saved any more.
+_ERASE = sa.text(
+    """
+    UPDATE memforest.node SET erased_version = greatest(erased_version, version - 1)
+     WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
+"""The version after that of an index row ``i``: newer than what any point of any row ever had."""
+
+# Who is writing the point now keeps its lease: it finds the tombstone when it ends, and takes the point away again.
+_BURY_POINTS = [
+    sa.text(statement)
+    for statement in (
+        """SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
+            ORDER BY point_id FOR UPDATE""",
+        f"""UPDATE memforest.index_row i
+               SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
+                   state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                   available_at = clock_timestamp()
+             WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - a constant
+    )
+]
+
+_DELETE = sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))")
+
+_PLACE = sa.text(
+    """
+    UPDATE memforest.placement p SET leaf_id = u.leaf
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:leaves AS uuid[])) AS u(tree, payload, leaf)
+     WHERE p.tenant_id = :t AND p.tree_id = u.tree AND p.payload_id = u.payload
+    """
+)
+
+_HEADS = sa.text(
+    """
+    UPDATE memforest.tree r
+       SET state = 'active', root_id = u.root, height = u.height, leaf_count = u.leaves, marks = r.marks + 1,
+           last_mark_at = now(), first_mark_at = coalesce(r.first_mark_at, now()),
+           due_at = least(now() + make_interval(secs => :quiet),
+                          coalesce(r.first_mark_at, now()) + make_interval(secs => :stale))
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]))
+           AS u(tree, root, height, leaves)
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree
+    """
+)
+
+
+_NODES_OF = sa.text("SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))")
+
+_ABSORBED = sa.text(
+    """
+    UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
+           first_mark_at = NULL, marks = marks + 1
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+    """
+)
+
+# Routing prefers scenes that are near in time: a scene spans what it holds.
+_SPANS = sa.text(
+    """
+    UPDATE memforest.tree r
+       SET time_start = timestamptz 'epoch' + n.time_start * interval '1 microsecond',
+           time_end = timestamptz 'epoch' + n.time_end * interval '1 microsecond'
+      FROM memforest.node n
+     WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:trees AS uuid[])) AND r.kind = 'scene'
+       AND n.tenant_id = :t AND n.node_id = r.root_id AND n.time_start IS NOT NULL AND n.time_end IS NOT NULL
+    """
+)
+
+
+def lock_nodes(connection: sa.Connection, tenant: TenantId, ids: Sequence[NodeId]) -> None:
+    """Lock node rows in the one order that all writers keep to."""
+    connection.execute(_LOCK_NODES, {"t": tenant, "ids": list(ids)})
+
+
+def lock_trees(connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId]) -> None:
+    """Lock tree rows in the one order that all writers keep to."""
+    connection.execute(_LOCK_TREES, {"t": tenant, "ids": list(ids)})
+
+
+def node_of(row: sa.Row[Any]) -> Node:
+    """A node from a row that has all structure columns."""
+    key = Key(row.key_time, row.key_ordinal, row.key_item, row.key_id)
+    return Node(
+        id=NodeId(row.node_id),
+        tree_id=TreeId(row.tree_id),
+        parent_id=NodeId(row.parent_id) if row.parent_id else None,
+        level=row.level,
+        key=None if key == LOWEST else key,
+        time_start=row.time_start,
+        time_end=row.time_end,
+        leaf_count=row.leaf_count,
+        version=row.version,
+        clean_version=row.clean_version,
+        payload_id=PayloadId(row.payload_id) if row.payload_id else None,
+    )
+
+
+def _arrays(nodes: Sequence[Node]) -> dict[str, list[Any]]:
+    keys = [node.key or LOWEST for node in nodes]
+    return {
+        "node_id": [node.id for node in nodes],
+        "tree_id": [node.tree_id for node in nodes],
+        "parent_id": [node.parent_id for node in nodes],
+        "level": [node.level for node in nodes],
+        "key_time": [key.time for key in keys],
+        "key_ordinal": [key.ordinal for key in keys],
+        "key_item": [key.item for key in keys],
+        "key_id": [key.id for key in keys],
+        "time_start": [node.time_start for node in nodes],
+        "time_end": [node.time_end for node in nodes],
+        "leaf_count": [node.leaf_count for node in nodes],
+        "version": [node.version for node in nodes],
+        "clean_version": [node.clean_version for node in nodes],
+        "payload_id": [node.payload_id for node in nodes],
+    }
+
+
+def bury_points(connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]) -> None:
+    """Leave tombstones, so that the index drops these points."""
+    for statement in _BURY_POINTS:
+        connection.execute(statement, {"t": tenant, "ids": list(ids)})
+
+
+class PostgresTrees:
+    """Tree rows over one open transaction of the forest's writer."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def load_paths(self, wanted: Sequence[tuple[TreeId, Key]]) -> dict[TreeId, list[Node]]:
+        """The touched level-1 nodes, their ancestors, and all children of those: three statements."""
+        if not wanted:
+            return {}
+        pairs = sorted(set(wanted), key=lambda pair: (str(pair[0]), pair[1]))
+        bottoms = self._db.scalars(
+            _SEEK,
+            {
+                "t": self._tenant,
+                "trees": [tree for tree, _ in pairs],
+                "kt": [key.time for _, key in pairs],
+                "ko": [key.ordinal for _, key in pairs],
+                "ki": [key.item for _, key in pairs],
+                "kid": [key.id for _, key in pairs],
+            },
+        ).all()
+        paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(bottoms)}).all()
+        return self._with_children(paths, [row.node_id for row in paths])
+
+    def load_leaves(self, leaves: Sequence[NodeId]) -> dict[TreeId, list[Node]]:
+        """These leaves, all above them, the nodes beside those on each level, and all children of these internal nodes,
+        as ``memtree.delete`` wants them: three statements."""
+        if not leaves:
+            return {}
+        paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(leaves)}).all()
+        above = [row.node_id for row in paths if row.level > 0]
+        beside = self._db.scalars(_BESIDE, {"t": self._tenant, "ids": above}).all()
+        return self._with_children(paths, [*above, *beside])
+
+    def load_children(self, parents: Sequence[NodeId]) -> list[Node]:
+        """All children of these nodes."""
+        rows = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": list(parents)})
+        return [node_of(row) for row in rows]
+
+    def _with_children(self, paths: Sequence[sa.Row[Any]], parents: Sequence[Any]) -> dict[TreeId, list[Node]]:
+        children = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": list(parents)}).all()
+        loaded: dict[TreeId, dict[NodeId, Node]] = defaultdict(dict)
+        for row in (*paths, *children):
+            node = node_of(row)
+            loaded[node.tree_id][node.id] = node
+        return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
+
+    def write_trees(
+        self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
+    ) -> None:
+        """Write all diffs, note the leaves in the placements, and mark the trees due: six statements, eleven where
+        leaves go. Trees that were ``absorbed`` by others end, in the same order of locks."""
+        changes = sorted(changes, key=lambda change: str(change.tree_id))
+        inserted = [node for change in changes for node in change.diff.inserted]
+        updated = [node for change in changes for node in change.diff.updated]
+        if inserted:
+            inserted.sort(key=lambda node: -node.level)
+            self._db.execute(_INSERT, {"t": self._tenant, **_arrays(inserted)})
+        deleted = [node for change in changes for node in change.diff.deleted]
+        ended = [NodeId(node) for node in self._nodes_of(absorbed)]
+        if updated or deleted or ended:
+            lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *deleted, *ended])
+        if updated:
+            self._db.execute(_UPDATE, {"t": self._tenant, **_arrays(updated)})
+        if deleted:
+            shrunk = [node.id for change in changes if change.diff.deleted for node in change.diff.updated]
+            self._db.execute(_ERASE, {"t": self._tenant, "ids": shrunk})
+        if deleted or ended:
+            self._db.execute(_DELETE, {"t": self._tenant, "ids": [*deleted, *ended]})
+            bury_points(self._db, self._tenant, [*deleted, *ended])
+        leaves = [node for node in inserted if node.payload_id is not None]
+        if leaves:
+            self._db.execute(
+                _PLACE,
+                {
+                    "t": self._tenant,
+                    "trees": [leaf.tree_id for leaf in leaves],
+                    "payloads": [leaf.payload_id for leaf in leaves],
+                    "leaves": [leaf.id for leaf in leaves],
+                },
+            )
+        marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
+        if marked or absorbed:
+            lock_trees(self._db, self._tenant, [*(change.tree_id for change in marked), *absorbed])
+        if absorbed:
+            self._db.execute(_ABSORBED, {"t": self._tenant, "trees": list(absorbed)})
+        if marked:
+            self._db.execute(
+                _HEADS,
+                {
+                    "t": self._tenant,
+                    "trees": [change.tree_id for change in marked],
+                    "roots": [change.head.root_id for change in marked],
+                    "heights": [change.head.height for change in marked],
+                    "leaves": [change.head.leaf_count for change in marked],
+                    "quiet": quiet_s,
+                    "stale": stale_s,
+                },
+            )
+        if deleted:
+            smaller = [change.tree_id for change in changes if change.diff.deleted]
+            self._db.execute(_SPANS, {"t": self._tenant, "trees": smaller})
+
+    def _nodes_of(self, trees: Sequence[TreeId]) -> Sequence[Any]:
+        if not trees:
+            return ()
+        return self._db.scalars(_NODES_OF, {"t": self._tenant, "trees": list(trees)}).all()

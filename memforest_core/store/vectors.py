@@ -1,0 +1,148 @@
+"""The vectors of texts in Postgres: float32 bytes under forest, model and content hash. No two forests share one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.indexed import cell_text
+from memforest_core.models.calls import OwnText, Vectors
+
+Key = tuple[ForestId, bytes]
+"""A forest and the content hash of a text in it."""
+
+UNUSED = """NOT EXISTS (SELECT 1 FROM memforest.cell c
+                         WHERE c.tenant_id = :t AND c.forest_id = v.forest_id AND c.text_hash = v.text_hash)
+       AND NOT EXISTS (SELECT 1 FROM memforest.fact f
+                        WHERE f.tenant_id = :t AND f.forest_id = v.forest_id AND f.text_hash = v.text_hash)
+       AND NOT EXISTS (SELECT 1 FROM memforest.candidate k JOIN memforest.cell c
+                           ON c.tenant_id = :t AND c.cell_id = k.cell_id AND c.forest_id = v.forest_id
+                        WHERE k.tenant_id = :t AND k.text_hash = v.text_hash)
+       AND NOT EXISTS (SELECT 1 FROM memforest.candidate k JOIN memforest.cell c
+                           ON c.tenant_id = :t AND c.cell_id = k.cell_id AND c.forest_id = v.forest_id
+                        WHERE k.tenant_id = :t AND k.routing_hash = v.text_hash)"""
+"""That no cell, fact or candidate of its own forest has the text of vector ``v``: it is an orphan."""
+
+_SELECT = sa.text(
+    """
+    SELECT v.forest_id, v.text_hash, v.vector FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[])) AS u(forest, hash)
+      JOIN memforest.vector v
+        ON v.tenant_id = :t AND v.forest_id = u.forest AND v.model = :m AND v.text_hash = u.hash
+    """
+)
+
+_HOLD_FORESTS = sa.text(
+    """
+    SELECT forest_id FROM memforest.forest
+     WHERE tenant_id = :t AND forest_id = ANY(CAST(:f AS uuid[])) AND state <> 'gone'
+     ORDER BY forest_id FOR KEY SHARE
+    """
+)
+
+# In one order for everybody: two writers of the same texts never wait for each other.
+_PUT = sa.text(
+    """
+    INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector)
+    SELECT :t, u.forest, :m, u.hash, u.vector
+      FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:v AS bytea[])) AS u(forest, hash, vector)
+     ORDER BY u.forest, u.hash
+    ON CONFLICT DO NOTHING
+    """
+)
+
+_OF_HASHES = """v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
+       AND v.text_hash = ANY(CAST(:h AS bytea[]))"""
+
+_HOLD = sa.text(
+    f"SELECT 1 FROM memforest.vector v WHERE {_OF_HASHES} ORDER BY v.model, v.text_hash FOR UPDATE"  # noqa: S608
+)
+_DROP_UNUSED = sa.text(f"DELETE FROM memforest.vector v WHERE {_OF_HASHES} AND {UNUSED}")  # noqa: S608
+_DROP_ORPHANS = sa.text(
+    f"DELETE FROM memforest.vector v WHERE v.tenant_id = :t AND v.forest_id = :f AND {UNUSED}"  # noqa: S608
+)
+
+
+def text_hash(text: str) -> bytes:
+    """The content hash under which a text's vector is kept."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def cell_hash(text: str, started: datetime) -> bytes:
+    """The content hash of what is embedded of a cell: its text under its date."""
+    return text_hash(cell_text(text, started.astimezone(UTC)))
+
+
+def to_bytes(vector: Vectors) -> bytes:
+    """Little-endian float32 bytes of a vector."""
+    return np.ascontiguousarray(vector, dtype="<f4").tobytes()
+
+
+def from_bytes(raw: bytes) -> Vectors:
+    """The vector of ``to_bytes``."""
+    return np.frombuffer(raw, dtype="<f4")
+
+
+class PostgresVectors:
+    """VectorRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def vectors_by_hash(self, model: str, keys: Iterable[Key]) -> dict[Key, Vectors]:
+        """The stored vectors of those content hashes that have one in their forest."""
+        wanted = list(set(keys))
+        if not wanted:
+            return {}
+        values = {"t": self._tenant, "m": model, "f": [forest for forest, _ in wanted], "h": [h for _, h in wanted]}
+        rows = self._db.execute(_SELECT, values)
+        return {(ForestId(row.forest_id), bytes(row.text_hash)): from_bytes(row.vector) for row in rows}
+
+    def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
+        keys = {text: (text.forest_id, text_hash(text.text)) for text in texts}
+        found = self.vectors_by_hash(model, keys.values())
+        return {text: found[key] for text, key in keys.items() if key in found}
+
+    def hold_forests(self, forests: Collection[ForestId]) -> frozenset[ForestId]:
+        """Keep forests from being given up before this transaction ends; those that were not yet.
+
+        Before any other lock: whoever gives a forest up holds it first, and what it holds afterwards.
+        """
+        values = {"t": self._tenant, "f": list(forests)}
+        return frozenset(ForestId(each) for each in self._db.scalars(_HOLD_FORESTS, values))
+
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        if not vectors:
+            return
+        alive = self.hold_forests({text.forest_id for text in vectors})
+        kept = [(text, vector) for text, vector in vectors.items() if text.forest_id in alive]
+        values = {
+            "t": self._tenant,
+            "m": model,
+            "f": [text.forest_id for text, _ in kept],
+            "h": [text_hash(text.text) for text, _ in kept],
+            "v": [to_bytes(vector) for _, vector in kept],
+        }
+        self._db.execute(_PUT, values)
+
+    def drop_unused(self, forest: ForestId, hashes: Collection[bytes]) -> int:
+        """Drop those of a forest's vectors whose text no cell, fact or candidate of it has any more; how many."""
+        if not hashes:
+            return 0
+        values = {"t": self._tenant, "f": forest, "h": list(hashes)}
+        self._db.execute(_HOLD, values)
+        return self._db.execute(_DROP_UNUSED, values).rowcount
+
+    def drop_orphans(self, forest: ForestId) -> int:
+        """Drop all of a forest's vectors that stand for no text of it any more; how many. Looks at the whole forest."""
+        return self._db.execute(_DROP_ORPHANS, {"t": self._tenant, "f": forest}).rowcount
+
+
+def of_forest(forest: ForestId, texts: Sequence[str]) -> list[OwnText]:
+    """These texts as texts of one forest."""
+    return [OwnText(forest, text) for text in texts]

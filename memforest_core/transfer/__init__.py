@@ -1,0 +1,1 @@
+"""A whole forest at once: merge, export, import and rebuild."""

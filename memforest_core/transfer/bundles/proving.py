@@ -1,0 +1,90 @@
+"""Whether a forest that was filled keeps every promise, before anybody sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from uuid import uuid4
+
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.memtree import KeyTaken, build
+from memforest_core.transfer.bundles.records import BundleStore
+from memforest_core.verify.records import Check, Found, VerifyStore
+from memforest_core.verify.summaries import stale
+
+AT_ONCE = 500
+
+_OF_WORK = (
+    Check.SUMMARIES,
+    Check.TASKS,
+    Check.FORESTS,
+    Check.DUE_TREES,
+    Check.INDEX_ROWS,
+    Check.UNINDEXED,
+    Check.INDEX_POINTS,
+    Check.ORPHAN_POINTS,
+)
+"""What is begun when the forest is shown: nothing of it is due or indexed before."""
+
+CHECKS = tuple(check for check in Check if check not in _OF_WORK)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A promise that is broken, and how."""
+
+    check: Check
+    what: str
+
+
+class Proof:
+    """Checks one hidden forest with the queries of ``memforest verify``."""
+
+    def __init__(self, store: BundleStore, verify: VerifyStore, tenant: TenantId, forest: ForestId) -> None:
+        self._store = store
+        self._verify = verify
+        self._tenant = tenant
+        self._forest = forest
+
+    def broken(self) -> Broken | None:
+        """The first broken promise."""
+        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+            for check in CHECKS:
+                for found in rows.violations(check):
+                    return Broken(check, found.what)
+        return None
+
+    def reorder(self) -> None:
+        """Build those trees anew whose leaves stand in another order under their new ids.
+
+        Leaves of one time, cell ordinal and item are ordered by id alone. What else is wrong stays wrong.
+        """
+        trees: set[TreeId] = set()
+        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+            found = rows.violations(Check.TREE_NODES)
+            while some := [each.id for each in islice(found, AT_ONCE)]:
+                with self._store.importing(self._tenant) as writer:
+                    trees.update(writer.trees_of(some))
+        for tree in sorted(trees, key=str):
+            with self._store.importing(self._tenant) as writer:
+                whole = writer.leaves(tree)
+                if whole is None:
+                    continue
+                head, leaves = whole
+                try:
+                    diff = build(
+                        tree_id=tree, k=head.k, root_id=head.root_id, leaves=leaves, new_id=lambda: NodeId(uuid4())
+                    )
+                except KeyTaken:
+                    continue
+                writer.rebuild(tree, diff)
+
+    def mend_summaries(self, budget_chars: int) -> None:
+        """Have refresh make every summary anew that does not follow from what is beneath it."""
+        wrong: list[Found] = []
+        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+            for page in rows.summaries(AT_ONCE):
+                wrong += [found for node in page if (found := stale(node, budget_chars)) is not None]
+        for at in range(0, len(wrong), AT_ONCE):
+            with self._verify.repairing(self._tenant) as mending:
+                mending.repair(Check.SUMMARIES, wrong[at : at + AT_ONCE])

@@ -1,0 +1,175 @@
+"""Reading a bundle that anybody may have made: nothing in it is run, and nothing is believed before it was checked."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from memforest_core.domain.ids import ForestId
+from memforest_core.errors import InvalidInput
+from memforest_core.transfer.bundles.records import (
+    FORMAT,
+    TABLES,
+    BundleHead,
+    BundleReader,
+    BundleTable,
+    ForestHead,
+    Row,
+)
+from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, Digests, digest_of
+
+MAGIC = b"SQLite format 3\x00"
+LARGEST_VALUE = 64 << 20
+"""Bytes of one value or row, far above what an honest bundle has."""
+MAX_META = 1 << 20
+
+_PRAGMAS = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
+
+
+def damaged(what: str) -> InvalidInput:
+    """The one kind of answer to a file that is not what it says."""
+    return InvalidInput(f"This bundle is damaged ({what}): export it again.", code="damaged_bundle")
+
+
+class SqliteBundleReader:
+    """BundleReader over a database opened for reading."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._db = database
+        with _faults():
+            for pragma in _PRAGMAS:
+                database.execute(f"PRAGMA {pragma}")
+            self._check_schema()
+            meta = self._meta()
+        self.digest = digest_of(meta)
+        self.head = _head(meta)
+
+    def _check_schema(self) -> None:
+        if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise InvalidInput("This SQLite file is no bundle of MemForest.", code="not_a_bundle")
+        format_ = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if format_ != FORMAT:
+            raise InvalidInput(
+                f"This bundle has format {format_}, this program reads format {FORMAT}: use the version that wrote it.",
+                code="unknown_format",
+            )
+        size = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if size > 2 * len(SCHEMA):
+            raise damaged("its tables are not those of the format")
+        found = self._db.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+        if {(name, sql) for _, name, sql in found} != set(SCHEMA.items()) or {type_ for type_, *_ in found} != {
+            "table"
+        }:
+            raise damaged("its tables are not those of the format")
+
+    def _meta(self) -> dict[str, str]:
+        size = self._db.execute("SELECT count(*), sum(length(value)) FROM meta").fetchone()
+        if size[0] > 100 or (size[1] or 0) > MAX_META:
+            raise damaged("meta")
+        meta = {str(name): str(value) for name, value in self._db.execute("SELECT name, value FROM meta")}
+        if meta.get("complete") != "1":
+            raise InvalidInput(
+                "This bundle is not complete: its export did not come to an end.", code="incomplete_bundle"
+            )
+        return meta
+
+    def rows(self, table: BundleTable, after: int, page: int) -> Iterator[Sequence[Row]]:
+        names = ", ".join(column.name for column in table.columns)
+        with _faults():
+            while True:
+                found = self._db.execute(
+                    f"SELECT n, {names} FROM {table.name} WHERE n > ? ORDER BY n LIMIT ?",  # noqa: S608 - constants
+                    (after, page),
+                ).fetchall()
+                if not found:
+                    return
+                if found[-1][0] != after + len(found):
+                    raise damaged(f"{table.name}: rows are missing")
+                after += len(found)
+                yield [tuple(row[1:]) for row in found]
+
+    def digests(self) -> Digests:
+        return Digests()
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise damaged(type(error).__name__) from None
+
+
+def _head(meta: dict[str, str]) -> BundleHead:
+    try:
+        return _parsed({name: json.loads(value) for name, value in meta.items()})
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        raise damaged("meta") from None
+
+
+def _parsed(meta: dict[str, Any]) -> BundleHead:
+    rules = meta["rules"]
+    if (
+        not isinstance(rules, dict)
+        or type(meta["with_vectors"]) is not bool
+        or type(meta["with_summaries"]) is not bool
+    ):
+        raise TypeError("meta")
+    return BundleHead(
+        program=_text(meta["program"]),
+        created_at=_whole(meta["created_at"]),
+        forest=ForestHead(
+            ForestId(UUID(_text(meta["forest_id"]))),
+            _text(meta["owner"]),
+            _text(meta["time_zone"]),
+            _whole(meta["scene_seq"]),
+            rules,
+            None if (called := meta.get("display_name")) is None else _text(called),
+        ),
+        embedding_model=_text(meta["embedding_model"]),
+        dimension=_whole(meta["dimension"]),
+        summary_models=tuple(_text(model) for model in meta["summary_models"]),
+        with_vectors=meta["with_vectors"],
+        with_summaries=meta["with_summaries"],
+        rows={table.name: _whole(meta["rows"][table.name]) for table in TABLES},
+        digests={table.name: _text(meta["sha256"][table.name]) for table in TABLES},
+        format=_whole(meta["format"]),
+    )
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**62:
+        raise TypeError("a whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\x00" in value:
+        raise TypeError("a text")
+    return value
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BundleReader]:
+    """The bundle at ``path``."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(MAGIC))
+    except OSError as error:
+        raise InvalidInput(f"{path.name} can't be read: {error.strerror}.", code="file_not_readable") from None
+    if magic != MAGIC:
+        raise InvalidInput(f"{path.name} is no bundle of MemForest.", code="not_a_bundle")
+    # Immutable: no journal that lies beside it is taken for its own.
+    address = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
+    with _faults():
+        database = sqlite3.connect(address, uri=True)
+    with closing(database):
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+        database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        yield SqliteBundleReader(database)

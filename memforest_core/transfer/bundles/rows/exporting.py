@@ -1,0 +1,125 @@
+"""A forest out of Postgres as it is at one moment, and into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import NotFound
+from memforest_core.store import tables as m
+from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.store.owners import forest_id
+from memforest_core.transfer.bundles.records import TABLES, VECTOR, BundleTable, ExportRows, ForestHead, ImportRows, Row
+from memforest_core.transfer.bundles.rows.importing import PostgresImportRows
+from memforest_core.transfer.bundles.rows.sql import counting, reading
+
+# Whole forests are read, and between two pages the file is written.
+_SNAPSHOT_SETTINGS = (
+    "statement_timeout = 0",
+    "idle_in_transaction_session_timeout = 0",
+    "cursor_tuple_fraction = 1",
+)
+
+_COUNTS = sa.text(
+    " UNION ALL ".join(f"SELECT '{table.name}', ({counting(table)})" for table in TABLES if table is not VECTOR)
+)
+
+_VECTORS = sa.text(
+    """
+    SELECT text_hash, vector FROM memforest.vector
+     WHERE tenant_id = :t AND forest_id = :f AND model = :m AND text_hash = ANY(CAST(:h AS bytea[])) ORDER BY text_hash
+    """
+)
+
+_HASHES = sa.text(
+    """
+    SELECT text_hash FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
+    UNION ALL
+    SELECT h FROM memforest.cell c
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
+     CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS u(h)
+     WHERE c.tenant_id = :t AND c.forest_id = :f
+    """
+)
+
+_MODELS = sa.text(
+    """
+    SELECT DISTINCT s.model FROM memforest.tree r
+      JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+      JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+     WHERE r.tenant_id = :t AND r.forest_id = :f
+    """
+)
+
+
+class PostgresExportRows:
+    """ExportRows over one open snapshot."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId, forest: ForestId) -> None:
+        self._db = connection
+        self._values = {"t": tenant, "f": forest}
+
+    def head(self) -> ForestHead:
+        found = self._db.execute(
+            sa.select(m.Forest.__table__).where(
+                m.Forest.tenant_id == self._values["t"], m.Forest.forest_id == self._values["f"]
+            )
+        ).one()
+        return ForestHead(
+            ForestId(found.forest_id),
+            found.owner,
+            found.time_zone,
+            found.scene_seq,
+            found.rules,
+            found.display_name,
+        )
+
+    def counts(self) -> Mapping[str, int]:
+        return {str(name): int(rows) for name, rows in self._db.execute(_COUNTS, self._values)}
+
+    def pages(self, table: BundleTable, page: int, with_vectors: bool) -> Iterator[Sequence[Row]]:
+        streaming = {"stream_results": True, "max_row_buffer": page}
+        with self._db.execute(reading(table, with_vectors), self._values, execution_options=streaming) as rows:
+            for some in rows.partitions(page):
+                yield [tuple(row) for row in some]
+
+    def hashes(self, page: int) -> Iterator[Sequence[bytes]]:
+        streaming = {"stream_results": True, "max_row_buffer": page}
+        with self._db.execute(_HASHES, self._values, execution_options=streaming) as rows:
+            for some in rows.scalars().partitions(page):
+                yield [bytes(each) for each in some]
+
+    def summary_models(self) -> Sequence[str]:
+        return self._db.scalars(_MODELS, self._values).all()
+
+    def vectors(self, model: str, hashes: Sequence[bytes]) -> Sequence[Row]:
+        values = self._values | {"m": model, "h": list(hashes)}
+        return [(bytes(row.text_hash), bytes(row.vector)) for row in self._db.execute(_VECTORS, values)]
+
+
+class PostgresBundleStore:
+    """BundleStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def exporting(self, tenant: TenantId, owner: str) -> Iterator[ExportRows]:
+        with store_errors(), self._engine.connect() as raw:
+            connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                set_tenant(connection, tenant)
+                for setting in _SNAPSHOT_SETTINGS:
+                    connection.execute(sa.text(f"SET LOCAL {setting}"))
+                forest = forest_id(connection, tenant, owner)
+                if forest is None:
+                    raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+                yield PostgresExportRows(connection, tenant, forest)
+
+    @contextmanager
+    def importing(self, tenant: TenantId) -> Iterator[ImportRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresImportRows(connection, tenant)

@@ -1,0 +1,328 @@
+"""Writing a forest that nobody sees, and showing it when it is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.errors import InvalidInput
+from memforest_core.extract.rows import record_calls
+from memforest_core.memtree import Diff, Leaf, TreeHead
+from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.store import tables as m
+from memforest_core.store.owners import lock_forests, set_forest_state
+from memforest_core.store.removal import TreeChange
+from memforest_core.store.trees import NEXT_VERSION, PostgresTrees, node_of
+from memforest_core.store.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.transfer.bundles.records import BundleTable, ForestHead, IdKind, Row
+from memforest_core.transfer.bundles.rows.sql import FOREVER, WRITING, arrays
+from memforest_core.transfer.bundles.rows.tasks import PostgresBundleTasks
+
+LONGEST_WINDOW = 16
+"""Cells that one extraction call reads at most; a longer window is no window of ours."""
+
+PROGRAM_LIMIT = "54"
+"""SQL states for values that Postgres can't index or process."""
+
+_KEYS = {
+    IdKind.SESSION: m.Session.session_id,
+    IdKind.CELL: m.Cell.cell_id,
+    IdKind.FACT: m.FactRow.fact_id,
+    IdKind.SCOPE: m.Tree.tree_id,
+    IdKind.NODE: m.NodeRow.node_id,
+}
+_TENANTS = {
+    IdKind.SESSION: m.Session.tenant_id,
+    IdKind.CELL: m.Cell.tenant_id,
+    IdKind.FACT: m.FactRow.tenant_id,
+    IdKind.SCOPE: m.Tree.tenant_id,
+    IdKind.NODE: m.NodeRow.tenant_id,
+}
+
+# A window is claimed by its first cell: what waits in it has to be led by one that waits. One pass over the cells: rows
+# are not counted yet, and the planner would join by guesses.
+_WINDOWS = sa.text(
+    """
+    UPDATE memforest.cell c SET window_ordinal = w.head
+      FROM (SELECT cell_id, window_ordinal,
+                   CASE WHEN count(*) OVER g > :most THEN ordinal ELSE min(ordinal) OVER g END AS head
+              FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f AND state = 'ready'
+            WINDOW g AS (PARTITION BY session_id, window_ordinal)) w
+     WHERE c.tenant_id = :t AND c.cell_id = w.cell_id AND w.head <> w.window_ordinal
+    """
+)
+
+_HEIGHT = sa.text("SELECT coalesce(max(height), 0) FROM memforest.tree WHERE tenant_id = :t AND forest_id = :f")
+
+# The keys of leaves end with their payload's id. Where ids have changed, a separator becomes the key of the first leaf
+# beneath; the leftmost of a level keeps none.
+_SEPARATORS = sa.text(
+    """
+    UPDATE memforest.node n
+       SET key_time = c.key_time, key_ordinal = c.key_ordinal, key_item = c.key_item, key_id = c.key_id
+      FROM memforest.tree r
+      JOIN memforest.node o ON o.tenant_id = :t AND o.tree_id = r.tree_id AND o.level = :level AND o.key_id <> ''
+     CROSS JOIN LATERAL (
+        SELECT k.* FROM memforest.node k WHERE k.tenant_id = :t AND k.parent_id = o.node_id
+         ORDER BY k.key_time, k.key_ordinal, k.key_item, k.key_id LIMIT 1) c
+     WHERE r.tenant_id = :t AND r.forest_id = :f AND n.tenant_id = :t AND n.node_id = o.node_id
+    """
+)
+
+_ROUTING = sa.text(
+    """
+    SELECT v.vector FROM memforest.placement p
+     CROSS JOIN LATERAL (
+        SELECT k.routing_hash FROM memforest.occurrence o
+          JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+         WHERE o.tenant_id = :t AND o.fact_id = p.payload_id ORDER BY o.cell_id, o.item LIMIT 1) k
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
+      JOIN memforest.vector v
+        ON v.tenant_id = :t AND v.forest_id = r.forest_id AND v.model = :m AND v.text_hash = k.routing_hash
+     WHERE p.tenant_id = :t AND p.tree_id = :scene
+    """
+)
+
+_DIRTY = """EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
+    AND n.version > n.clean_version AND NOT n.dead)"""
+
+_SHOW = [
+    sa.text(statement)
+    for statement in (
+        """UPDATE memforest.forest SET reduce_available_at = clock_timestamp()
+            WHERE tenant_id = :t AND forest_id = :f""",
+        f"""UPDATE memforest.cell SET available_at = clock_timestamp()
+             WHERE tenant_id = :t AND forest_id = :f AND available_at = {FOREVER}""",  # noqa: S608 - a constant
+        f"""UPDATE memforest.cell SET again_at = clock_timestamp()
+             WHERE tenant_id = :t AND forest_id = :f AND again_at = {FOREVER}""",  # noqa: S608 - a constant
+        f"""UPDATE memforest.node_summary s SET redo_at = clock_timestamp()
+              FROM memforest.node n, memforest.tree r
+             WHERE s.tenant_id = :t AND s.redo_at = {FOREVER} AND n.tenant_id = :t AND n.node_id = s.node_id
+               AND r.tenant_id = :t AND r.tree_id = n.tree_id AND r.forest_id = :f""",  # noqa: S608 - a constant
+        f"""UPDATE memforest.tree r SET marks = marks + 1, first_mark_at = now(), last_mark_at = now(), due_at = now()
+             WHERE r.tenant_id = :t AND r.forest_id = :f AND {_DIRTY}""",  # noqa: S608 - a constant
+        """INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
+           SELECT :t, u.id, :f, u.kind, 1 FROM (
+                SELECT cell_id AS id, 'cell' AS kind FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f
+                UNION ALL
+                SELECT fact_id, 'fact' FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
+                UNION ALL
+                SELECT n.node_id, 'node' FROM memforest.tree r
+                  JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+                  JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+                 WHERE r.tenant_id = :t AND r.forest_id = :f) u ORDER BY u.id
+           ON CONFLICT (tenant_id, point_id) DO UPDATE
+              SET forest_id = excluded.forest_id, kind = excluded.kind,
+                  version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false,
+                  state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                  available_at = clock_timestamp()""",
+    )
+]
+
+_TREES = "SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND forest_id = :f"
+_SESSIONS = "SELECT session_id FROM memforest.session WHERE tenant_id = :t AND forest_id = :f"
+_CELLS = "SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f"
+
+_CLEAR = [
+    sa.text(statement)
+    for statement in (
+        f"""UPDATE memforest.index_row i
+               SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
+                   state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
+                   available_at = clock_timestamp()
+             WHERE i.tenant_id = :t AND i.forest_id = :f""",  # noqa: S608 - a constant
+        "DELETE FROM memforest.visit WHERE tenant_id = :t AND forest_id = :f",
+        f"DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id IN ({_TREES})",  # noqa: S608 - constants
+        f"DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id IN ({_TREES})",  # noqa: S608 - constants
+        "DELETE FROM memforest.tree WHERE tenant_id = :t AND forest_id = :f",
+        f"DELETE FROM memforest.occurrence WHERE tenant_id = :t AND cell_id IN ({_CELLS})",  # noqa: S608 - constants
+        f"DELETE FROM memforest.candidate WHERE tenant_id = :t AND cell_id IN ({_CELLS})",  # noqa: S608 - constants
+        "DELETE FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f",
+        "DELETE FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f",
+        f"DELETE FROM memforest.turn WHERE tenant_id = :t AND session_id IN ({_SESSIONS})",  # noqa: S608 - constants
+        "DELETE FROM memforest.session WHERE tenant_id = :t AND forest_id = :f",
+        "DELETE FROM memforest.speaker WHERE tenant_id = :t AND forest_id = :f",
+        "DELETE FROM memforest.vector WHERE tenant_id = :t AND forest_id = :f",
+        "DELETE FROM memforest.forest WHERE tenant_id = :t AND forest_id = :f",
+    )
+]
+
+
+def damaged(what: str) -> InvalidInput:
+    """A bundle's rows that the schema refuses."""
+    return InvalidInput(f"This bundle is damaged ({what}): export it again.", code="damaged_bundle")
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """What the schema refuses is the bundle's fault; the message names tables, never data."""
+    try:
+        yield
+    except (exc.IntegrityError, exc.DataError):
+        raise damaged(f"{what}: rows that contradict each other") from None
+    except exc.OperationalError as error:
+        if not str(getattr(error.orig, "sqlstate", "")).startswith(PROGRAM_LIMIT):
+            raise
+        raise damaged(f"{what}: a value that is too large") from None
+
+
+class PostgresImportRows(PostgresBundleTasks):
+    """ImportRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self._vectors = PostgresVectors(connection, tenant)
+        self._trees = PostgresTrees(connection, tenant)
+
+    def used(self, kind: IdKind, ids: Sequence[UUID]) -> bool:
+        key = _KEYS[kind]
+        return bool(self._db.scalar(sa.select(sa.exists().where(_TENANTS[kind] == self._tenant, key.in_(ids)))))
+
+    def forest_used(self, forest: ForestId) -> bool:
+        found = sa.exists().where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        return bool(self._db.scalar(sa.select(found)))
+
+    def hide(self, forest: ForestId, owner: str, head: ForestHead) -> None:
+        self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())
+        with _refused("forest"):
+            self._db.execute(
+                sa.insert(m.Forest).values(
+                    tenant_id=self._tenant,
+                    forest_id=forest,
+                    owner=owner,
+                    time_zone=head.time_zone,
+                    display_name=head.display_name,
+                    scene_seq=head.scene_seq,
+                    rules=dict(head.rules),
+                    state="hidden",
+                    reduce_available_at=sa.text(FOREVER),
+                )
+            )
+
+    def lock(self, forest: ForestId) -> None:
+        lock_forests(self._db, self._tenant, [forest])
+
+    def put(self, table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        statement = WRITING[table.name]
+        values = arrays(table, rows) | {"t": self._tenant, "f": forest, "m": model}
+        with _refused(table.name):
+            self._db.execute(statement, {name: values[name] for name in statement.compile().params})
+
+    def known_vectors(self, model: str, texts: Collection[OwnText]) -> Collection[OwnText]:
+        return self._vectors.known_vectors(model, texts)
+
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        self._vectors.put_vectors(model, vectors)
+
+    def record_calls(self, calls: Sequence[CallRecord]) -> None:
+        record_calls(self._db, self._tenant, calls, None, None)
+
+    def scenes(self, forest: ForestId, after: TreeId | None, limit: int) -> Sequence[TreeId]:
+        found = self._db.scalars(
+            sa.select(m.Tree.tree_id)
+            .where(
+                m.Tree.tenant_id == self._tenant,
+                m.Tree.forest_id == forest,
+                m.Tree.kind == "scene",
+                m.Tree.tree_id > (after or UUID(int=0)),
+            )
+            .order_by(m.Tree.tree_id)
+            .limit(limit)
+        )
+        return [TreeId(each) for each in found]
+
+    def routing_vectors(self, scene: TreeId, model: str) -> Sequence[Vectors]:
+        found = self._db.scalars(_ROUTING, {"t": self._tenant, "m": model, "scene": scene})
+        return [from_bytes(each) for each in found]
+
+    def set_centroid(self, scene: TreeId, centroid: Vectors) -> None:
+        self._db.execute(
+            sa.update(m.Tree)
+            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == scene)
+            .values(centroid=to_bytes(centroid))
+        )
+
+    def settle(self, forest: ForestId, renamed: bool) -> None:
+        self._unhurried()
+        values: dict[str, Any] = {"t": self._tenant, "f": forest}
+        self._db.execute(_WINDOWS, values | {"most": LONGEST_WINDOW})
+        if renamed:
+            for level in range(1, int(self._db.scalar(_HEIGHT, values) or 0) + 1):
+                self._db.execute(_SEPARATORS, values | {"level": level})
+
+    def leaves(self, tree: TreeId) -> tuple[TreeHead, Sequence[Leaf]] | None:
+        head = self._db.execute(
+            sa.select(m.Tree.root_id, m.Tree.k).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
+        ).one()
+        if head.root_id is None or head.k < 3:
+            return None
+        rows = self._db.execute(
+            sa.select(m.NodeRow.__table__).where(
+                m.NodeRow.tenant_id == self._tenant, m.NodeRow.tree_id == tree, m.NodeRow.level == 0
+            )
+        )
+        nodes = [node_of(row) for row in rows]
+        leaves = [
+            Leaf(node.id, node.key, node.time_start, node.time_end, node.payload_id)
+            for node in nodes
+            if node.key is not None and node.payload_id is not None
+        ]
+        return TreeHead(tree, NodeId(head.root_id), head.k, 1, 0), leaves
+
+    def rebuild(self, tree: TreeId, diff: Diff) -> None:
+        where = {"t": self._tenant, "r": tree}
+        self._db.execute(sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :r"), where)
+        self._trees.write_trees([TreeChange(tree, diff.head, diff)], 0.0, 0.0)
+        self._db.execute(
+            sa.text(
+                "UPDATE memforest.tree SET due_at = NULL, first_mark_at = NULL WHERE tenant_id = :t AND tree_id = :r"
+            ),
+            where,
+        )
+
+    def trees_of(self, nodes: Sequence[UUID]) -> Sequence[TreeId]:
+        found = self._db.scalars(
+            sa.select(m.NodeRow.tree_id)
+            .distinct()
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
+            .order_by(m.NodeRow.tree_id)
+        )
+        return [TreeId(each) for each in found]
+
+    def show(self, forest: ForestId, owner: str) -> bool:
+        self._unhurried()
+        if self.forest(owner) is not None:
+            return False
+        try:
+            with self._db.begin_nested():
+                set_forest_state(self._db, self._tenant, forest, "live")
+        except exc.IntegrityError:
+            return False
+        for statement in _SHOW:
+            self._db.execute(statement, {"t": self._tenant, "f": forest})
+        return True
+
+    def clear(self, forest: ForestId) -> None:
+        self._unhurried()
+        hidden = self._db.scalar(
+            sa.select(m.Forest.state)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+            .with_for_update()
+        )
+        if hidden != "hidden":
+            return
+        for statement in _CLEAR:
+            self._db.execute(statement, {"t": self._tenant, "f": forest})
+
+    def _unhurried(self) -> None:
+        """A forest's size decides how long it takes."""
+        self._db.execute(sa.text("SET LOCAL statement_timeout = 0"))

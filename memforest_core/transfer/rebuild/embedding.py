@@ -1,0 +1,225 @@
+"""Gives a whole database another embedding model: vectors first, then a new collection, then one switch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from memforest_core.domain.ids import TenantId, TreeId, WorkerId
+from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.index.records import IndexStore
+from memforest_core.index.vector_index import PointKind, VectorIndex
+from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
+from memforest_core.transfer.rebuild.records import Prices
+from memforest_core.transfer.rebuild.reembed_records import NewVectors, ReembedStore, StoredSummary, TextKind
+
+BATCH = 256
+"""Rows looked at, and at most about so many texts embedded, between two commits."""
+CHARS_PER_TOKEN = 4
+
+Indexing = Callable[[TenantId, WorkerId, Sequence[PointKind]], int]
+"""Writes one batch of what is behind to the new collection; how many points."""
+Watch = Callable[[str, int], None]
+"""Told what is being done and how much of it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPlan:
+    """What another embedding model would take."""
+
+    model: str
+    dimension: int
+    collection: str
+    tenants: int
+    texts_to_embed: int
+    """Of cells, facts, candidates and summaries, that have no vector of the model yet."""
+    embedding_calls: int
+    """At most: batches of one tenant are not joined with those of another."""
+    embedding_tokens: int
+    summaries: int
+    """Whose vectors change; those that no model wrote pool their leaves' and are not embedded."""
+    scenes: int
+    cost_usd: float | None
+    """None when nobody knows the price of the model."""
+
+
+class Reembedding:
+    """Changes the embedding model of a database. Holds the new embedder and the new collection; for one thread."""
+
+    def __init__(
+        self,
+        store: ReembedStore,
+        rows: IndexStore,
+        tenants: Callable[[], Sequence[TenantId]],
+        embedder: Embedder,
+        index: VectorIndex,
+        indexing: Indexing,
+        prices: Prices,
+        dead_after_s: float,
+    ) -> None:
+        self._store = store
+        self._rows = rows
+        self._tenants = tenants
+        self._embedder = embedder
+        self._index = index
+        self._indexing = indexing
+        self._prices = prices
+        self._dead_after_s = dead_after_s
+
+    def plan(self) -> EmbeddingPlan:
+        """What it would take, by looking for texts that have no vector. Raises StoreUnavailable."""
+        texts = calls = chars = summaries = scenes = seen = 0
+        paid = 0.0
+        tenants = self._tenants()
+        for tenant in tenants:
+            batches = [batch for kind in TextKind for batch in self._missing(tenant, kind)]
+            with self._store.reembedding(tenant) as rows:
+                nodes, written, written_chars, found = rows.counts(self._embedder.model)
+                spent = rows.spent(self._embedder.model)
+            looked: set[OwnText] = set()
+            for batch in batches:
+                distinct = {each.text for each in batch if each not in looked}
+                looked.update(batch)
+                texts += len(distinct)
+                chars += sum(map(len, distinct))
+            texts, chars = texts + written, chars + written_chars
+            calls += len(batches) + -(-written // BATCH)
+            summaries, scenes = summaries + nodes, scenes + found
+            seen, paid = seen + spent.prompt_tokens, paid + spent.cost_usd
+        tokens = chars // CHARS_PER_TOKEN
+        listed = self._prices.cost_usd(Step.EMBED, self._embedder.model, tokens, 0)
+        return EmbeddingPlan(
+            self._embedder.model,
+            self._embedder.dimension,
+            self._index.name,
+            len(tenants),
+            texts,
+            calls,
+            tokens,
+            summaries,
+            scenes,
+            paid / seen * tokens if seen and paid > 0.0 else listed,
+        )
+
+    def run(self, watch: Watch = lambda what, done: None) -> None:
+        """Embed all texts, write the new collection beside the live one, and switch; resumable: what is there is kept.
+
+        Workers must be stopped: they would go on with the old model. Recall goes on with the old collection until the
+        switch. Raises InvalidSettings while workers run or when the model is in use already, ModelUnavailable,
+        IndexUnavailable, StoreUnavailable.
+        """
+        alive = self._store.workers(self._dead_after_s)
+        if alive:
+            raise InvalidSettings(
+                f"Stop the workers first, {len(alive)} are running ({', '.join(alive[:3])}): they would go on with the"
+                " embedding model there was."
+            )
+        if self._store.live_collection() == self._index.name:
+            raise InvalidSettings(f"{self._embedder.model} is the embedding model already.")
+        tenants = self._tenants()
+        for tenant in tenants:
+            for kind in TextKind:
+                self._embed(tenant, kind, watch)
+            self._summaries(tenant, watch)
+            self._scenes(tenant)
+        self._index.prepare()
+        for tenant in tenants:
+            self._fill(tenant, watch)
+        self._store.switch(self._index.name, self._embedder.model, self._embedder.dimension)
+
+    def _missing(self, tenant: TenantId, kind: TextKind) -> Sequence[list[OwnText]]:
+        """Texts without a vector, in the batches in which they would be embedded."""
+        after: UUID | None = None
+        found: list[list[OwnText]] = []
+        while True:
+            with self._store.reembedding(tenant) as rows:
+                page = rows.texts_after(kind, after, BATCH)
+                known = rows.known_vectors(self._embedder.model, page.texts)
+            if page.last is None:
+                return found
+            missing = [text for text in dict.fromkeys(page.texts) if text not in known]
+            found.extend([missing] if missing else [])
+            after = page.last
+
+    def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
+        after, done = None, 0
+        while True:
+            with self._store.reembedding(tenant) as rows:
+                page = rows.texts_after(kind, after, BATCH)
+                known = rows.known_vectors(self._embedder.model, page.texts)
+            if page.last is None:
+                return
+            self._vectors(tenant, [text for text in dict.fromkeys(page.texts) if text not in known])
+            after, done = page.last, done + len(page.texts)
+            watch(kind.value, done)
+
+    def _vectors(self, tenant: TenantId, missing: Sequence[OwnText]) -> None:
+        """Embed texts and commit their vectors."""
+        if not missing:
+            return
+        texts = list(dict.fromkeys(each.text for each in missing))
+        embedded = self._embedder.embed(texts)
+        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+        with self._store.reembedding(tenant) as rows:
+            rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})
+            rows.record_call(embedded.record)
+
+    def _summaries(self, tenant: TenantId, watch: Watch) -> None:
+        """Level by level, so that a node pools what its children have already."""
+        with self._store.reembedding(tenant) as rows:
+            levels = rows.levels()
+        done = 0
+        for level in range(1, levels + 1):
+            while True:
+                with self._store.reembedding(tenant) as rows:
+                    nodes = rows.summaries(level, self._embedder.model, BATCH)
+                if not nodes:
+                    break
+                written = [node for node in nodes if node.from_model]
+                vectors: dict[UUID, Vectors] = {}
+                if written:
+                    embedded = self._embedder.embed([node.text for node in written])
+                    vectors = {node.node_id: each for node, each in zip(written, embedded.vectors, strict=True)}
+                with self._store.reembedding(tenant) as rows:
+                    rows.put_summaries(self._embedder.model, [self._new(node, vectors) for node in nodes])
+                    if written:
+                        rows.record_call(embedded.record)
+                done += len(nodes)
+                watch("summary", done)
+
+    def _new(self, node: StoredSummary, vectors: dict[UUID, Vectors]) -> NewVectors:
+        total = np.zeros(self._embedder.dimension, np.float32)
+        for child in node.children:
+            if child.pooled is not None:
+                total += child.pooled * np.float32(child.leaves)
+        length = float(np.linalg.norm(total))
+        pooled = total / np.float32(length) if length else total
+        return NewVectors(node.node_id, node.version, vectors.get(node.node_id, pooled), pooled)
+
+    def _scenes(self, tenant: TenantId) -> None:
+        after: TreeId | None = None
+        while True:
+            with self._store.reembedding(tenant) as rows:
+                after = rows.recenter(after, self._embedder.model, BATCH)
+            if after is None:
+                return
+
+    def _fill(self, tenant: TenantId, watch: Watch) -> None:
+        """All points of a tenant, written by the indexer: rows count as indexed when the new collection has them."""
+        after: UUID | None = None
+        while True:
+            with self._rows.indexing(tenant) as rows:
+                after, _ = rows.mark_all(after, BATCH, None, lost=True)
+            if after is None:
+                break
+        worker, done = WorkerId(UUID(int=0)), 0
+        while written := self._indexing(tenant, worker, tuple(PointKind)):
+            done += written
+            watch("point", done)
+        with self._rows.indexing(tenant) as rows:
+            left = sum(rows.behind_by_kind().values())
+        if left:
+            raise IndexUnavailable(f"{left} points could not be written to {self._index.name}: run it again.")

@@ -1,0 +1,132 @@
+"""Which summaries a tree needs from a model, found by building it level by level from the texts of its leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from memforest_core.domain.ids import ForestId, NodeId
+from memforest_core.domain.indexed import TermCounts
+from memforest_core.memtree.shape import fill_right
+from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.refresh.records import ChildText, ReadyNode
+from memforest_core.refresh.summarizer import ModelSummarizer, input_hash
+from memforest_core.transfer.rebuild.records import PlannedTree
+
+Paid = Callable[[Sequence[bytes]], dict[bytes, str]]
+"""Summaries that were made before, by the hashes of their inputs."""
+
+_NOBODY = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A node's text and its length in characters; the text is None where a model has yet to write it."""
+
+    text: str | None
+    chars: int
+
+
+@dataclass(slots=True)
+class SummaryWork:
+    """What writing summaries takes."""
+
+    written: int = 0
+    """Summaries that need no model, or were made before."""
+    reused: int = 0
+    """Those among them that a model made before."""
+    calls: int = 0
+    prompt_chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How summaries are made: the model's name, their length in characters, and how long a model's usually are."""
+
+    model: str
+    budget: int
+    usual: int
+
+
+class _Scales:
+    """A chat model that only weighs what it is asked."""
+
+    def __init__(self) -> None:
+        self.chars = 0
+
+    def model_name(self, step: Step) -> str:
+        return step.value
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        self.chars = sum(len(message.content) for message in request.messages)
+        return ChatReply("weighed", CallRecord(request.step, "", 0, 0, 0, 0.0, 0.0, "ok"))
+
+
+def estimate(tree: PlannedTree, k: int, expected: Expected, paid: Paid) -> SummaryWork:
+    """The work for one tree of branching ``k``, in the shape that appending in order gives."""
+    work = SummaryWork()
+    level = [Text(text, len(text)) for text in tree.texts]
+    while level:
+        groups = fill_right(level, k)
+        keys = [_key(expected, group) for group in groups]
+        known = paid([key for key in keys if key is not None])
+        level = [
+            _parent(tree, [child for child in group if child.chars], key, expected, known, work)
+            for group, key in zip(groups, keys, strict=True)
+        ]
+        if len(level) == 1:
+            break
+    return work
+
+
+def _key(expected: Expected, children: Sequence[Text]) -> bytes | None:
+    texts = [child.text for child in children if child.text is not None]
+    return input_hash(expected.model, expected.budget, texts) if len(texts) == len(children) else None
+
+
+def _parent(
+    tree: PlannedTree,
+    children: Sequence[Text],
+    key: bytes | None,
+    expected: Expected,
+    known: dict[bytes, str],
+    work: SummaryWork,
+) -> Text:
+    """A node above these children, by the rules in whose order refresh looks for its text."""
+    work.written += 1
+    if len(children) <= 1:
+        return children[0] if children else Text("", 0)
+    joined = sum(child.chars for child in children) + len(children) - 1
+    if joined <= expected.budget:
+        texts = [child.text for child in children if child.text is not None]
+        return Text("\n".join(texts) if len(texts) == len(children) else None, joined)
+    if key is not None and key in known:
+        work.reused += 1
+        return Text(known[key], len(known[key]))
+    work.calls += 1
+    work.prompt_chars += _prompt_chars(tree, children, expected.budget)
+    return Text(None, expected.usual)
+
+
+def _prompt_chars(tree: PlannedTree, children: Sequence[Text], budget: int) -> int:
+    """Characters of the call, as the summarizer would make it."""
+    shown = tuple(ChildText(child.text or "x" * child.chars, None, TermCounts(()), 1) for child in children)
+    scales = _Scales()
+    node = ReadyNode(
+        id=NodeId(_NOBODY),
+        tree_id=tree.id,
+        forest_id=ForestId(_NOBODY),
+        kind=tree.kind,
+        label=tree.label,
+        level=1,
+        version=1,
+        attempts=0,
+        stale=False,
+        children=shown,
+        stored_hash=None,
+        stored_text=None,
+        stored_source=None,
+    )
+    ModelSummarizer(scales).summarize(node, budget, [])
+    return scales.chars

@@ -1,0 +1,239 @@
+"""What building a forest anew would take: calls, tokens and dollars, before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.extract import prompt as extraction
+from memforest_core.extract.service import window_of
+from memforest_core.models.calls import Step
+from memforest_core.reduce.rules import ruled
+from memforest_core.settings import Settings
+from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
+from memforest_core.transfer.rebuild.options import rules_of
+from memforest_core.transfer.rebuild.records import Counts, Options, PlanRows, Prices, SourceForest, Spent
+from memforest_core.work.records import Numbers
+
+CHARS_PER_TOKEN = 4
+"""The usual rule of thumb for English; other languages take more tokens."""
+BATCH_TURNS = 4_000
+BATCH_TREES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Which models a deployment uses; an extraction or summary model that is None costs nothing."""
+
+    extract: str | None
+    summarize: str | None
+    embed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What it would take. Calls are counted; tokens and dollars are estimates."""
+
+    sessions: int
+    turns: int
+    cells: int
+    cells_to_extract: int
+    extraction_calls: int
+    """Windows whose answer was not paid for before; repairs come on top."""
+    extractions_reused: int
+    facts_to_place: int
+    """Candidates that the reducer attaches to facts; with a new extraction, as many as there are now."""
+    summaries: int
+    summary_calls: int
+    summaries_reused: int
+    texts_to_embed: int
+    embedding_calls: int
+    """About: texts are sent in batches, whose sizes depend on how work comes in."""
+    prompt_tokens: int
+    completion_tokens: int
+    embedding_tokens: int
+    cost_usd: float | None
+    """None when nobody knows the price of one of the models."""
+
+    def numbers(self) -> dict[str, str | int]:
+        """As a task's progress; dollars in millionths, -1 when they are unknown."""
+        shown: dict[str, str | int] = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "cost_usd"
+        }
+        return shown | {"cost_microusd": -1 if self.cost_usd is None else round(self.cost_usd * 1e6)}
+
+
+@dataclass(slots=True)
+class _Extraction:
+    cells: int = 0
+    windows: int = 0
+    calls: int = 0
+    prompt_chars: int = 0
+
+
+Reading = Callable[[TenantId], AbstractContextManager[PlanRows]]
+
+
+class Planner:
+    """Makes plans. Thread-safe."""
+
+    def __init__(self, reading: Reading, settings: Settings, models: Models, prices: Prices) -> None:
+        self._reading = reading
+        self._settings = settings
+        self._models = models
+        self._prices = prices
+
+    def plan(self, tenant: TenantId, source: SourceForest, options: Options) -> Plan:
+        """The plan for a forest. Raises InvalidInput for an impossible rule, StoreUnavailable."""
+        settings = ruled(self._settings, rules_of(self._settings, source.rules, options.rules))
+        with self._reading(tenant) as rows:
+            counts = rows.counts(source.id, self._models.embed)
+            history = {
+                step: rows.spent(step, model) if model is not None else Spent(0, 0, 0, 0.0)
+                for step, model in (
+                    (Step.EXTRACT, self._models.extract),
+                    (Step.SUMMARIZE, self._models.summarize),
+                    (Step.EMBED, self._models.embed),
+                )
+            }
+        extracted = self._extraction(tenant, source.id) if options.extract else _Extraction()
+        written = self._summaries(tenant, source.id, options, settings, history[Step.SUMMARIZE])
+        return self._plan(counts, extracted, written, history, options)
+
+    def _extraction(self, tenant: TenantId, source: ForestId) -> _Extraction:
+        """Windows that are read again, of which those cost a call whose answer was not paid for before."""
+        total = _Extraction()
+        after: SessionId | None = None
+        while True:
+            with self._reading(tenant) as rows:
+                found = rows.windows_after(source, after, BATCH_TURNS)
+                if found.last is None:
+                    return total
+                total.cells += sum(len(each.cells) for each in found.windows)
+                total.windows += len(found.windows)
+                model = self._models.extract
+                if model is not None:
+                    windows = [window_of(each)[0] for each in found.windows]
+                    system = extraction.fixed_part(self._settings.extract)
+                    keys = [extraction.input_hash(window, model, system) for window in windows]
+                    paid = rows.cached_answers(keys)
+                    for window, key in zip(windows, keys, strict=True):
+                        if key not in paid:
+                            total.calls += 1
+                            total.prompt_chars += len(system) + len(extraction.render_window(window))
+            after = found.last
+
+    def _summaries(
+        self, tenant: TenantId, source: ForestId, options: Options, settings: Settings, spent: Spent
+    ) -> SummaryWork:
+        """Trees as they are now, in their new branching: which facts a scene holds is known only afterwards."""
+        budget = settings.refresh.budget_chars
+        usual = spent.completion_tokens * CHARS_PER_TOKEN // spent.calls if spent.calls else budget // 2
+        by_kind = {
+            TreeKind.SESSION: settings.tree.session_k,
+            TreeKind.ENTITY: settings.tree.entity_k,
+            TreeKind.SCENE: settings.tree.scene_k,
+        }
+        model, total = self._models.summarize, SummaryWork()
+        expected = Expected(model or "", budget, usual)
+        reuse = model is not None and not options.summaries
+        after: TreeId | None = None
+        while True:
+            with self._reading(tenant) as rows:
+                trees = rows.trees_after(source, after, BATCH_TREES)
+                for tree in trees:
+                    work = estimate(tree, by_kind[tree.kind], expected, rows.paid_summaries if reuse else _nothing)
+                    total.written += work.written
+                    total.reused += work.reused
+                    if model is not None:
+                        total.calls += work.calls
+                        total.prompt_chars += work.prompt_chars
+            if not trees:
+                return total
+            after = trees[-1].id
+
+    def _plan(
+        self,
+        counts: Counts,
+        extracted: _Extraction,
+        written: SummaryWork,
+        history: dict[Step, Spent],
+        options: Options,
+    ) -> Plan:
+        settings, per_window = self._settings, counts.candidate_chars // max(1, extracted.windows)
+        said = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
+        told = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
+        # Each new candidate's text is embedded, and what routing compares, which is longer by its label.
+        reread = extracted.windows if self._models.extract is None else extracted.calls
+        fresh = round(2 * counts.candidates * reread / max(1, extracted.windows)) if options.extract else 0
+        summarized = written.calls + written.reused
+        texts = counts.unembedded + fresh + summarized
+        chars = (
+            counts.unembedded_chars
+            + fresh * counts.text_chars // max(1, counts.candidates)
+            + summarized * told * CHARS_PER_TOKEN
+        )
+        tokens = {
+            Step.EXTRACT: (extracted.prompt_chars // CHARS_PER_TOKEN, extracted.calls * said),
+            Step.SUMMARIZE: (written.prompt_chars // CHARS_PER_TOKEN, written.calls * told),
+            Step.EMBED: (chars // CHARS_PER_TOKEN, 0),
+        }
+        batches = -(-summarized // settings.refresh.batch_nodes) + -(-counts.unembedded // settings.index.batch)
+        return Plan(
+            sessions=counts.sessions,
+            turns=counts.turns,
+            cells=counts.cells,
+            cells_to_extract=extracted.cells,
+            extraction_calls=extracted.calls,
+            extractions_reused=extracted.windows - reread,
+            facts_to_place=counts.candidates,
+            summaries=written.written,
+            summary_calls=written.calls,
+            summaries_reused=written.reused,
+            texts_to_embed=texts,
+            embedding_calls=batches + (extracted.calls if fresh else 0),
+            prompt_tokens=tokens[Step.EXTRACT][0] + tokens[Step.SUMMARIZE][0],
+            completion_tokens=tokens[Step.EXTRACT][1] + tokens[Step.SUMMARIZE][1],
+            embedding_tokens=tokens[Step.EMBED][0],
+            cost_usd=self._cost(tokens, history),
+        )
+
+    def _cost(self, tokens: dict[Step, tuple[int, int]], history: dict[Step, Spent]) -> float | None:
+        """By what tokens of the step and model have cost this tenant, else by list; None when one is unknown."""
+        models = {
+            Step.EXTRACT: self._models.extract,
+            Step.SUMMARIZE: self._models.summarize,
+            Step.EMBED: self._models.embed,
+        }
+        total = 0.0
+        for step, (prompt, completion) in tokens.items():
+            model, spent = models[step], history[step]
+            if model is None or not prompt + completion:
+                continue
+            seen = spent.prompt_tokens + spent.completion_tokens
+            if seen and spent.cost_usd > 0.0:
+                total += spent.cost_usd / seen * (prompt + completion)
+                continue
+            listed = self._prices.cost_usd(step, model, prompt, completion)
+            if listed is None:
+                return None
+            total += listed
+        return total
+
+
+def _usual(spent: Spent, otherwise: int) -> int:
+    """Tokens that a call's answer has."""
+    return round(spent.completion_tokens / spent.calls) if spent.calls else otherwise
+
+
+def _nothing(_: Sequence[bytes]) -> dict[bytes, str]:
+    """No summary is used again."""
+    return {}
+
+
+def planned(plan: Plan) -> Numbers:
+    """What a dry run ends with."""
+    return {"phase": "planned", **plan.numbers()}

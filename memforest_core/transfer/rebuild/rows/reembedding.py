@@ -1,0 +1,212 @@
+"""Vectors of another embedding model for all that is stored, in Postgres."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.indexed import cell_text
+from memforest_core.errors import InvariantViolated
+from memforest_core.extract.rows import record_calls
+from memforest_core.index.mark_rows import switch_collection
+from memforest_core.models.calls import CallRecord, OwnText, Step
+from memforest_core.refresh.records import SummarySource
+from memforest_core.refresh.rows import PostgresRefreshRows
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.trees import lock_trees
+from memforest_core.store.vectors import Key, to_bytes
+from memforest_core.transfer.rebuild.records import Spent
+from memforest_core.transfer.rebuild.reembed_records import NewVectors, ReembedRows, StoredSummary, TextKind, TextPage
+from memforest_core.transfer.rebuild.rows.plan import PostgresPlanRows
+
+_FIRST = UUID(int=0)
+
+# A candidate is compared by its sentence, and in routing by that under its origin and scene.
+_CANDIDATES = sa.text(
+    """
+    WITH cells AS (
+        SELECT cell_id, forest_id FROM memforest.cell
+         WHERE tenant_id = :t AND cell_id > :after ORDER BY cell_id LIMIT :n)
+    SELECT c.cell_id, c.forest_id, k.statement ->> 'text' AS text, k.statement ->> 'scene' AS scene,
+           k.statement ->> 'origin' AS origin
+      FROM cells c LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
+     ORDER BY c.cell_id, k.item
+    """
+)
+
+_SUMMARIES = sa.text(
+    """
+    SELECT s.node_id, s.version, s.text, s.source FROM memforest.node n
+      JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+     WHERE n.tenant_id = :t AND n.level = :level AND s.vector_model <> :model ORDER BY s.node_id LIMIT :n
+    """
+)
+
+_COUNTS = sa.text(
+    """
+    SELECT count(*) AS summaries, count(*) FILTER (WHERE source = 'model') AS written,
+           coalesce(sum(length(text)) FILTER (WHERE source = 'model'), 0) AS chars,
+           (SELECT count(*) FROM memforest.tree WHERE tenant_id = :t AND centroid IS NOT NULL) AS scenes
+      FROM memforest.node_summary WHERE tenant_id = :t AND vector_model <> :model
+    """
+)
+
+_PUT = sa.text(
+    """
+    UPDATE memforest.node_summary s SET vector = u.vector, pooled = u.pooled, vector_model = :model
+      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:vectors AS bytea[]),
+                  CAST(:pooled AS bytea[])) AS u(id, version, vector, pooled)
+     WHERE s.tenant_id = :t AND s.node_id = u.id AND s.version = u.version
+    """
+)
+
+# For each fact of a scene first the candidate that most likely worded it, by whose routing text it went there.
+_MEMBERS = sa.text(
+    """
+    WITH scenes AS (
+        SELECT tree_id, forest_id FROM memforest.tree
+         WHERE tenant_id = :t AND tree_id > :after AND kind = 'scene' AND centroid IS NOT NULL
+         ORDER BY tree_id LIMIT :n)
+    SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, r.forest_id, k.routing_hash
+      FROM scenes r
+      LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
+      LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
+      LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
+      LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+     ORDER BY r.tree_id, p.payload_id, k.text_hash <> f.text_hash, o.cell_id, o.item DESC
+    """
+)
+
+_CENTROIDS = sa.text(
+    """
+    UPDATE memforest.tree r SET centroid = u.centroid
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:centroids AS bytea[])) AS u(tree, centroid)
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree
+    """
+)
+
+_WORKERS = sa.text(
+    "SELECT name FROM memforest.worker WHERE heartbeat_at > clock_timestamp() - make_interval(secs => :s) ORDER BY name"
+)
+
+
+class PostgresReembedRows(PostgresRefreshRows):
+    """ReembedRows over one open transaction."""
+
+    def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> TextPage:
+        if kind is TextKind.CANDIDATE:
+            return self._candidates(after or _FIRST, limit)
+        table, id_ = (m.Cell, m.Cell.cell_id) if kind is TextKind.CELL else (m.FactRow, m.FactRow.fact_id)
+        when = m.Cell.time_start if kind is TextKind.CELL else m.FactRow.mentioned_at
+        rows = self._db.execute(
+            sa.select(id_.label("id"), table.forest_id, table.text, when.label("at"))
+            .where(table.tenant_id == self._tenant, id_ > (after or _FIRST))
+            .order_by(id_)
+            .limit(limit)
+        ).all()
+        texts = (
+            OwnText(
+                ForestId(row.forest_id),
+                cell_text(row.text, row.at.astimezone(UTC)) if kind is TextKind.CELL else row.text,
+            )
+            for row in rows
+        )
+        return TextPage(tuple(texts), rows[-1].id if rows else None)
+
+    def _candidates(self, after: UUID, limit: int) -> TextPage:
+        rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "after": after, "n": limit}).all()
+        said = [(ForestId(row.forest_id), row) for row in rows if row.text is not None]
+        texts = [OwnText(forest, row.text) for forest, row in said]
+        texts += [OwnText(forest, f"{row.origin} | {row.scene} | {row.text}") for forest, row in said if row.scene]
+        return TextPage(tuple(texts), rows[-1].cell_id if rows else None)
+
+    def levels(self) -> int:
+        return int(self._db.scalar(sa.select(sa.func.max(m.Tree.height)).where(m.Tree.tenant_id == self._tenant)) or 0)
+
+    def summaries(self, level: int, model: str, limit: int) -> Sequence[StoredSummary]:
+        rows = self._db.execute(_SUMMARIES, {"t": self._tenant, "level": level, "model": model, "n": limit}).all()
+        children = self._children([row.node_id for row in rows], model)
+        return [
+            StoredSummary(
+                NodeId(row.node_id),
+                row.version,
+                row.text,
+                row.source == SummarySource.MODEL,
+                tuple(children[row.node_id]),
+            )
+            for row in rows
+        ]
+
+    def counts(self, model: str) -> tuple[int, int, int, int]:
+        row = self._db.execute(_COUNTS, {"t": self._tenant, "model": model}).one()
+        return row.summaries, row.written, int(row.chars), row.scenes
+
+    def put_summaries(self, model: str, vectors: Sequence[NewVectors]) -> None:
+        values: dict[str, Any] = {
+            "ids": [each.node_id for each in vectors],
+            "versions": [each.version for each in vectors],
+            "vectors": [to_bytes(each.vector) for each in vectors],
+            "pooled": [to_bytes(each.pooled) for each in vectors],
+        }
+        self._db.execute(_PUT, values | {"t": self._tenant, "model": model})
+
+    def recenter(self, after: TreeId | None, model: str, limit: int) -> TreeId | None:
+        rows = self._db.execute(_MEMBERS, {"t": self._tenant, "after": after or _FIRST, "n": limit}).all()
+        if not rows:
+            return None
+        members: dict[UUID, list[Key]] = defaultdict(list)
+        for row in rows:
+            found = [(ForestId(row.forest_id), bytes(row.routing_hash))] if row.routing_hash is not None else []
+            members[row.tree_id].extend(found)
+        known = self.vectors_by_hash(model, [key for keys in members.values() for key in keys])
+        missing = {key for keys in members.values() for key in keys} - known.keys()
+        if missing:
+            raise InvariantViolated(f"{len(missing)} facts have no routing vector of model {model}.")
+        totals = {tree: np.sum([known[key] for key in keys], axis=0) for tree, keys in members.items() if keys}
+        lock_trees(self._db, self._tenant, [TreeId(tree) for tree in totals])
+        self._db.execute(
+            _CENTROIDS,
+            {"t": self._tenant, "trees": list(totals), "centroids": [to_bytes(total) for total in totals.values()]},
+        )
+        return TreeId(rows[-1].tree_id)
+
+    def record_call(self, call: CallRecord) -> None:
+        record_calls(self._db, self._tenant, [call], None, None)
+
+    def spent(self, model: str) -> Spent:
+        return PostgresPlanRows(self._db, self._tenant).spent(Step.EMBED, model)
+
+
+class PostgresReembedStore:
+    """ReembedStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def reembedding(self, tenant: TenantId) -> Iterator[ReembedRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresReembedRows(connection, tenant)
+
+    def workers(self, dead_after_s: float) -> Sequence[str]:
+        with transaction(self._engine) as connection:
+            return list(connection.scalars(_WORKERS, {"s": dead_after_s}))
+
+    def live_collection(self) -> str | None:
+        with transaction(self._engine) as connection:
+            found: str | None = connection.scalar(sa.select(m.Collection.name).where(m.Collection.live))
+            return found
+
+    def switch(self, name: str, model: str, dimension: int) -> None:
+        with transaction(self._engine) as connection:
+            connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
+            switch_collection(connection, name, model, dimension)

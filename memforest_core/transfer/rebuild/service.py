@@ -1,0 +1,318 @@
+"""Builds a forest anew beside the live one, by the ordinary pipeline, and switches when both hold the same sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from memforest_core.accept.records import Lane, WakeUps
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
+from memforest_core.messages import Queue
+from memforest_core.reduce.removing import retire
+from memforest_core.settings import Settings
+from memforest_core.store.repeating import repeated
+from memforest_core.transfer.rebuild.options import arguments_of, copy_of, options_of, rules_of
+from memforest_core.transfer.rebuild.planning import Plan, Planner, planned
+from memforest_core.transfer.rebuild.records import Copied, CopyRows, CopyStore, Options, Pair, Remaining, SourceForest
+from memforest_core.work.cancelling import undone
+from memforest_core.work.operations import Operations
+from memforest_core.work.records import CANCELLED, DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+
+BATCH_TURNS = 2_000
+"""Turns whose sessions are copied in one step: well under a second."""
+BATCH_SESSIONS = 20
+"""Sessions that are found to differ and copied again in one step."""
+WAIT_S = 2.0
+"""Between two looks at whether the pipeline is done with the copy."""
+ROWS_PER_S = 10_000
+"""Candidates that are compared in a second at worst (measured: 60,000): a large forest is looked at less often."""
+
+Clear = Callable[[TenantId, ForestId], bool]
+"""Deletes a batch of what a gone forest holds; True when nothing is left of it."""
+
+
+class StillMaterializing(RetryableError):
+    """The copy is not whole yet: other work has its turn, and then it is looked at again."""
+
+    code = "still_materializing"
+
+
+class CopyLost(PermanentError):
+    """Cells of the copy came to nothing that the live forest holds: it may not take its place."""
+
+    code = "copy_lost_cells"
+
+
+class Rematerializing:
+    """Asks for forests to be built anew, and takes the steps. Thread-safe."""
+
+    def __init__(
+        self,
+        store: CopyStore,
+        operations: Operations,
+        planner: Planner,
+        settings: Settings,
+        model: str,
+        wakeups: WakeUps,
+        clear: Clear,
+    ) -> None:
+        """``model`` is the embedding model; ``clear`` deletes a gone forest, batch by batch."""
+        self._store = store
+        self._operations = operations
+        self._planner = planner
+        self._settings = settings
+        self._model = model
+        self._wakeups = wakeups
+        self._clear = clear
+
+    def plan(self, tenant: TenantId, owner: str, options: Options) -> Plan:
+        """What it would take. Raises InvalidInput, NotFound, StoreUnavailable."""
+        return self._planner.plan(tenant, self._find(tenant, owner), options)
+
+    def ask(self, tenant: TenantId, owner: str, options: Options, *, actor: str, dry_run: bool = False) -> TaskId:
+        """Ask for the owner's forest to be built anew; the same again while it runs is the same task.
+
+        Raises InvalidInput for an impossible rule or while it is built anew otherwise, NotFound, StoreUnavailable.
+        """
+        source = self._find(tenant, owner)
+        rules_of(self._settings, source.rules, options.rules)
+        arguments = arguments_of(options)
+        asked = arguments | ({DRY_RUN: 1} if dry_run else {})
+        for task in self._under_way(tenant, source.id):
+            if dict(task.arguments) != asked and not dry_run:
+                raise InvalidInput(
+                    f"Owner {owner!r:.80} is being re-materialized by operation {task.id}: wait until it is done.",
+                    code="already_rematerializing",
+                )
+        return self._operations.ask(
+            tenant,
+            MaintenanceKind.REMATERIALIZE,
+            source.id,
+            arguments,
+            actor=actor,
+            owner=source.owner,
+            dry_run=dry_run,
+            lane=Lane.BACKFILL,
+        )
+
+    @repeated
+    def abandon(self, tenant: TenantId, owner: str) -> int:
+        """Delete what operations that were given up have left of the owner's hidden forests; how many there were.
+
+        Raises InvalidInput while one is still under way, NotFound, StoreUnavailable.
+        """
+        source = self._find(tenant, owner)
+        with self._store.copying(tenant) as rows:
+            hidden = set(rows.hidden(source.owner))
+        for task in self._under_way(tenant, None):
+            if copy_of(task.id) in hidden:
+                raise InvalidInput(
+                    f"Operation {task.id} is still at it: wait until it is done, or given up.",
+                    code="already_rematerializing",
+                )
+        for forest in sorted(hidden, key=str):
+            with self._store.copying(tenant) as rows:
+                rows.set_gone(forest)
+            while not self._clear(tenant, forest):
+                pass
+        return len(hidden)
+
+    def _find(self, tenant: TenantId, owner: str) -> SourceForest:
+        owner = checked_name(owner, "owner")
+        with self._store.copying(tenant) as rows:
+            found = rows.find(owner)
+        if found is None:
+            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+        return found
+
+    def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[MaintenanceTask]:
+        return [
+            task
+            for task in self._operations.list(tenant, 1_000)
+            if task.kind == MaintenanceKind.REMATERIALIZE
+            and not task.finished
+            and not task.dry_run
+            and (source is None or task.forest_id == source)
+        ]
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One step: from a copy batch by batch, over following what changes meanwhile, to the switch and the clearing.
+
+        Raises StillMaterializing while the pipeline is at the copy, CopyLost, StoreUnavailable.
+        """
+        if task.forest_id is None:
+            raise NotFound("The operation names no forest.")
+        options = options_of(task.arguments)
+        if task.dry_run:
+            return self._dry(tenant, task.forest_id, options, progress)
+        pair = Pair(task.forest_id, copy_of(task.id), options.extract)
+        if "copy" not in progress:
+            # Kept before there is anything, so that everybody can tell whose the hidden forest is.
+            return {"phase": "begin", "copy": str(pair.copy)}
+        with self._store.copying(tenant) as rows:
+            source, copy = rows.forest(pair.source), rows.forest(pair.copy)
+        match progress.get("phase"):
+            case "switched" | "attributed" | "overtaken":
+                return self._after(tenant, pair, progress)
+            case _ if copy is not None and copy.state in ("live", "frozen"):
+                return dict(progress) | {"phase": "switched"}
+            case _ if source is None or source.state == "gone":
+                return dict(progress) | {"phase": "overtaken"}
+            case _ if copy is None or copy.state == "gone":
+                return self._begin(tenant, pair, source, options, cleared=copy is None)
+            case "copy":
+                return self._copy(tenant, pair, progress)
+            case "follow":
+                return self._follow(tenant, pair, progress)
+            case "switch":
+                return self._switch(tenant, pair, progress)
+            case _:
+                counted: dict[str, str | int] = dict.fromkeys(("sessions", "cells", "candidates", "again"), 0)
+                return {"phase": "copy", "copy": str(pair.copy), "after": ""} | counted
+
+    def undo(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One step of taking it back: the copy is cleared. Past the switch it goes on to its end."""
+        if task.dry_run or progress.get("phase") == CANCELLED:
+            return undone(progress)
+        copy = copy_of(task.id)
+        with self._store.copying(tenant) as rows:
+            found = rows.forest(copy)
+            late = found is not None and found.state in ("live", "frozen")
+        if late or progress.get("phase") in ("switched", "attributed", "overtaken"):
+            return self.step(tenant, task, progress)
+        return undone(progress) if self._clear(tenant, copy) else progress
+
+    def _dry(self, tenant: TenantId, forest: ForestId, options: Options, progress: Numbers) -> Numbers | None:
+        if progress.get("phase") == "planned":
+            return None
+        with self._store.copying(tenant) as rows:
+            source = rows.forest(forest)
+        if source is None:
+            raise NotFound(f"Forest {forest} is not there any more.")
+        return planned(self._planner.plan(tenant, source, options))
+
+    def _begin(
+        self, tenant: TenantId, pair: Pair, source: SourceForest, options: Options, *, cleared: bool
+    ) -> Numbers | None:
+        """Make the hidden forest; what an abandoned try left goes first."""
+        if not cleared and not self._clear(tenant, pair.copy):
+            return {"phase": "begin", "copy": str(pair.copy)}
+        rules = rules_of(self._settings, source.rules, options.rules)
+        with self._store.copying(tenant) as rows:
+            begun = rows.begin(pair, rules, forget_summaries=options.summaries)
+        if not begun:
+            raise _taken()
+        return {"phase": "begin", "copy": str(pair.copy)}
+
+    def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
+        after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
+        with self._store.copying(tenant) as rows:
+            rows.lock(pair.copy)
+            if not rows.kept(pair.copy):
+                raise _taken()
+            sessions = rows.sessions_after(pair.source, after, BATCH_TURNS)
+            copied = [rows.copy_session(pair, session) for session in sessions]
+        self._wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
+        if not sessions:
+            return dict(progress) | {"phase": "follow"}
+        return _added(progress, copied) | {"after": str(sessions[-1])}
+
+    def _follow(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
+        """Copy again what has changed since; then wait until the pipeline is done with the copy."""
+        with self._store.copying(tenant) as rows:
+            differing = rows.differing(pair, BATCH_SESSIONS)
+        if differing:
+            copied = [self._again(tenant, pair, each.source, each.copy) for each in differing]
+            return _added(progress, copied) | {"again": int(progress["again"]) + len(differing)}
+        with self._store.copying(tenant) as rows:
+            left, live = rows.remaining(pair.copy), rows.remaining(pair.source)
+        if not left.placed:
+            raise self._still(tenant, left, progress)
+        if left.dead > live.dead:
+            raise CopyLost(
+                f"{left.dead - live.dead} cells of the copy could not be extracted or placed: see memforest dead;"
+                " the live memory stays as it is."
+            )
+        with self._store.copying(tenant) as rows:
+            rows.lock(pair.copy)
+            added = rows.carry_candidates(pair) if pair.extract else 0
+            if not added:
+                rows.carry_states(pair)
+                rows.make_due(pair.copy)
+                left = rows.remaining(pair.copy)
+        if added:
+            return dict(progress) | {"carried": int(progress.get("carried", 0)) + added}
+        if not left.done:
+            raise self._still(tenant, left, progress)
+        return dict(progress) | {"phase": "switch"}
+
+    def _again(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Copied:
+        """Bring one session up to date: by what came to it, or anew when something of it went or was changed."""
+        with self._store.copying(tenant) as rows:
+            rows.lock(pair.copy)
+            if not rows.kept(pair.copy):
+                raise _taken()
+            copied = rows.copy_session(pair, source) if source is not None else Copied()
+            if copy is not None and (source is None or rows.differing(pair, 1, source)):
+                self._drop(rows, pair.copy, copy)
+                copied = rows.copy_session(pair, source) if source is not None else Copied()
+        return copied
+
+    def _drop(self, rows: CopyRows, forest: ForestId, session: SessionId) -> None:
+        """Take a session out of the copy: its facts with their leaves, then its tree and its words."""
+        cells = rows.set_aside(session)
+        retire(rows, forest, cells, self._model, self._settings)
+        rows.drop_session(forest, session)
+
+    def _still(self, tenant: TenantId, left: Remaining, progress: Numbers) -> StillMaterializing:
+        """What is waited for, and how long; whoever has to do it is woken."""
+        for queue, waiting in (
+            (Queue.EXTRACT, left.extracting),
+            (Queue.REDUCE, left.placing),
+            (Queue.REFRESH, left.trees),
+        ):
+            if waiting:
+                self._wakeups.send(queue, tenant, "rematerialize")
+        return StillMaterializing(
+            f"The copy still has {left.extracting} cells to extract, {left.placing} to place, {left.trees} trees to"
+            f" refresh and {left.points} points to index.",
+            retry_after=WAIT_S + int(progress.get("candidates", 0)) / ROWS_PER_S,
+        )
+
+    def _switch(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
+        with self._store.copying(tenant) as rows:
+            switched = rows.switch(pair)
+            busy = not switched and rows.busy(pair.source)
+        if busy:
+            raise StillMaterializing(
+                "Another operation or an extraction is at the live forest: the switch comes after it.",
+                retry_after=WAIT_S,
+            )
+        return dict(progress) | {"phase": "switched" if switched else "follow"}
+
+    def _after(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers | None:
+        """Attribute what was paid for and clear the old forest; or clear the copy of a forest that is gone."""
+        if progress["phase"] == "overtaken":
+            with self._store.copying(tenant) as rows:
+                rows.set_gone(pair.copy)
+            return None if self._clear(tenant, pair.copy) else progress
+        if progress["phase"] == "switched":
+            with self._store.copying(tenant) as rows:
+                rows.lock(pair.copy)
+                rows.attribute(pair)
+            return dict(progress) | {"phase": "attributed"}
+        return None if self._clear(tenant, pair.source) else progress
+
+
+def _taken() -> StillMaterializing:
+    return StillMaterializing("A deletion is at the live forest: the copy is begun anew after it.", retry_after=WAIT_S)
+
+
+def _added(progress: Numbers, copied: list[Copied]) -> dict[str, str | int]:
+    """The progress after these sessions."""
+    return dict(progress) | {
+        name: int(progress[name]) + sum(getattr(each, name) for each in copied)
+        for name in ("sessions", "cells", "candidates")
+    }

@@ -1,0 +1,166 @@
+"""Verification in Postgres: each look is one read-only snapshot, streamed through cursors of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, NodeId, TenantId
+from memforest_core.index.records import PointRow
+from memforest_core.index.rows import POINT_ROW, point_row
+from memforest_core.refresh.records import SummarySource
+from memforest_core.refresh.rows import MAX_CHILD_CHARS
+from memforest_core.store import tables as m
+from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction, transaction
+from memforest_core.store.owners import forest_id, visible
+from memforest_core.verify.records import Check, Found, RepairRows, SnapshotRows, SummaryState
+from memforest_core.verify.rows import sql as v
+from memforest_core.verify.rows.repair import PostgresRepairRows
+
+FETCHED = 500
+"""Rows that a cursor brings at once."""
+
+_FIRST = UUID(int=0)
+
+# Whole forests are looked at, and between two pages the reader may be busy with the page before. Every cursor is read
+# to its end, and what has just been imported has no statistics: a nested loop over all of a tenant would never end.
+_SNAPSHOT_SETTINGS = (
+    "statement_timeout = 0",
+    "idle_in_transaction_session_timeout = 0",
+    "cursor_tuple_fraction = 1",
+    "enable_material = off",
+)
+
+# Children as refresh reads them: a leaf's text is its payload's, a node's its summary's; who has none is left out, and
+# so is what was corrected.
+_SUMMARIES = sa.text(
+    f"""
+    SELECT n.node_id, n.version, s.version AS stored_version, s.source, s.model, s.input_hash,
+           CASE WHEN s.source IN ('joined', 'passed') THEN s.text END AS stored_text,
+           kids.texts, kids.in_flight
+      FROM memforest.tree r
+      JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+      LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+     CROSS JOIN LATERAL (
+        SELECT array_agg(kid.text ORDER BY kid.key_time, kid.key_ordinal, kid.key_item, kid.key_id)
+                   FILTER (WHERE kid.text IS NOT NULL) AS texts,
+               coalesce(bool_or(kid.unplaced), false) AS in_flight
+          FROM (SELECT k.key_time, k.key_ordinal, k.key_item, k.key_id,
+                       CASE WHEN k.payload_id IS NULL THEN ks.text
+                            ELSE left(coalesce(nullif(c.summary, ''), c.text, f.text), {MAX_CHILD_CHARS}) END AS text,
+                       NOT c.placed AS unplaced
+                  FROM memforest.node k
+                  LEFT JOIN memforest.node_summary ks ON ks.tenant_id = :t AND ks.node_id = k.node_id
+                  LEFT JOIN memforest.cell c ON r.kind = 'session' AND c.tenant_id = :t AND c.cell_id = k.payload_id
+                  LEFT JOIN memforest.fact f ON r.kind <> 'session' AND f.tenant_id = :t AND f.fact_id = k.payload_id
+                       AND f.superseded_at IS NULL
+                 WHERE k.tenant_id = :t AND k.parent_id = n.node_id) kid) kids
+     WHERE {v.CLEAN_NODES}
+    """  # noqa: S608 - constants of this package
+)
+
+
+class PostgresSnapshotRows:
+    """SnapshotRows over one open snapshot."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId, forests: Sequence[ForestId]) -> None:
+        self._db = connection
+        self._values = {"t": tenant, "f": list(forests)}
+
+    def checked(self, check: Check) -> int:
+        counted = v.COUNT_SUMMARIES if check is Check.SUMMARIES else v.STATEMENTS[check].counted
+        return int(self._db.scalar(counted, self._values) or 0)
+
+    def violations(self, check: Check) -> Iterator[Found]:
+        for page in self._streamed(v.STATEMENTS[check].broken, FETCHED):
+            for row in page:
+                yield Found(row.id, row.what)
+
+    def summaries(self, page: int) -> Iterator[Sequence[SummaryState]]:
+        for rows in self._streamed(_SUMMARIES, page):
+            yield [
+                SummaryState(
+                    node_id=NodeId(row.node_id),
+                    version=row.version,
+                    stored_version=row.stored_version,
+                    stored_source=SummarySource(row.source) if row.source is not None else None,
+                    stored_model=row.model,
+                    stored_hash=bytes(row.input_hash) if row.input_hash is not None else None,
+                    stored_text=row.stored_text,
+                    children=tuple(row.texts or ()),
+                    in_flight=row.in_flight,
+                )
+                for row in rows
+            ]
+
+    def buried(self) -> Mapping[str, int]:
+        return {row.kind: row.items for row in self._db.execute(v.BURIED, self._values)}
+
+    def _streamed(self, statement: sa.TextClause, page: int) -> Iterator[Sequence[sa.Row[*tuple[object, ...]]]]:
+        streaming = {"stream_results": True, "max_row_buffer": page}
+        with self._db.execute(statement, self._values, execution_options=streaming) as rows:
+            yield from rows.partitions(page)
+
+
+class PostgresVerifyStore:
+    """VerifyStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def tenants(self) -> Sequence[TenantId]:
+        with transaction(self._engine) as connection:
+            return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]
+
+    def forest(self, tenant: TenantId, owner: str) -> ForestId | None:
+        with tenant_transaction(self._engine, tenant) as connection:
+            return forest_id(connection, tenant, owner)
+
+    def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            found = connection.scalars(
+                sa.select(m.Forest.forest_id)
+                .where(m.Forest.tenant_id == tenant, m.Forest.forest_id > (after or _FIRST), visible())
+                .order_by(m.Forest.forest_id)
+                .limit(limit)
+            )
+            return [ForestId(row) for row in found]
+
+    @contextmanager
+    def snapshot(self, tenant: TenantId, forests: Sequence[ForestId]) -> Iterator[SnapshotRows]:
+        with store_errors(), self._engine.connect() as raw:
+            connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                set_tenant(connection, tenant)
+                for setting in _SNAPSHOT_SETTINGS:
+                    connection.execute(sa.text(f"SET LOCAL {setting}"))
+                yield PostgresSnapshotRows(connection, tenant, forests)
+
+    @contextmanager
+    def repairing(self, tenant: TenantId) -> Iterator[RepairRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresRepairRows(connection, tenant)
+
+    def written_rows(
+        self, tenant: TenantId, forest: ForestId | None, after: UUID | None, limit: int
+    ) -> Sequence[PointRow]:
+        row = m.IndexRow
+        where = [row.tenant_id == tenant, row.point_id > (after or _FIRST), row.state == "done", ~row.deleted]
+        if forest is not None:
+            where.append(row.forest_id == forest)
+        with tenant_transaction(self._engine, tenant) as connection:
+            found = connection.execute(sa.select(*POINT_ROW).where(*where).order_by(row.point_id).limit(limit))
+            return [point_row(each) for each in found]
+
+    def point_ids(self, tenant: TenantId, forest: ForestId, after: UUID | None, limit: int) -> Sequence[UUID]:
+        row = m.IndexRow
+        with tenant_transaction(self._engine, tenant) as connection:
+            return connection.scalars(
+                sa.select(row.point_id)
+                .where(row.tenant_id == tenant, row.forest_id == forest, row.point_id > (after or _FIRST))
+                .order_by(row.point_id)
+                .limit(limit)
+            ).all()

@@ -1,0 +1,171 @@
+"""Checks forest after forest, each in one snapshot; asked to, mends what is derived and looks again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable, NotFound
+from memforest_core.index.records import IndexStore
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.store.repeating import repeated
+from memforest_core.verify.points import PointsCheck, Stray
+from memforest_core.verify.records import Check, Found, SnapshotRows, VerifyStore
+from memforest_core.verify.report import Report, Tally, repairable
+from memforest_core.verify.summaries import stale
+
+FORESTS_AT_ONCE = 20
+"""Forests that share a snapshot: small ones are many, and a long snapshot keeps Postgres from cleaning up."""
+
+SUMMARIES_AT_ONCE = 500
+KEPT = 2_000
+"""Violations of a check that are kept for mending in one round; the rest is found again in the next."""
+
+REPAIR_BATCH = 500
+VAIN_ROUNDS = 3
+"""Rounds of mending that leave as much wrong as before: what one mends may uncover the next, but not for ever."""
+
+AWAY = "the index is away"
+
+_OF_INDEX = (Check.INDEX_POINTS, Check.ORPHAN_POINTS)
+_OF_TENANTS = (Check.TASKS, Check.FORESTS)
+_OF_FORESTS = tuple(check for check in Check if check not in (*_OF_INDEX, *_OF_TENANTS))
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One look at some forests: what was checked and what was found, at most ``KEPT`` kept of each check."""
+
+    checked: dict[Check, int] = field(default_factory=dict)
+    kinds: dict[Check, Counter[str]] = field(default_factory=dict)
+    kept: dict[Check, list[Found]] = field(default_factory=dict)
+
+    def take(self, check: Check, found: Iterable[Found]) -> None:
+        kept, kinds = self.kept.setdefault(check, []), self.kinds.setdefault(check, Counter())
+        for each in found:
+            kinds[each.what] += 1
+            if len(kept) < KEPT:
+                kept.append(each)
+
+    def mendable(self) -> dict[Check, list[Found]]:
+        chosen = {check: [each for each in found if repairable(check, each)] for check, found in self.kept.items()}
+        return {check: found for check, found in chosen.items() if found}
+
+    @property
+    def violations(self) -> int:
+        return sum(kinds.total() for kinds in self.kinds.values())
+
+
+class VerificationService:
+    """Checks what one tenant has stored. Safe to run while everything else does."""
+
+    def __init__(self, store: VerifyStore, rows: IndexStore, index: VectorIndex, budget_chars: int) -> None:
+        self._store = store
+        self._points = PointsCheck(store, rows, index)
+        self._budget = budget_chars
+
+    def run(self, tenant: TenantId, owner: str | None = None, *, repair: bool = False) -> Report:
+        """Check all forests of a tenant, or one owner's. Raises NotFound, StoreUnavailable.
+
+        With ``repair`` the violations reported are those that are left. An index that is away is no error: its checks
+        say so.
+        """
+        tally = Tally()
+        self._run(tally, tenant, owner, repair)
+        return tally.report()
+
+    def run_all(self, *, repair: bool = False) -> Report:
+        """Check all tenants, one after the other. Raises StoreUnavailable."""
+        tally = Tally()
+        for tenant in self._store.tenants():
+            self._run(tally, tenant, None, repair)
+        return tally.report()
+
+    def _run(self, tally: Tally, tenant: TenantId, owner: str | None, repair: bool) -> None:
+        only: ForestId | None = None
+        if owner is not None:
+            only = self._store.forest(tenant, owner)
+            if only is None:
+                raise NotFound(f"There is no memory of {owner!r:.80}: nothing was ever enqueued for this owner.")
+        for forests in [[only]] if only is not None else self._groups(tenant):
+            tally.forests += len(forests)
+            self._forests(tally, tenant, forests, repair)
+        if only is None:
+            self._checks(tally, tenant, (), _OF_TENANTS, repair)
+        for check in _OF_INDEX:
+            try:
+                self._index(tally, tenant, only, check, repair)
+            except IndexUnavailable:
+                tally.skipped(check, AWAY)
+
+    def _groups(self, tenant: TenantId) -> Iterator[Sequence[ForestId]]:
+        after: ForestId | None = None
+        while forests := self._store.forests(tenant, after, FORESTS_AT_ONCE):
+            yield forests
+            after = forests[-1]
+
+    def _forests(self, tally: Tally, tenant: TenantId, forests: Sequence[ForestId], repair: bool) -> None:
+        self._checks(tally, tenant, forests, _OF_FORESTS, repair)
+        with self._store.snapshot(tenant, forests) as rows:
+            tally.buried(rows.buried())
+
+    def _checks(
+        self, tally: Tally, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check], repair: bool
+    ) -> None:
+        seen = self._look(tenant, forests, checks)
+        vain = 0
+        while repair and vain < VAIN_ROUNDS and (todo := seen.mendable()):
+            before = seen.violations
+            for check, found in todo.items():
+                tally.mended(check, self._mend(tenant, check, found))
+            seen = self._look(tenant, forests, checks)
+            vain = 0 if seen.violations < before else vain + 1
+        for check in checks:
+            tally.looked(check, seen.checked[check])
+            tally.broken(check, seen.kinds[check], seen.kept[check])
+
+    def _look(self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]) -> _Pass:
+        seen = _Pass()
+        with self._store.snapshot(tenant, forests) as rows:
+            for check in checks:
+                seen.checked[check] = rows.checked(check)
+                seen.take(check, self._stale(rows) if check is Check.SUMMARIES else rows.violations(check))
+        return seen
+
+    def _stale(self, rows: SnapshotRows) -> Iterator[Found]:
+        for page in rows.summaries(SUMMARIES_AT_ONCE):
+            for node in page:
+                found = stale(node, self._budget)
+                if found is not None:
+                    yield found
+
+    def _mend(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
+        mended = 0
+        for at in range(0, len(found), REPAIR_BATCH):
+            mended += self._mend_batch(tenant, check, found[at : at + REPAIR_BATCH])
+        return mended
+
+    @repeated
+    def _mend_batch(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
+        with self._store.repairing(tenant) as rows:
+            return rows.repair(check, found)
+
+    def _index(self, tally: Tally, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
+        """Mend while looking: what was mended is not counted as a violation, and is not looked at again."""
+        for looked, found in self._pages(tenant, forest, check):
+            tally.looked(check, looked)
+            if repair and found:
+                mend = self._points.mark_missing if check is Check.INDEX_POINTS else self._points.remove_strays
+                tally.mended(check, mend(tenant, found))
+            else:
+                tally.broken(check, Counter(each.what for each in found), found)
+
+    def _pages(self, tenant: TenantId, forest: ForestId | None, check: Check) -> Iterator[tuple[int, list[Stray]]]:
+        if check is Check.INDEX_POINTS:
+            return self._points.missing(tenant, forest)
+        # Points are scanned by tenant: for one forest that is only worth it when it has more points than rows.
+        if forest is not None and not self._points.surplus(tenant, forest):
+            return iter(())
+        return self._points.strays(tenant)

@@ -1,0 +1,1 @@
+"""Rows as work: states, decisions, leases, operations, dead letters."""

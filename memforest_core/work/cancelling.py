@@ -1,0 +1,126 @@
+"""What can still be cancelled, and how that is undone which is half built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.work.operations import OPERATIONS, Operations
+from memforest_core.work.records import (
+    CANCELLED,
+    PHASE,
+    AuditEntry,
+    MaintenanceKind,
+    MaintenanceStore,
+    MaintenanceTask,
+    Numbers,
+    TaskId,
+)
+
+Clear = Callable[[TenantId, ForestId], bool]
+"""Delete a bounded batch of a forest that is nobody's; True when nothing is left."""
+
+
+class Cancelling:
+    """Takes operations back. Thread-safe."""
+
+    def __init__(self, store: MaintenanceStore, operations: Operations) -> None:
+        self._store = store
+        self._operations = operations
+
+    def cancel(self, tenant: TenantId, task: TaskId, actor: str) -> MaintenanceKind:
+        """Have an operation undone: workers clear what it has half built and release its forests. Its kind.
+
+        Cancelling again is the same. Raises InvalidInput for what is done or can't be taken back any more, NotFound,
+        StoreUnavailable.
+        """
+        actor = checked_name(actor, "actor")
+        with self._store.maintaining(tenant) as rows:
+            found = rows.locked(task)
+            if found is None or found.kind not in OPERATIONS:
+                raise NotFound(f"There is no operation {task}.")
+            if not (found.cancelled or found.cancelled_by):
+                check_cancellable(found, rows.states(task))
+                rows.cancel(task, actor)
+                rows.note(AuditEntry(actor, found.kind, "cancel asked", found.forest_id, task_id=task))
+        self._operations.wake(tenant, task)
+        return MaintenanceKind(found.kind)
+
+
+def check_cancellable(task: MaintenanceTask, states: Mapping[ForestId, str]) -> None:
+    """Whether a task can be taken back; ``states`` are those of its forests. Raises InvalidInput with the reason."""
+    why = _too_late(task, states)
+    if why is not None:
+        raise InvalidInput(f"Operation {task.id} ({task.kind}) can't be cancelled any more: {why}", code="too_late")
+
+
+def _too_late(task: MaintenanceTask, states: Mapping[ForestId, str]) -> str | None:
+    begun = bool(task.progress) or task.state == "running"
+    if task.state == "done":
+        return "it is done."
+    if task.dry_run:
+        return None
+    match task.kind:
+        case MaintenanceKind.CORRECT:
+            return "it was written when it was asked for. Correct the fact again."
+        case MaintenanceKind.ERASE if begun or "gone" in states.values():
+            return "what it deletes can't be brought back."
+        case MaintenanceKind.RETAIN if begun:
+            return "what it forgets can't be brought back."
+        case MaintenanceKind.MERGE:
+            return merge_moved(task, states)
+        case MaintenanceKind.REMATERIALIZE if task.progress.get(PHASE) in ("switched", "attributed", "overtaken"):
+            return "the new forest is live."
+        case _:
+            return None
+
+
+def merge_moved(task: MaintenanceTask, states: Mapping[ForestId, str]) -> str | None:
+    """Why a merge can't be taken back, if so: something of it is in a memory that people see."""
+    if task.forest_id is not None and states.get(task.forest_id) == "hidden":
+        return None
+    moved = int(task.progress.get("next", 0))
+    match task.progress.get(PHASE):
+        case None:
+            return None
+        case "merge" if moved == 0:
+            return None
+        case "merge":
+            return (
+                f"{moved} of {task.progress.get('sources')} sources are in the target already. It has to be finished."
+            )
+        case _:
+            return "the sources are in the target already."
+
+
+def undone(progress: Numbers) -> Numbers | None:
+    """The last two steps of a task that is undone."""
+    return None if progress.get(PHASE) == CANCELLED else dict(progress) | {PHASE: CANCELLED}
+
+
+def undo_nothing(_tenant: TenantId, _task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    """Undo a task that has not begun, or that builds nothing here."""
+    return undone(progress)
+
+
+class UndoImport:
+    """Clears the hidden forest of an import that was cancelled."""
+
+    def __init__(self, clear: Clear) -> None:
+        self._clear = clear
+
+    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        """One batch. Raises StoreUnavailable, IndexUnavailable."""
+        if progress.get(PHASE) == CANCELLED or task.forest_id is None or self._clear(tenant, task.forest_id):
+            return undone(progress)
+        return progress
+
+
+def needs_its_file(_tenant: TenantId, task: MaintenanceTask, _progress: Numbers) -> Numbers | None:
+    """Refuse to carry on what only the process with the file can. Raises InvalidInput."""
+    raise InvalidInput(
+        f"Run memforest {task.kind} again with the same file to go on, or cancel operation {task.id}.",
+        code="needs_its_file",
+    )

@@ -1,0 +1,16 @@
+"""Looking after dead work needs a database and the broker only: no index, no models."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from memforest_core.accept.records import WakeUps
+from memforest_core.domain.ids import TenantId
+from memforest_core.settings import Settings
+from memforest_core.work.dead import DeadLetters
+from memforest_core.work.rows.dead import PostgresDeadStore
+
+
+def open_deadletters(engine: sa.Engine, settings: Settings, wakeups: WakeUps) -> DeadLetters:
+    """The settings' tenant's dead work over a connection pool."""
+    return DeadLetters(PostgresDeadStore(engine), wakeups, TenantId(settings.tenant), settings.broker.max_wakeups)

@@ -1,0 +1,296 @@
+"""Asking for an operation, following it, and reading the audit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from memforest_core.accept.flushing import WaitTimeout
+from memforest_core.accept.records import Lane, WakeUps, WorkError
+from memforest_core.domain.beside import Answer, Role
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError
+from memforest_core.messages import Queue
+from memforest_core.store.repeating import repeated
+from memforest_core.work.records import (
+    DRY_RUN,
+    AuditEntry,
+    AuditFilter,
+    MaintenanceKind,
+    MaintenanceRows,
+    MaintenanceStore,
+    MaintenanceTask,
+    Neighbour,
+    Numbers,
+    TaskId,
+)
+from memforest_core.work.waiting import Steps, waited
+
+POLL_S = 0.1
+NUDGE_S = 5.0
+"""How often a waiting caller wakes workers again, in case a message was lost."""
+
+OPERATIONS = (
+    MaintenanceKind.ERASE,
+    MaintenanceKind.CORRECT,
+    MaintenanceKind.MERGE,
+    MaintenanceKind.EXPORT,
+    MaintenanceKind.IMPORT,
+    MaintenanceKind.REMATERIALIZE,
+    MaintenanceKind.RETAIN,
+)
+"""What people ask for."""
+
+FROZEN_S = 5.0
+"""When to ask again for a forest that is being merged."""
+
+
+class OperationFailed(PermanentError):
+    """An operation was given up; ``memforest dead`` shows why and can try it again."""
+
+    code = "operation_failed"
+
+
+class Operations:
+    """Asks for operations of a tenant and follows them. Thread-safe."""
+
+    def __init__(
+        self,
+        store: MaintenanceStore,
+        wakeups: WakeUps,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._store = store
+        self._wakeups = wakeups
+        self._clock = clock
+        self._sleep = sleep
+
+    @repeated
+    def forest(self, tenant: TenantId, owner: str) -> ForestId:
+        """The owner's forest. Raises InvalidInput, NotFound, StoreUnavailable."""
+        owner = checked_name(owner, "owner")
+        with self._store.maintaining(tenant) as rows:
+            found = rows.forest(owner)
+        if found is None:
+            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+        return found
+
+    @repeated
+    def ask(
+        self,
+        tenant: TenantId,
+        kind: MaintenanceKind,
+        forest: ForestId | None,
+        arguments: Numbers,
+        *,
+        actor: str,
+        owner: str | None = None,
+        dry_run: bool = False,
+        lane: Lane = Lane.LIVE,
+        touches: Mapping[ForestId, Role] | None = None,
+        part_of: TaskId | None = None,
+    ) -> TaskId:
+        """Ask for an operation in a transaction of its own, and wake workers; see ``request``.
+
+        Raises InvalidInput for an actor without a name, ForestFrozen, ForestChanged, StoreUnavailable.
+        """
+        with self._store.maintaining(tenant) as rows:
+            task = request(
+                rows,
+                kind,
+                forest,
+                arguments,
+                actor=actor,
+                owner=owner,
+                dry_run=dry_run,
+                lane=lane,
+                touches=touches,
+                part_of=part_of,
+            )
+        self.wake(tenant, task)
+        return task
+
+    def wake(self, tenant: TenantId, task: TaskId) -> None:
+        """Wake workers for an operation that was asked for."""
+        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+
+    @repeated
+    def get(self, tenant: TenantId, task: TaskId) -> MaintenanceTask:
+        """An operation as it is. Raises NotFound, StoreUnavailable."""
+        with self._store.maintaining(tenant) as rows:
+            found = rows.get(task)
+        if found is None:
+            raise NotFound(f"There is no operation {task}.")
+        return found
+
+    @repeated
+    def list(self, tenant: TenantId, limit: int = 100) -> Sequence[MaintenanceTask]:
+        """The tenant's operations, the newest first. Raises StoreUnavailable."""
+        with self._store.maintaining(tenant) as rows:
+            return rows.list(OPERATIONS, limit)
+
+    def wait(
+        self,
+        tenant: TenantId,
+        task: TaskId,
+        timeout_s: float,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> MaintenanceTask:
+        """Wait until an operation is done; ``watch`` sees it on the way.
+
+        Raises OperationFailed when it was given up or cancelled, WaitTimeout (it goes on), NotFound, StoreUnavailable.
+        """
+        return waited(self.wait_steps(tenant, task, timeout_s, watch), self._sleep)
+
+    def wait_steps(
+        self,
+        tenant: TenantId,
+        task: TaskId,
+        timeout_s: float,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> Steps[MaintenanceTask]:
+        """``wait`` in short steps, for callers that sleep in their own way."""
+        found = yield from self.ended_steps(tenant, task, timeout_s, watch)
+        if found.state == "dead":
+            raise OperationFailed(
+                f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
+                " See memforest dead show."
+            )
+        if not found.fulfilled:
+            what = "cancelled" if found.cancelled else "given up and discarded"
+            raise OperationFailed(f"Operation {task} ({found.kind}) was {what}.")
+        return found
+
+    def ended(
+        self,
+        tenant: TenantId,
+        task: TaskId,
+        timeout_s: float,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> MaintenanceTask:
+        """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
+        return waited(self.ended_steps(tenant, task, timeout_s, watch), self._sleep)
+
+    def ended_steps(
+        self,
+        tenant: TenantId,
+        task: TaskId,
+        timeout_s: float,
+        watch: Callable[[MaintenanceTask], None] = lambda _: None,
+    ) -> Steps[MaintenanceTask]:
+        """``ended`` in short steps."""
+        deadline = self._clock() + timeout_s
+        nudged = self._clock()
+        while True:
+            found = self.get(tenant, task)
+            watch(found)
+            if found.finished:
+                return found
+            if self._clock() >= deadline:
+                error = None if found.error_code is None else WorkError(found.error_code, found.error_text or "")
+                why = f", waiting for operation {found.waits_for}" if found.waits_for is not None else ""
+                last = "" if error is None else f" Its last try failed [{error.code}]. {error.message}"
+                raise WaitTimeout(
+                    f"Operation {task} ({found.kind}) is still {found.state}{why}: it goes on; look later.{last}",
+                    last_error=error,
+                )
+            if self._clock() - nudged >= NUDGE_S:
+                self.wake(tenant, task)
+                nudged = self._clock()
+            yield POLL_S
+
+    @repeated
+    def audit(
+        self,
+        tenant: TenantId,
+        owner: str | None = None,
+        *,
+        action: str | None = None,
+        task: TaskId | None = None,
+        since: datetime | None = None,
+        limit: int = 1_000,
+    ) -> Sequence[AuditEntry]:
+        """Who asked for what and how it ended, the newest first. Raises StoreUnavailable.
+
+        An owner is found by name also after its deletion, of which only a hash is kept.
+        """
+        with self._store.maintaining(tenant) as rows:
+            return rows.audited(AuditFilter(owner, action, task, since), limit)
+
+
+def request(
+    rows: MaintenanceRows,
+    kind: MaintenanceKind,
+    forest: ForestId | None,
+    arguments: Numbers,
+    *,
+    actor: str,
+    owner: str | None = None,
+    dry_run: bool = False,
+    lane: Lane = Lane.LIVE,
+    touches: Mapping[ForestId, Role] | None = None,
+    part_of: TaskId | None = None,
+) -> TaskId:
+    """Ask for an operation within a transaction, and write down who did; the same one again while it waits or runs is
+    the same task.
+
+    ``arguments`` are ids, counts and moments in microseconds, never text. ``touches`` is what it does to which forests,
+    by default to its one; a dry run touches none. Raises InvalidInput for an actor without a name, ForestChanged, and
+    what ``refuse`` raises for a neighbour.
+    """
+    actor = checked_name(actor, "actor")
+    asked = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
+    if asked.get(DRY_RUN):
+        touches = {}
+    elif touches is None:
+        touches = {forest: Role(kind.value)} if forest is not None else {}
+    task = rows.enqueue(
+        kind, subject_of(forest, asked), asked, int(lane), forest=forest, actor=actor, touches=touches, part_of=part_of
+    )
+    refuse(rows.neighbours(task))
+    rows.note(AuditEntry(actor, kind, "asked", forest, owner, task, asked))
+    return task
+
+
+def refuse(neighbours: Sequence[Neighbour]) -> None:
+    """Refuse what can't run after its earlier neighbours, with a sentence about the first of those.
+
+    Raises ForestFrozen for a source of a merge and for an export during a deletion, InvalidInput for a forest that is
+    being built anew, and while something that was given up would be carried away.
+    """
+    for each in neighbours:
+        if each.answer is Answer.REFUSED and each.role is Role.REMATERIALIZE:
+            raise InvalidInput(
+                f"This memory is being re-materialized by operation {each.id}: wait until it is done, or cancel it.",
+                code="already_rematerializing",
+            )
+        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != "dead":
+            raise ForestFrozen(
+                f"Deletion {each.id} of this memory is under way: ask again when it is done.", retry_after=FROZEN_S
+            )
+        if each.answer is Answer.REFUSED and each.state == "dead" and each.kind == MaintenanceKind.MERGE:
+            raise ForestFrozen(
+                f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
+                retry_after=FROZEN_S,
+            )
+        if each.answer is Answer.REFUSED and each.state != "dead":
+            raise ForestFrozen(
+                f"This memory is part of merge {each.id}: ask again when that is done.", retry_after=FROZEN_S
+            )
+        if each.state == "dead":
+            raise InvalidInput(
+                f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"
+                " memforest dead.",
+                code="operation_given_up",
+            )
+
+
+def subject_of(forest: ForestId | None, arguments: Numbers) -> str:
+    """What makes two requests the same: the forest and a digest of the arguments."""
+    digest = hashlib.sha256(json.dumps(dict(arguments), sort_keys=True).encode()).hexdigest()[:32]
+    return f"{forest or ''}:{digest}"

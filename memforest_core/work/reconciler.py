@@ -1,0 +1,99 @@
+"""Finds what stands still: lost leases, open cells past their time, work that nobody was woken for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memforest_core.accept.records import WakeUps
+from memforest_core.domain.ids import TenantId
+from memforest_core.messages import Queue
+from memforest_core.refresh.records import RefreshStore
+from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import JobRows, JobStore, LeaseLimits, WorkKind
+
+REDO_LIMIT = 100
+AGAIN_LIMIT = 1_000
+"""Windows reopened per tenant and round."""
+WAKEUPS_PER_ROUND = 8
+"""Messages sent per tenant and queue in one round: woken workers look for the rest themselves."""
+
+_QUEUES = {
+    WorkKind.EXTRACT: Queue.EXTRACT,
+    WorkKind.REDUCE: Queue.REDUCE,
+    WorkKind.REFRESH: Queue.REFRESH,
+    WorkKind.MAINTAIN: Queue.MAINTAIN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round of reconciliation did. ``mine`` is False when another worker had the round."""
+
+    mine: bool
+    freed: int = 0
+    released: int = 0
+    redone: int = 0
+    reopened: int = 0
+    woken: int = 0
+    struck_off: int = 0
+    broker_away: bool = False
+    """There is work, and nobody could be told."""
+
+
+class Reconciler:
+    """Runs in every worker process; one at a time does a round, found by a lock in the database."""
+
+    def __init__(self, jobs: JobStore, refresh: RefreshStore, wakeups: WakeUps, limits: LeaseLimits) -> None:
+        self._jobs = jobs
+        self._refresh = refresh
+        self._wakeups = wakeups
+        self._limits = limits
+
+    def run(self) -> Round:
+        """One round, if nobody else is at it. Raises StoreUnavailable."""
+        with self._jobs.reconciling() as mine:
+            if not mine:
+                return Round(mine=False)
+            freed = released = redone = reopened = 0
+            for tenant in self._jobs.lost(self._limits):
+                freed += self._kept(tenant, lambda rows: rows.free_lost(self._limits))
+                self._release_sources(tenant)
+            for tenant in self._jobs.waiting(WorkKind.HELD):
+                released += self._kept(tenant, lambda rows: rows.release_held())
+            for tenant in self._jobs.waiting(WorkKind.REDO):
+                redone += self._redone(tenant)
+            for tenant in self._jobs.waiting(WorkKind.AGAIN):
+                reopened += self._kept(tenant, lambda rows: rows.reopen_verbatim(AGAIN_LIMIT))
+            # Longer than the lease limit, so that a worker that was only slow can still come back.
+            struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
+            woken, broker_away = self.wake(*_QUEUES)
+            return Round(True, freed, released, redone, reopened, woken, struck_off, broker_away)
+
+    @repeated
+    def _kept(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
+        with self._jobs.upkeep(tenant) as rows:
+            return step(rows)
+
+    @repeated
+    def _release_sources(self, tenant: TenantId) -> None:
+        with self._jobs.upkeep(tenant) as rows:
+            rows.release_sources()
+
+    @repeated
+    def _redone(self, tenant: TenantId) -> int:
+        with self._refresh.refreshing(tenant) as nodes:
+            return nodes.redo(REDO_LIMIT)
+
+    def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
+        """Send wake-ups for tenants with claimable work of these kinds.
+
+        Returns how many were sent, and whether there was work of which nobody could be told. Raises StoreUnavailable.
+        """
+        sent = 0
+        for kind in kinds:
+            for tenant in self._jobs.waiting(kind)[:WAKEUPS_PER_ROUND]:
+                if not self._wakeups.send(_QUEUES[kind], tenant, "reconciler"):
+                    return sent, True
+                sent += 1
+        return sent, False

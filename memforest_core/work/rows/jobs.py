@@ -1,0 +1,236 @@
+"""Workers, leases and the id-only view across tenants, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.domain.ids import TenantId, WorkerId
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import JobRows, LeaseLimits, WorkKind
+from memforest_core.work.rows.operations import PostgresMaintenanceRows, free_tasks
+
+_RECONCILE_LOCK = 0x6D667263
+VERSION = version("memforest")
+
+_ALIVE = """SELECT worker_id FROM memforest.worker
+             WHERE heartbeat_at > clock_timestamp() - make_interval(secs => :dead_after)"""
+
+_LOST = f"(lease_until <= clock_timestamp() OR worker_id NOT IN ({_ALIVE}))"
+
+# Work that keeps losing its workers may be what kills them: past the limit it waits for a person. A window is freed
+# as a whole: without its first cell nobody would claim the rest.
+_FREE_CELLS = sa.text(
+    f"""
+    WITH free AS MATERIALIZED (
+        SELECT cell_id, session_id, window_ordinal FROM memforest.cell
+         WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+         ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE memforest.cell
+       SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
+           outcome = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE outcome END,
+           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+           error_text = CASE WHEN lost_leases + 1 > :max_lost
+                             THEN 'Its workers died too often while extracting it.' ELSE error_text END,
+           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
+           lease_token = NULL, lease_until = NULL, worker_id = NULL
+     WHERE tenant_id = :t AND cell_id IN (
+        SELECT cell_id FROM free f WHERE NOT EXISTS (
+            SELECT 1 FROM memforest.cell m
+             WHERE m.tenant_id = :t AND m.session_id = f.session_id AND m.window_ordinal = f.window_ordinal
+               AND m.state = 'running' AND m.cell_id NOT IN (SELECT cell_id FROM free)))
+    """  # noqa: S608 - constants of this module
+)
+
+_FREE_POINTS = sa.text(
+    f"""
+    UPDATE memforest.index_row
+       SET state = 'ready', lost_leases = least(lost_leases + 1, 1000), lease_token = NULL, lease_until = NULL,
+           worker_id = NULL
+     WHERE tenant_id = :t AND point_id IN (
+        SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+           FOR NO KEY UPDATE SKIP LOCKED)
+    """  # noqa: S608 - constants of this module
+)
+
+_FREE_NODES = sa.text(
+    f"""
+    UPDATE memforest.node
+       SET dead = lost_leases + 1 > :max_lost,
+           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+           error_text = CASE WHEN lost_leases + 1 > :max_lost
+                             THEN 'Its workers died too often while refreshing it.' ELSE error_text END,
+           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
+           lease_token = NULL, lease_until = NULL, worker_id = NULL
+     WHERE tenant_id = :t AND node_id IN (
+        SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_token IS NOT NULL AND {_LOST}
+         ORDER BY node_id FOR NO KEY UPDATE SKIP LOCKED)
+    """  # noqa: S608 - constants of this module
+)
+
+_FREE_TASKS = free_tasks(_LOST)
+
+_REOPEN_PICK = sa.text(
+    """
+    SELECT h.session_id, h.window_ordinal FROM memforest.cell h
+     WHERE h.tenant_id = :t AND h.again_at <= clock_timestamp() AND h.ordinal = h.window_ordinal
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell s
+                        WHERE s.tenant_id = :t AND s.session_id = h.session_id
+                          AND s.window_ordinal = h.window_ordinal AND NOT (s.state = 'done' AND s.placed))
+     ORDER BY h.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
+    """
+)
+
+# Whether all of a window is done is asked again once it is locked: a correction or an erasure may have come between. A
+# window of which somebody holds a cell is looked at in the next round.
+_REOPEN_HOLD = sa.text(
+    """
+    SELECT c.cell_id FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
+     WHERE c.state = 'done' AND c.placed ORDER BY c.cell_id FOR NO KEY UPDATE OF c SKIP LOCKED
+    """
+)
+
+_REOPEN = sa.text(
+    """
+    UPDATE memforest.cell c
+       SET state = 'ready', again_at = NULL, attempts = 0, lost_leases = 0, lane = 1,
+           available_at = clock_timestamp()
+      FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
+     WHERE c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
+       AND EXISTS (SELECT 1 FROM memforest.cell h
+                    WHERE h.tenant_id = :t AND h.session_id = w.session AND h.ordinal = w.head
+                      AND h.again_at <= clock_timestamp())
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell s
+                        WHERE s.tenant_id = :t AND s.session_id = w.session AND s.window_ordinal = w.head
+                          AND NOT (s.state = 'done' AND s.placed AND s.cell_id = ANY(CAST(:held AS uuid[]))))
+    """
+)
+
+
+class PostgresJobRows:
+    """JobRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def free_lost(self, limits: LeaseLimits) -> int:
+        values = {
+            "t": self._tenant,
+            "dead_after": limits.dead_after_s,
+            "max_lost": limits.max_lost_leases,
+        }
+        freed = 0
+        for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS):
+            freed += self._db.execute(statement, values).rowcount
+        return freed
+
+    def release_sources(self) -> None:
+        PostgresMaintenanceRows(self._db, self._tenant).release_sources()
+
+    def reopen_verbatim(self, limit: int) -> int:
+        picked = self._db.execute(_REOPEN_PICK, {"t": self._tenant, "n": limit}).all()
+        if not picked:
+            return 0
+        sessions, heads = [row.session_id for row in picked], [row.window_ordinal for row in picked]
+        windows = {"t": self._tenant, "sessions": sessions, "windows": heads}
+        held = self._db.scalars(_REOPEN_HOLD, windows).all()
+        return self._db.execute(_REOPEN, windows | {"held": held}).rowcount
+
+    def release_held(self) -> int:
+        # A cell that a turn is being added to is looked at in the next round.
+        past = (
+            sa.select(m.Cell.cell_id)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.state == "held",
+                m.Cell.available_at <= sa.func.clock_timestamp(),
+            )
+            .order_by(m.Cell.cell_id)
+            .with_for_update(key_share=True, skip_locked=True)
+        )
+        released = self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(past), m.Cell.state == "held")
+            .values(state="ready")
+        )
+        return released.rowcount
+
+
+class PostgresJobStore:
+    """JobStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def upkeep(self, tenant: TenantId) -> Iterator[JobRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresJobRows(connection, tenant)
+
+    def waiting(self, kind: WorkKind) -> list[TenantId]:
+        with transaction(self._engine) as connection:
+            rows = connection.scalars(sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value})
+            return [TenantId(row) for row in rows]
+
+    def lost(self, limits: LeaseLimits) -> list[TenantId]:
+        with transaction(self._engine) as connection:
+            rows = connection.scalars(
+                sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))"),
+                {"s": limits.dead_after_s},
+            )
+            return [TenantId(row) for row in rows]
+
+    @repeated
+    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
+        with transaction(self._engine) as connection:
+            statement = insert(m.Worker).values(
+                worker_id=worker, name=name, queues=list(queues), connections=connections, version=VERSION
+            )
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=["worker_id"],
+                    set_={"heartbeat_at": sa.func.clock_timestamp()},
+                )
+            )
+
+    @repeated
+    def strike_off_name(self, name: str) -> int:
+        with transaction(self._engine) as connection:
+            return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
+
+    @repeated
+    def beat(self, worker: WorkerId) -> bool:
+        with transaction(self._engine) as connection:
+            beaten = connection.execute(
+                sa.update(m.Worker).where(m.Worker.worker_id == worker).values(heartbeat_at=sa.func.clock_timestamp())
+            )
+            return beaten.rowcount == 1
+
+    @repeated
+    def leave(self, worker: WorkerId) -> None:
+        with transaction(self._engine) as connection:
+            connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
+
+    @repeated
+    def strike_off_dead(self, dead_after_s: float) -> int:
+        with transaction(self._engine) as connection:
+            struck = connection.execute(
+                sa.text(
+                    "DELETE FROM memforest.worker WHERE heartbeat_at < clock_timestamp() - make_interval(secs => :s)"
+                ),
+                {"s": dead_after_s},
+            )
+            return struck.rowcount
+
+    @contextmanager
+    def reconciling(self) -> Iterator[bool]:
+        with transaction(self._engine) as connection:
+            yield bool(connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _RECONCILE_LOCK}))

@@ -1,0 +1,470 @@
+"""Maintenance tasks in Postgres: asked for once, claimed by one, resumed by anybody."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from memforest_core.domain.beside import Answer, Role
+from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
+from memforest_core.errors import ForestChanged, StoreUnavailable
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import forest_id
+from memforest_core.work.records import (
+    CANCELLED,
+    PHASE,
+    AuditEntry,
+    AuditFilter,
+    ClaimedTask,
+    MaintenanceRows,
+    MaintenanceTask,
+    Neighbour,
+    Numbers,
+    TaskId,
+)
+
+_TRIES = 3
+"""A task that ends between the insert that it refused and the look at it is asked for again."""
+
+# Asking and claiming take turns within a tenant, so that a task that is seen has been seen by all that were asked for
+# or claimed after it. Forests are locked before this, task rows after it.
+_TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('memforest.asking ' || :t, 0))")
+
+_KEEP_FORESTS = sa.text(
+    """
+    SELECT forest_id FROM memforest.forest
+     WHERE tenant_id = :t AND forest_id = ANY(CAST(:forests AS uuid[])) AND state <> 'gone'
+     ORDER BY forest_id FOR KEY SHARE
+    """
+)
+
+_ENQUEUE = sa.text(
+    """
+    INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, forest_id, actor, state)
+    VALUES (:t, :id, :kind, :subject, :arguments, :lane, :forest, :actor, :state)
+    ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running') DO NOTHING
+    RETURNING task_id
+    """
+).bindparams(sa.bindparam("arguments", type_=m.Maintenance.arguments.type))
+
+_TOUCH = sa.text(
+    """
+    INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
+    SELECT :t, :id, u.forest, u.role
+      FROM unnest(CAST(:forests AS uuid[]), CAST(:roles AS text[])) AS u(forest, role)
+    ON CONFLICT DO NOTHING
+    """
+)
+
+_PART_OF = sa.text(
+    """
+    UPDATE memforest.maintenance k SET asked = o.asked FROM memforest.maintenance o
+     WHERE k.tenant_id = :t AND k.task_id = :id AND o.tenant_id = :t AND o.task_id = :parent
+    """
+)
+
+_NEIGHBOURS = sa.text(
+    """
+    SELECT o.task_id, o.kind, o.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
+      FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
+      JOIN memforest.maintenance_forest theirs
+        ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.task_id <> k.task_id
+      JOIN memforest.maintenance o
+        ON o.tenant_id = :t AND o.task_id = theirs.task_id AND o.state <> 'done' AND o.asked < k.asked
+     WHERE k.tenant_id = :t AND k.task_id = :id
+       AND CASE memforest.beside(theirs.role, mine.role)
+           WHEN 'beside' THEN false
+           WHEN 'holds' THEN true
+           WHEN 'refused' THEN o.state <> 'dead' OR o.kind = 'erase'
+                               OR (o.kind = 'merge' AND o.progress ->> 'phase' IN ('merge', 'end', 'fold'))
+           ELSE o.state <> 'dead' END
+     ORDER BY o.asked
+    """
+)
+
+_JOIN = sa.text(
+    """
+    INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
+    SELECT :t, :id, :forest, :role
+     WHERE NOT EXISTS (
+        SELECT 1 FROM memforest.maintenance_forest x
+          JOIN memforest.maintenance o
+            ON o.tenant_id = :t AND o.task_id = x.task_id AND o.state IN ('held', 'ready', 'running')
+         WHERE x.tenant_id = :t AND x.forest_id = :forest AND x.task_id <> :id
+           AND memforest.beside(x.role, :role) <> 'beside')
+    ON CONFLICT DO NOTHING
+    """
+)
+
+_JOINED = sa.text(
+    "SELECT 1 FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
+)
+
+_PART = sa.text(
+    "DELETE FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
+)
+
+_LOCK_TASK = sa.text("SELECT 1 FROM memforest.maintenance WHERE tenant_id = :t AND task_id = :id FOR NO KEY UPDATE")
+
+_STATES = sa.text(
+    """
+    SELECT f.forest_id, f.state FROM memforest.maintenance_forest x
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id
+     WHERE x.tenant_id = :t AND x.task_id = :id
+    """
+)
+
+# Merges that were given up once they held their sources; the sources of one that has moved something stay held.
+_GIVEN_UP = """k.tenant_id = :t AND k.state = 'dead' AND k.kind = 'merge' AND k.progress ->> 'phase' = 'merge'"""
+
+_UNMOVED = sa.text(
+    f"""
+    SELECT k.task_id, x.forest_id FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
+     WHERE {_GIVEN_UP} AND (k.progress ->> 'next')::int = 0
+    """  # noqa: S608 - a constant of this module
+)
+
+_LOCK_FORESTS = sa.text(
+    """
+    SELECT 1 FROM memforest.forest WHERE tenant_id = :t AND forest_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY forest_id FOR NO KEY UPDATE
+    """
+)
+
+_RELEASE = [
+    sa.text(statement)
+    for statement in (
+        f"""UPDATE memforest.forest f SET state = 'live' FROM memforest.maintenance k, memforest.maintenance_forest x
+             WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))
+               AND x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
+               AND f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state = 'frozen'""",  # noqa: S608 - the same
+        f"""UPDATE memforest.maintenance k SET progress = '{{}}'
+             WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - the same
+    )
+]
+
+# Its subject is free at once: asked for again, it is another task.
+_CANCEL = sa.text(
+    """
+    UPDATE memforest.maintenance
+       SET cancelled_by = :actor, subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp(),
+           state = CASE WHEN state = 'running' THEN state ELSE 'ready' END, finished_at = NULL, attempts = 0,
+           lost_leases = 0
+     WHERE tenant_id = :t AND task_id = :id AND state <> 'done' AND cancelled_by IS NULL
+    """
+)
+
+_UNFINISHED = sa.text(
+    """
+    SELECT task_id FROM memforest.maintenance
+     WHERE tenant_id = :t AND kind = :kind AND subject = :subject AND state IN ('held', 'ready', 'running')
+    """
+)
+
+_READY = """tenant_id = :t AND state = 'ready' AND available_at <= clock_timestamp()
+           AND kind = ANY(CAST(:kinds AS text[])) AND memforest.waits_for(:t, task_id) IS NULL"""
+
+_CLAIMABLE = sa.text(f"SELECT 1 FROM memforest.maintenance WHERE {_READY} LIMIT 1")  # noqa: S608 - a constant
+
+_CLAIM = sa.text(
+    f"""
+    WITH waiting AS (
+        SELECT task_id FROM memforest.maintenance
+         WHERE {_READY}
+         ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE memforest.maintenance k
+       SET state = 'running', attempts = least(k.attempts + 1, 1000), lease_token = :token, worker_id = :worker,
+           lease_until = clock_timestamp() + make_interval(secs => :lease)
+      FROM waiting WHERE k.tenant_id = :t AND k.task_id = waiting.task_id
+    RETURNING k.task_id
+    """  # noqa: S608 - a constant of this module
+)
+
+_GIVEN_BACK = {"state": "ready", "lease_token": None, "lease_until": None, "worker_id": None}
+
+
+def free_tasks(lost: str) -> sa.TextClause:
+    """The statement that frees tasks whose lease is ``lost`` (SQL over lease_until and worker_id).
+
+    Takes :t, :max_lost and what ``lost`` names. Work that keeps losing its workers may be what kills them: past the
+    limit it waits for a person.
+    """
+    return sa.text(
+        f"""
+        UPDATE memforest.maintenance
+           SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
+               error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+               error_text = CASE WHEN lost_leases + 1 > :max_lost
+                                 THEN 'Its workers died too often while at it.' ELSE error_text END,
+               finished_at = CASE WHEN lost_leases + 1 > :max_lost THEN clock_timestamp() END,
+               lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
+               lease_token = NULL, lease_until = NULL, worker_id = NULL
+         WHERE tenant_id = :t AND task_id IN (
+            SELECT task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'running' AND {lost}
+               FOR NO KEY UPDATE SKIP LOCKED)
+        """  # noqa: S608 - a constant of this package
+    )
+
+
+def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
+    """Ask for tasks, or claim one, with nobody else of the tenant doing so until this transaction ends."""
+    connection.execute(_TAKE_TURN, {"t": tenant})
+
+
+class PostgresMaintenanceRows:
+    """MaintenanceRows over one open transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def enqueue(
+        self,
+        kind: str,
+        subject: str,
+        arguments: Numbers,
+        lane: int = 0,
+        *,
+        forest: ForestId | None = None,
+        actor: str = "",
+        touches: Mapping[ForestId, Role] | None = None,
+        part_of: TaskId | None = None,
+        held: bool = False,
+    ) -> TaskId:
+        """``held``: nobody claims it, the process that asks works on it. Such a forest may be made after this."""
+        if touches:
+            self._keep(touches, there=not held)
+        asked: dict[str, Any] = {"t": self._tenant, "kind": kind, "subject": subject}
+        state = "held" if held else "ready"
+        new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor, "state": state}
+        for _ in range(_TRIES):
+            made = self._db.scalar(_ENQUEUE, asked | new | {"id": uuid4()})
+            if made is not None:
+                self._touch(TaskId(made), touches or {}, part_of)
+            found = made or self._db.scalar(_UNFINISHED, asked)
+            if found is not None:
+                return TaskId(found)
+        raise StoreUnavailable(f"Tasks of kind {kind} end faster than they can be asked for.")
+
+    def _keep(self, touches: Mapping[ForestId, Role], *, there: bool) -> None:
+        """Keep the forests as they are until this transaction ends, and take this transaction's turn."""
+        kept = self._db.scalars(_KEEP_FORESTS, {"t": self._tenant, "forests": list(touches)}).all()
+        if there and len(kept) < len(touches):
+            raise ForestChanged("The memory of this owner was deleted or replaced at this moment: ask again.")
+        take_turn(self._db, self._tenant)
+
+    def _touch(self, task: TaskId, touches: Mapping[ForestId, Role], part_of: TaskId | None) -> None:
+        values = {"t": self._tenant, "id": task}
+        if touches:
+            roles = [role.value for role in touches.values()]
+            self._db.execute(_TOUCH, values | {"forests": list(touches), "roles": roles})
+        if part_of is not None:
+            self._db.execute(_PART_OF, values | {"parent": part_of})
+
+    def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
+        return [
+            Neighbour(TaskId(row.task_id), row.kind, row.state, Role(row.role), Answer(row.answer))
+            for row in self._db.execute(_NEIGHBOURS, {"t": self._tenant, "id": task})
+        ]
+
+    def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
+        self._keep({forest: role}, there=False)
+        values = {"t": self._tenant, "id": task, "forest": forest}
+        self._db.execute(_JOIN, values | {"role": role.value})
+        return self._db.scalar(_JOINED, values) is not None
+
+    def part(self, task: TaskId, forest: ForestId) -> None:
+        self._db.execute(_PART, {"t": self._tenant, "id": task, "forest": forest})
+
+    def locked(self, task: TaskId) -> MaintenanceTask | None:
+        self._db.execute(_LOCK_TASK, {"t": self._tenant, "id": task})
+        return self.get(task)
+
+    def states(self, task: TaskId) -> Mapping[ForestId, str]:
+        found = self._db.execute(_STATES, {"t": self._tenant, "id": task})
+        return {ForestId(row.forest_id): row.state for row in found}
+
+    def cancel(self, task: TaskId, actor: str) -> None:
+        self._db.execute(_CANCEL, {"t": self._tenant, "id": task, "actor": actor})
+
+    def release_sources(self) -> None:
+        released = self._db.execute(_UNMOVED, {"t": self._tenant}).all()
+        if not released:
+            return
+        self._db.execute(_LOCK_FORESTS, {"t": self._tenant, "ids": [row.forest_id for row in released]})
+        values = {"t": self._tenant, "ids": sorted({row.task_id for row in released})}
+        for statement in _RELEASE:
+            self._db.execute(statement, values)
+
+    def note(self, entry: AuditEntry) -> None:
+        self._db.execute(
+            sa.insert(m.Audit),
+            {
+                "tenant_id": self._tenant,
+                "actor": entry.actor,
+                "action": entry.action,
+                "outcome": entry.outcome,
+                "forest_id": entry.forest_id,
+                "owner_hash": owner_hash(self._tenant, entry.owner) if entry.owner is not None else None,
+                "task_id": entry.task_id,
+                "detail": dict(entry.detail),
+            },
+        )
+
+    def audited(self, which: AuditFilter, limit: int) -> Sequence[AuditEntry]:
+        where = [m.Audit.tenant_id == self._tenant]
+        if which.owner is not None:
+            mine = m.Audit.owner_hash == owner_hash(self._tenant, which.owner)
+            tasks = sa.select(m.Audit.task_id).where(m.Audit.tenant_id == self._tenant, mine)
+            where.append(mine | m.Audit.task_id.in_(tasks))
+        if which.action is not None:
+            where.append(m.Audit.action == which.action)
+        if which.task_id is not None:
+            where.append(m.Audit.task_id == which.task_id)
+        if which.since is not None:
+            where.append(m.Audit.at >= which.since)
+        found = self._db.execute(
+            sa.select(m.Audit.__table__).where(*where).order_by(m.Audit.audit_id.desc()).limit(limit)
+        )
+        return [
+            AuditEntry(
+                actor=row.actor,
+                action=row.action,
+                outcome=row.outcome,
+                forest_id=ForestId(row.forest_id) if row.forest_id else None,
+                task_id=TaskId(row.task_id) if row.task_id else None,
+                detail=row.detail,
+                at=row.at.astimezone(UTC),
+            )
+            for row in found
+        ]
+
+    def forest(self, owner: str) -> ForestId | None:
+        return forest_id(self._db, self._tenant, owner)
+
+    def claim(self, kinds: Sequence[str], worker: WorkerId, lease_s: float) -> ClaimedTask | None:
+        token, which = LeaseToken(uuid4()), {"t": self._tenant, "kinds": list(kinds)}
+        if self._db.scalar(_CLAIMABLE, which) is None:
+            return None
+        take_turn(self._db, self._tenant)
+        claimed = self._db.scalar(_CLAIM, which | {"token": token, "worker": worker, "lease": lease_s})
+        task = self.get(TaskId(claimed)) if claimed is not None else None
+        return ClaimedTask(token, task) if task is not None else None
+
+    def keep(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
+        until = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, lease_s)
+        return self._update(token, {"progress": dict(progress), "lease_until": until})
+
+    def finish(self, token: LeaseToken) -> bool:
+        cancelled = m.Maintenance.progress[PHASE].astext == CANCELLED
+        ended = self._ended("done", None, None)
+        ended["error_code"] = sa.case((cancelled, CANCELLED))
+        ended["error_text"] = sa.case((cancelled, "It was cancelled."))
+        return self._update(token, ended)
+
+    def retry(self, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
+        values = _GIVEN_BACK | {
+            "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+            "error_code": code,
+            "error_text": text,
+        }
+        self._update(token, values if counts else values | self._uncounted())
+
+    def hand_back(self, token: LeaseToken) -> None:
+        self._update(token, _GIVEN_BACK | self._uncounted())
+
+    def bury(self, token: LeaseToken, code: str, text: str) -> bool:
+        return self._update(token, self._ended("dead", code, text))
+
+    def get(self, task: TaskId) -> MaintenanceTask | None:
+        found = self._db.execute(
+            _tasks().where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
+        ).first()
+        return _task(found) if found is not None else None
+
+    def list(self, kinds: Sequence[str], limit: int) -> Sequence[MaintenanceTask]:
+        found = self._db.execute(
+            _tasks()
+            .where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.kind.in_(kinds))
+            .order_by(m.Maintenance.created_at.desc(), m.Maintenance.task_id)
+            .limit(limit)
+        )
+        return [_task(row) for row in found]
+
+    def _update(self, token: LeaseToken, values: dict[str, Any]) -> bool:
+        """Change the task that is still under this lease."""
+        return (
+            self._db.execute(
+                sa.update(m.Maintenance)
+                .where(
+                    m.Maintenance.tenant_id == self._tenant,
+                    m.Maintenance.state == "running",
+                    m.Maintenance.lease_token == token,
+                )
+                .values(**values)
+            ).rowcount
+            == 1
+        )
+
+    @staticmethod
+    def _uncounted() -> dict[str, Any]:
+        return {"attempts": sa.func.greatest(m.Maintenance.attempts - 1, 0)}
+
+    @staticmethod
+    def _ended(state: str, code: str | None, text: str | None) -> dict[str, Any]:
+        ended = {"state": state, "finished_at": sa.func.clock_timestamp(), "error_code": code, "error_text": text}
+        return _GIVEN_BACK | ended
+
+
+def owner_hash(tenant: TenantId, owner: str) -> bytes:
+    """What the audit keeps of an owner's name: it can be asked about, and not be read back."""
+    return hashlib.sha256(f"{tenant}\x1f{owner}".encode()).digest()
+
+
+def _tasks() -> sa.Select[Any]:
+    """All columns of tasks, and what each waits for."""
+    table = m.Maintenance
+    waits_for = sa.func.memforest.waits_for(table.tenant_id, table.task_id, type_=sa.Uuid())
+    return sa.select(table.__table__, sa.case((table.state.in_(("held", "ready")), waits_for)).label("waits_for"))
+
+
+def _task(row: sa.Row[Any]) -> MaintenanceTask:
+    return MaintenanceTask(
+        id=TaskId(row.task_id),
+        kind=row.kind,
+        subject=row.subject,
+        arguments=row.arguments,
+        progress=row.progress,
+        state=row.state,
+        attempts=row.attempts,
+        lost_leases=row.lost_leases,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+        error_code=row.error_code,
+        error_text=row.error_text,
+        forest_id=ForestId(row.forest_id) if row.forest_id else None,
+        actor=row.actor,
+        cancelled_by=row.cancelled_by,
+        waits_for=TaskId(row.waits_for) if row.waits_for else None,
+    )
+
+
+class PostgresMaintenanceStore:
+    """MaintenanceStore over an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def maintaining(self, tenant: TenantId) -> Iterator[MaintenanceRows]:
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield PostgresMaintenanceRows(connection, tenant)

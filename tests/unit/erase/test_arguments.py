@@ -1,0 +1,67 @@
+"""A request to erase comes back from its task row as it was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from memforest_core.domain.ids import FactId, ForestId, SessionId
+from memforest_core.erase.arguments import arguments_of, ordinals_in, scope_of, spans_text
+from memforest_core.erase.records import Scope, Target
+from memforest_core.errors import InvariantViolated
+from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+
+FOREST = ForestId(UUID(int=1))
+SESSION = SessionId(UUID(int=2))
+SINCE = datetime(2023, 5, 8, 12, 30, 15, 250, tzinfo=UTC)
+
+
+def task(arguments: Numbers, forest: ForestId | None = FOREST) -> MaintenanceTask:
+    return MaintenanceTask(
+        id=TaskId(uuid4()),
+        kind=MaintenanceKind.ERASE,
+        subject="",
+        arguments=arguments,
+        progress={},
+        state="ready",
+        attempts=0,
+        lost_leases=0,
+        created_at=SINCE,
+        finished_at=None,
+        error_code=None,
+        error_text=None,
+        forest_id=forest,
+        actor="tester",
+    )
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(Target.TURNS, FOREST, session=SESSION, ordinals=(0, 1, 2, 7, 9, 10)),
+        Scope(Target.SESSION, FOREST, session=SESSION),
+        Scope(Target.FACT, FOREST, fact=FactId(UUID(int=3))),
+        Scope(Target.RANGE, FOREST, since=SINCE),
+        Scope(Target.RANGE, FOREST, until=SINCE),
+        Scope(Target.SPEAKER, FOREST, speaker="ab" * 32),
+        Scope(Target.OWNER, FOREST),
+    ],
+)
+def test_a_target_is_kept_whole(scope: Scope) -> None:
+    arguments = arguments_of(scope)
+    assert scope_of(task(arguments)) == scope
+    assert all(isinstance(value, str | int) for value in arguments.values())
+
+
+@pytest.mark.parametrize(("ordinals", "text"), [([], ""), ([5], "5"), ([2, 1, 0, 7, 7], "0-2,7"), ([0, 2, 3], "0,2-3")])
+def test_runs_of_ordinals_are_kept_short(ordinals: list[int], text: str) -> None:
+    assert spans_text(ordinals) == text
+    assert ordinals_in(text) == sorted(set(ordinals))
+
+
+def test_a_task_that_names_nothing_erases_nothing() -> None:
+    for damaged in (task({}), task({"target": "owner"}, forest=None)):
+        with pytest.raises(InvariantViolated):
+            scope_of(damaged)

@@ -1,0 +1,121 @@
+"""Telling a format by a file's beginning, and reading a file of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memforest_core.domain.turns import SessionFrame, TurnLimits, parse_turns
+from memforest_core.errors import InvalidInput
+from memforest_core.formats.formats import Format, converted, told
+from memforest_core.formats.items import Converted, Item, Wordless
+from tests.support.builders import NOON
+
+CHAT = {
+    "title": "Tea",
+    "create_time": 1.7e9,
+    "mapping": {
+        "m": {
+            "parent": None,
+            "message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["I drink tea."]}},
+        }
+    },
+    "current_node": "m",
+    "id": "c1",
+}
+SAMPLE = {
+    "qa": [{"question": "Who?", "memory": "no", "evidence": ["D1:1"]}],
+    "conversation": {
+        "session_1": [{"speaker": "Ida", "dia_id": "D1:1", "text": "Hi."}],
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+    },
+    "sample_id": "s1",
+}
+QUESTION = {
+    "question_id": "q1",
+    "haystack_dates": ["2022/02/01 (Tue) 09:30"],
+    "haystack_session_ids": ["bread"],
+    "haystack_sessions": [[{"role": "user", "content": "I bake."}]],
+}
+TALK = {"id": "t1", "conversations": [{"from": "human", "value": "I row."}]}
+MEMORY = {"id": "m1", "memory": "Ann rows.", "user_id": "ann", "created_at": "2024-03-01T10:00:00Z"}
+FILES = [
+    (Format.OPENAI, [CHAT]),
+    (Format.OPENAI, CHAT),
+    (Format.LOCOMO, [SAMPLE]),
+    (Format.LOCOMO, SAMPLE),
+    (Format.LONGMEMEVAL, [QUESTION]),
+    (Format.SHAREGPT, [TALK]),
+    (Format.SHAREGPT, TALK),
+    (Format.MEM0, [MEMORY]),
+    (Format.MEM0, MEMORY),
+    (Format.MEM0, {"count": 1, "next": None, "results": [MEMORY]}),
+    (Format.MEM0, {"results": [], "relations": []}),
+]
+
+
+def read(format_: Format, raw: bytes, owner: str | None = "zoe") -> list[Item]:
+    return list(converted(format_, [raw[:40], raw[40:]], owner))
+
+
+@pytest.mark.parametrize("format_, content", FILES)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_format_is_told_and_its_file_is_read(format_: Format, content: object, indent: int | None) -> None:
+    """Given a file of each format, however it is written, when it is told, then what it holds would be accepted."""
+    raw = json.dumps(content, indent=indent).encode("utf-8-sig")
+    assert told(raw) is format_
+    for item in read(format_, raw):
+        assert isinstance(item, Converted)
+        assert parse_turns(item.turns, SessionFrame(item.owner, NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
+
+
+def test_a_long_beginning_is_cut_anywhere() -> None:
+    raw = json.dumps([SAMPLE | {"qa": [{"question": 'Is "}" a bracket?'}] * 100}]).encode()
+    assert all(told(raw[:end]) is Format.LOCOMO for end in range(7, 400))
+
+
+def test_our_own_lines_are_told() -> None:
+    assert told(b'{"owner": "bob", "session_id": "s1", "turns": [{"role": "user", "memory": 1}]}\n{"a') is None
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"{}", b'{"a": {"memory": 1}}', b"title, mapping", b'"memory": 1', b"\xff\xfe"]
+)
+def test_what_nothing_tells_is_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidInput, match="--format") as refused:
+        told(raw)
+    assert refused.value.code == "unknown_format"
+
+
+@pytest.mark.parametrize("format_", [Format.OPENAI, Format.SHAREGPT])
+def test_chats_of_nobody_need_an_owner_before_they_are_read(format_: Format) -> None:
+    with pytest.raises(InvalidInput, match="--owner") as refused:
+        converted(format_, iter(()), None)
+    assert refused.value.code == "missing_owner"
+
+
+def test_a_long_text_becomes_several_turns_that_are_accepted() -> None:
+    """Given a text of 700 kB in a chat, then it is told in parts with ids, none of its words lost."""
+    words = " ".join(f"näkki{number}" for number in range(60_000))
+    (item,) = read(
+        Format.SHAREGPT, json.dumps([{"id": "t", "conversations": [{"from": "human", "value": words}]}]).encode()
+    )
+    assert isinstance(item, Converted)
+    turns = parse_turns(item.turns, SessionFrame("zoe", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
+    assert len(turns) > 1
+    assert " ".join(turn.content for turn in turns) == words
+
+    unbroken = dict(MEMORY, memory="漢" * 200_000)
+    (item,) = read(Format.MEM0, json.dumps(unbroken, ensure_ascii=False).encode())
+    assert isinstance(item, Converted)
+    turns = parse_turns(item.turns, SessionFrame("ann", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
+    assert [turn.id for turn in turns][:2] == ["m1", "m1#2"]
+    assert "".join(turn.content for turn in turns) == "漢" * 200_000
+
+
+def test_reading_again_gives_the_same() -> None:
+    for format_, content in FILES:
+        raw = json.dumps(content).encode()
+        assert read(format_, raw) == read(format_, raw)
+        assert not any(isinstance(one, Wordless) for one in read(format_, raw))

@@ -1,0 +1,175 @@
+"""Values of a file one by one, wherever its chunks end."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memforest_core.formats import json_items as reader
+from memforest_core.formats.items import Refused, Value
+from memforest_core.formats.json_items import json_items, lines
+
+TEXTS = st.text(st.sampled_from('ab"\\[]{},: \n\t/uäπ漢😀'), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def cut(raw: bytes, cuts: list[int]) -> Iterator[bytes]:
+    """The bytes in pieces, which end at the given places."""
+    places = [0, *sorted(place % (len(raw) + 1) for place in cuts), len(raw)]
+    return (raw[start:end] for start, end in pairwise(places))
+
+
+def contents(raw: bytes, *under: str, size: int = 7) -> list[object]:
+    """What is read from bytes that come in small chunks; a refusal as its position and code."""
+    chunks = (raw[start : start + size] for start in range(0, len(raw), size))
+    return [
+        one.content if isinstance(one, Value) else (one.position, one.error.code) for one in json_items(chunks, under)
+    ]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    values=st.lists(JSON, max_size=5),
+    indent=st.none() | st.integers(0, 2),
+    ascii_=st.booleans(),
+    mark=st.booleans(),
+    cuts=st.lists(st.integers(0, 10_000), max_size=30),
+)
+def test_a_list_is_read_as_it_is_wherever_it_is_cut(
+    values: list[object], indent: int | None, ascii_: bool, mark: bool, cuts: list[int]
+) -> None:
+    """Given any JSON list, when its bytes come in any pieces, then its items come in order with their positions."""
+    raw = json.dumps(values, indent=indent, ensure_ascii=ascii_).encode("utf-8-sig" if mark else "utf-8")
+    assert list(json_items(cut(raw, cuts))) == [Value(number, one) for number, one in enumerate(values, 1)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    values=st.lists(st.dictionaries(TEXTS, JSON, max_size=3), min_size=1, max_size=4),
+    cuts=st.lists(st.integers(0, 10_000), max_size=20),
+)
+def test_objects_one_a_line_are_read_alike(values: list[object], cuts: list[int]) -> None:
+    raw = "\n".join(json.dumps(value) for value in values).encode()
+    assert list(json_items(cut(raw, cuts))) == [Value(number, one) for number, one in enumerate(values, 1)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(values=st.lists(JSON, max_size=4), before=TEXTS, cuts=st.lists(st.integers(0, 10_000), max_size=20))
+def test_a_pages_list_is_read_alike(values: list[object], before: str, cuts: list[int]) -> None:
+    """Given an export's page with plain values before its list and anything after, then its items are read."""
+    page = {"next": before, "count": -1.5, "results": values, "relations": [{"a": before}]}
+    assert list(json_items(cut(json.dumps(page).encode(), cuts), ["results"])) == [
+        Value(number, one) for number, one in enumerate(values, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "raw, read",
+    [
+        (b"", []),
+        (b" \n ", []),
+        (b"[]", []),
+        (b'{\n  "a": [1]\n}', [{"a": [1]}]),
+        (b'{"a": 1}\n\n{"b": 2}', [{"a": 1}, {"b": 2}]),
+        (b'{"a":\n1}\n{"b":\n2}', [{"a": 1}, {"b": 2}]),
+        (b"[1] [2, 3]", [1, 2, 3]),
+        (b"[12345678901, true]", [12345678901, True]),
+    ],
+)
+def test_single_objects_lines_and_lists(raw: bytes, read: list[object]) -> None:
+    assert contents(raw) == read
+
+
+@pytest.mark.parametrize(
+    "raw, read",
+    [
+        (b'{"results": [1, 2]}\n{"results": [3]}', [1, 2, 3]),
+        (b'{\n "count": 2,\n "memories": [1, 2],\n "more": {"results": [9]}\n}', [1, 2]),
+        (b'{\n "first": {},\n "results": [1, 2]\n}', [1, 2]),
+        (b'{"first": {}, "results": [1, 2]}', [1, 2]),
+        (b'{"id": 1}\n{"id": 2}', [{"id": 1}, {"id": 2}]),
+        (b'[{"id": 1}]', [{"id": 1}]),
+    ],
+)
+def test_pages_are_opened(raw: bytes, read: list[object]) -> None:
+    assert contents(raw, "results", "memories") == read
+
+
+@pytest.mark.parametrize(
+    "raw, read",
+    [
+        (b'[{"a": 1}, {"b": x}, {"c": 3}]', [{"a": 1}, (2, "invalid_json"), {"c": 3}]),
+        (b"[1, nonsense, 3]", [1, (2, "invalid_json"), 3]),
+        (b"[1, , 3]", [1, (2, "invalid_json"), (3, "invalid_item")]),
+        (b'[1, {"a": 2', [1, (2, "invalid_json"), (3, "invalid_item")]),
+        (b'[1, {"a": "\\', [1, (2, "invalid_json"), (3, "invalid_item")]),
+        (b"[1, 2", [1, 2, (3, "invalid_item")]),
+        (b"[1,", [1, (2, "invalid_item")]),
+        (b"[1 2]", [1, (2, "invalid_item")]),
+        (b'[{"a": 1}}, 2]', [{"a": 1}, (2, "invalid_item")]),
+        (b'["a", "\xff", "c"]', ["a", (2, "invalid_json"), "c"]),
+        (b'["a", "\xc3', ["a", (2, "invalid_json"), (3, "invalid_item")]),
+        ("[1, 2]".encode("utf-16"), [(1, "invalid_json")]),
+        (b"a table, of words\nand, more", [(1, "invalid_json")]),
+        (
+            b'{"a": 1}\n{"a": \n{"b": "\xff"}\n[3',
+            [{"a": 1}, (2, "invalid_json"), (3, "invalid_json"), (4, "invalid_json")],
+        ),
+        (b"[" + b"9" * 5_000 + b", 2]", [(1, "invalid_json"), 2]),
+        (b"[" + b"[" * 100_000 + b"]" * 100_000 + b", 2]", [(1, "invalid_json"), 2]),
+        (b"<html>", [(1, "invalid_json")]),
+        (b"[1] ]", [1, (2, "invalid_json")]),
+    ],
+)
+def test_what_is_no_json_is_refused_by_its_position(raw: bytes, read: list[object]) -> None:
+    assert contents(raw, size=3 if len(raw) < 100 else 1_000) == read
+
+
+def test_items_of_a_page_are_counted_however_it_is_read() -> None:
+    streamed, whole = b'{"results": [7, 8]}', b'{\n"first": {}, "results": [7, 8]}'
+    for raw in (streamed, whole):
+        assert list(json_items([raw], ["results"])) == [Value(1, 7), Value(2, 8)]
+
+
+def test_an_item_that_is_too_long_is_refused_and_the_next_ones_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_ITEM_CHARS", 20)
+    assert contents(b'["' + b"x" * 50 + b'", {"a": "b"}]') == [(1, "invalid_item"), {"a": "b"}]
+
+
+def test_memory_is_that_of_one_item() -> None:
+    """Given a list of 32 MB in chunks of 64 kB, when it is read, then a small part of it is ever held."""
+    item = json.dumps({"text": 'words and \\ "quotes" ' * 500}).encode() + b",\n"
+    count = 32_000_000 // len(item)
+
+    def chunks() -> Iterator[bytes]:
+        yield b"["
+        for _ in range(count):
+            yield item
+        yield b"0]"
+
+    tracemalloc.start()
+    try:
+        read = sum(1 for one in json_items(chunks()) if not isinstance(one, Refused))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read == count + 1
+    assert peak < 1_000_000
+
+
+def test_lines_come_when_they_are_whole() -> None:
+    coming = iter([b"one\ntw", b"o\n", b"\nthree"])
+    read = lines(coming)
+    assert next(read) == b"one"
+    assert list(coming) == [b"o\n", b"\nthree"]
+    assert list(lines([b"one\ntw", b"o\n", b"\nthree"])) == [b"one", b"two", b"", b"three"]

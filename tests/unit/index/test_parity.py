@@ -1,0 +1,82 @@
+"""What marks, points and rows say about each other."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.index.marks import Mark, MarkState, judge, parse_mark
+from memforest_core.index.parity import lacking, unequal
+from memforest_core.index.records import CollectionMark, PointRow
+from memforest_core.index.vector_index import ScannedPoint
+
+FOREST = ForestId(UUID(int=7))
+OLD, NOW, NEXT, OTHER = (UUID(int=n) for n in range(1, 5))
+
+
+def stored(generation: UUID | None = NOW, confirmed: str | None = "store", now: float = 1_000.0) -> CollectionMark:
+    return CollectionMark("name", "model", 8, generation, confirmed, "store", now)
+
+
+def mark(generation: UUID = NOW, previous: UUID | None = OLD, at: float = 900.0) -> Mark:
+    return Mark(generation, previous, at)
+
+
+@pytest.mark.parametrize(
+    ("database", "index", "found"),
+    [
+        pytest.param(stored(), mark(), MarkState.SAME, id="equal"),
+        pytest.param(stored(now=4_500.0), mark(), MarkState.RENEWED, id="equal, an hour old"),
+        pytest.param(stored(), mark(NEXT, NOW), MarkState.SAME, id="a process died between the two writes"),
+        pytest.param(stored(), None, MarkState.INDEX_CHANGED, id="index lost"),
+        pytest.param(stored(), mark(OLD, OTHER), MarkState.INDEX_CHANGED, id="index restored"),
+        pytest.param(stored(), mark(OTHER, NEXT), MarkState.INDEX_CHANGED, id="another index"),
+        pytest.param(stored(confirmed="before"), mark(), MarkState.STORE_RESTARTED, id="postgres restarted"),
+        pytest.param(stored(confirmed="before"), mark(NEXT, NOW), MarkState.STORE_RESTARTED, id="postgres restored"),
+        pytest.param(stored(None, None), None, MarkState.UNMARKED, id="first start"),
+        pytest.param(stored(None, None), mark(), MarkState.UNMARKED, id="new database on an old index"),
+    ],
+)
+def test_what_two_marks_say(database: CollectionMark, index: Mark | None, found: MarkState) -> None:
+    assert judge(database, index, 3_600.0) is found
+
+
+@pytest.mark.parametrize("made", [mark(), mark(previous=None)])
+def test_a_mark_is_read_as_it_was_written(made: Mark) -> None:
+    assert parse_mark(made.text()) == made
+
+
+@pytest.mark.parametrize("text", [None, "", "x", "1 2 3", f"{NOW} - soon"])
+def test_anything_else_is_no_mark(text: str | None) -> None:
+    assert parse_mark(text) is None
+
+
+def point(number: int, version: int) -> ScannedPoint:
+    return ScannedPoint(UUID(int=number), TenantId("acme"), FOREST, version, "fact")
+
+
+def row(number: int, version: int, indexed: int, *, deleted: bool = False) -> PointRow:
+    return PointRow(UUID(int=number), FOREST, version, indexed, deleted)
+
+
+def test_points_without_a_row_are_orphans_and_points_no_row_saw_written_are_ahead() -> None:
+    points = [point(1, 1), point(2, 3), point(3, 4), point(4, 2), point(5, 9)]
+    rows = [row(2, 3, 3), row(3, 3, 3), row(4, 5, 4), row(5, 6, 6, deleted=True)]
+
+    found = unequal(points, {each.id: each for each in rows})
+
+    assert found.orphans == (point(1, 1).key,)
+    assert found.ahead == {UUID(int=3): 4}
+
+
+def test_a_point_of_the_version_that_is_wanted_but_that_nobody_confirmed_is_ahead() -> None:
+    """Given a row that reached the version of a point of a lost future, then that point isn't taken for its own."""
+    assert unequal([point(1, 4)], {UUID(int=1): row(1, 4, 3)}).ahead == {UUID(int=1): 4}
+
+
+def test_rows_whose_point_is_missing_or_older_lack_it() -> None:
+    rows = [row(1, 2, 2), row(2, 2, 2), row(3, 2, 2), row(4, 3, 2)]
+    found = {UUID(int=1): 2, UUID(int=2): 1, UUID(int=4): 3}
+    assert lacking(rows, found) == [rows[1], rows[2]]

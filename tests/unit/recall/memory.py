@@ -1,0 +1,304 @@
+"""A small forest in memory: what recall reads, and an index that scores as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid5
+
+import numpy as np
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan, micros
+from memforest_core.errors import IndexUnavailable, ModelUnavailable
+from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKind, SparseVector
+from memforest_core.models.calls import CallRecord, Embedded, Step
+from memforest_core.recall.records import (
+    Around,
+    CellRef,
+    FactHead,
+    FactText,
+    FoundText,
+    Link,
+    PlacedNode,
+    SaidTurn,
+    TurnHead,
+    TurnKey,
+)
+
+SPACE = UUID(int=77)
+START = datetime(2024, 3, 4, 9, 0, tzinfo=UTC)
+TENANT = TenantId("acme")
+FOREST = ForestId(UUID(int=1))
+
+
+def named(name: str) -> UUID:
+    """A stable id for a name."""
+    return uuid5(SPACE, name)
+
+
+@dataclass
+class Forest:
+    """Rows of one owner. Every session has a tree: leaves in threes below a root."""
+
+    owner: str = "alice"
+    said: dict[TurnKey, str] = field(default_factory=dict)
+    heads: dict[TurnKey, TurnHead] = field(default_factory=dict)
+    cell_rows: dict[UUID, CellRef] = field(default_factory=dict)
+    fact_rows: dict[UUID, FactText] = field(default_factory=dict)
+    written: set[UUID] = field(default_factory=set)
+    links: list[Link] = field(default_factory=list)
+    placed: list[PlacedNode] = field(default_factory=list)
+    entities: dict[str, NodeId] = field(default_factory=dict)
+    summaries_by_node: dict[NodeId, str] = field(default_factory=dict)
+    states: list[list[FactId]] = field(default_factory=list)
+    """Chains of facts about one attribute of one subject, in order."""
+    metadata: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
+    unseen: list[UUID] = field(default_factory=list)
+    transactions: int = 0
+
+    def session(self, name: str, *turns: tuple[str, str], placed: bool = True, days: int = 0) -> None:
+        """A session of (speaker, text) turns in cells of two, with its tree."""
+        session = SessionId(named(name))
+        cells = []
+        for ordinal, (speaker, text) in enumerate(turns):
+            key = (session, ordinal)
+            moment = START + timedelta(days=days, minutes=ordinal)
+            role = "user" if speaker == turns[0][0] else "assistant"
+            self.said[key] = text
+            self.heads[key] = TurnHead(
+                session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True, role
+            )
+        for number, first in enumerate(range(0, len(turns), 2)):
+            last = min(first + 1, len(turns) - 1)
+            cell = CellId(named(f"{name}/{number}"))
+            begin, end = (START + timedelta(days=days, minutes=at) for at in (first, last))
+            self.cell_rows[cell] = CellRef(cell, session, first, last, None, None, begin, end, placed)
+            cells.append(PayloadId(cell))
+        if placed:
+            self.tree(name, TreeKind.SESSION, cells, days)
+
+    def tree(self, name: str, kind: TreeKind, payloads: Sequence[PayloadId], days: int = 0) -> NodeId:
+        """A tree of two levels above its leaves; node ids are ``name#root`` and ``name#0``, ``name#1``, ..."""
+        tree, root = TreeId(named(f"{name}#tree")), NodeId(named(f"{name}#root"))
+        span = (micros(START + timedelta(days=days)), micros(START + timedelta(days=days, hours=1)))
+
+        def add(node: UUID, parent: NodeId | None, level: int, payload: PayloadId | None = None) -> None:
+            self.placed.append(PlacedNode(NodeId(node), tree, parent, level, payload, *span, False, kind, name))
+
+        add(root, None, 2)
+        for at, payload in enumerate(payloads):
+            middle = NodeId(named(f"{name}#{at // 3}"))
+            if at % 3 == 0:
+                add(middle, root, 1)
+            add(named(f"{name}@{payload}"), middle, 0, payload)
+        return root
+
+    def fact(
+        self, text: str, session: str, *ordinals: int, span: TimeSpan = UNKNOWN_TIME, written: bool = False
+    ) -> FactId:
+        """A fact that those turns say; ``written`` by a model, else a pointer."""
+        fact, source = FactId(named(text)), SessionId(named(session))
+        head = self.heads[source, ordinals[0]]
+        self.fact_rows[fact] = FactText(fact, text, head.name, span, head.occurred_at)
+        if written:
+            self.written.add(fact)
+        cell = CellId(named(f"{session}/{ordinals[0] // 2}"))
+        self.links.append(Link(fact, cell, source, ordinals))
+        return fact
+
+    @contextmanager
+    def recalling(self, tenant: TenantId) -> Iterator[Forest]:
+        assert tenant == TENANT
+        self.transactions += 1
+        yield self
+
+    def forest(self, owner: str) -> ForestRef | None:
+        return ForestRef(FOREST, owner, "UTC") if owner == self.owner else None
+
+    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
+        return [self.entities[key] for key in keys if key in self.entities]
+
+    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
+        return [self.cell_rows[id_] for id_ in ids if id_ in self.cell_rows]
+
+    def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
+        return [
+            link
+            for link in self.links
+            if link.fact_id in facts and (until is None or self.cell_rows[link.cell_id].time_start <= until)
+        ]
+
+    def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
+        return [link for link in self.links if link.cell_id in cells]
+
+    def chains(
+        self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
+    ) -> list[tuple[FactId, FactId]]:
+        found = []
+        for chain in self.states:
+            for at, fact in enumerate(chain):
+                near = chain[max(0, at - n) : at] + chain[at + 1 : at + 1 + n]
+                found += [(fact, other) for other in near if fact in facts]
+        return found
+
+    def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
+        return [
+            FactHead(fact.id, fact.id not in self.written, fact.time.start, fact.time.end)
+            for fact in self.facts(FOREST, ids)
+        ]
+
+    def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
+        return [self.fact_rows[id_] for id_ in ids if id_ in self.fact_rows]
+
+    def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
+        return [
+            (leaf.payload_id, NodeId(named(f"{leaf.label}#root")))
+            for leaf in self.placed
+            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.kind in kinds
+        ]
+
+    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
+        return [
+            (leaf.payload_id, leaf.parent_id)
+            for leaf in self.placed
+            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id and leaf.kind in kinds
+        ]
+
+    def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
+        return {key for key in keys if metadata.items() <= self.metadata.get(key, {}).items()}
+
+    def last_said(self, forest: ForestId) -> datetime | None:
+        return max((head.occurred_at for head in self.heads.values()), default=None)
+
+    def sessions(self, forest: ForestId, names: Sequence[str]) -> list[SessionId]:
+        return [session for session in {key[0] for key in self.said} if session in {named(name) for name in names}]
+
+    def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
+        trees = {leaf.tree_id for leaf in self.placed if leaf.payload_id in payloads}
+        return [
+            node
+            for node in self.placed
+            if node.tree_id in trees and (node.payload_id is None or node.payload_id in payloads)
+        ]
+
+    def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
+        return [node for node in self.placed if node.parent_id in nodes]
+
+    def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
+        return {node: text[:chars] for node, text in self.summaries_by_node.items() if node in nodes}
+
+    def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
+        return [self.heads[key] for key in keys if key in self.heads]
+
+    def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
+        return {key: self.said[key] for key in keys if key in self.said}
+
+    def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
+        found = {}
+        for leaf in [node for node in self.placed if node.id in leaves]:
+            held = [node.payload_id for node in self.placed if node.tree_id == leaf.tree_id and node.payload_id]
+            at = held.index(PayloadId(leaf.payload_id or UUID(int=0)))
+            before, after = held[max(0, at - n) : at], held[at + 1 : at + 1 + n]
+            found[leaf.id] = Around(tuple(reversed(before)), tuple(after))
+        return found
+
+    def full_text(
+        self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
+    ) -> tuple[list[FoundText], list[FoundText]]:
+        def matches(text: str) -> bool:
+            return any(word in text.casefold() for word in words)
+
+        cells = [FoundText(id_, text) for id_ in self.cell_rows if matches(text := self.cell_text(id_))]
+        facts = [FoundText(id_, fact.text) for id_, fact in self.fact_rows.items() if matches(fact.text)]
+        return cells[:limit], facts[:limit]
+
+    def index_unsure(self) -> bool:
+        return False
+
+    def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
+        return [FoundText(id_, self.cell_text(id_)) for id_ in self.unseen[:limit]]
+
+    def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
+        return [node for node in self.placed if node.id in ids]
+
+    def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
+        cells = {id_: self.cell_text(id_)[:chars] for id_ in payloads if id_ in self.cell_rows}
+        return cells | {id_: self.fact_rows[id_].text[:chars] for id_ in payloads if id_ in self.fact_rows}
+
+    def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
+        keys = sorted(key for key in self.said if key[0] == named(session_external_id))[-n:]
+        return [SaidTurn(self.heads[key].name, self.said[key], self.heads[key].occurred_at) for key in keys]
+
+    def cell_text(self, cell: UUID) -> str:
+        row = self.cell_rows[cell]
+        keys = [(row.session_id, at) for at in range(row.first_turn, row.last_turn + 1)]
+        return "\n".join(f"{self.heads[key].name}: {self.said[key]}" for key in keys)
+
+
+@dataclass
+class ScriptedIndex:
+    """Scores points as told: by id a kind, a lexical and a dense score."""
+
+    name: str = "scripted"
+    points: dict[UUID, tuple[PointKind, float, float]] = field(default_factory=dict)
+    roots: set[UUID] = field(default_factory=set)
+    calls: list[Sequence[IndexQuery]] = field(default_factory=list)
+    away_after: int | None = None
+    """How many calls it answers before it is away."""
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        if self.away_after is not None and len(self.calls) >= self.away_after:
+            raise IndexUnavailable("away")
+        self.calls.append(queries)
+        return [self._hits(query) for query in queries]
+
+    def _hits(self, query: IndexQuery) -> list[Hit]:
+        assert query.filter.tenant == TENANT
+        assert query.filter.forest_id == FOREST
+        at = 1 if isinstance(query.vector, SparseVector) else 2
+        found = [
+            Hit(id_, scores[0], float(scores[at]))
+            for id_, scores in self.points.items()
+            if (not query.filter.kinds or scores[0] in query.filter.kinds)
+            and (not query.filter.roots_only or id_ in self.roots)
+            and (query.filter.ids is None or id_ in query.filter.ids)
+            and (at == 2 or float(scores[1]) > 0.0)
+        ]
+        return sorted(found, key=lambda hit: -hit.score)[: query.limit]
+
+    def prepare(self) -> None: ...
+
+    def upsert(self, points: Sequence[Point]) -> None: ...
+
+    def delete(self, ids: Sequence[UUID]) -> None: ...
+
+    def versions(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, int]:
+        return {}
+
+    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+        return len(self.points)
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class OneVector:
+    """Embeds everything alike, or is away."""
+
+    away: bool = False
+    model: str = "one"
+    dimension: int = 2
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        if self.away:
+            raise ModelUnavailable("away")
+        record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, "ok")
+        return Embedded(np.array([[1.0, 0.0]] * len(texts), dtype=np.float32), record)
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        return self.embed(texts)

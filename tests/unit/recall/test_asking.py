@@ -1,0 +1,81 @@
+"""What a caller may ask: each option is checked before anything is read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memforest_core.domain.evidence import Mode
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.errors import InvalidInput
+from memforest_core.recall.asking import Asked, checked
+from memforest_core.settings import RecallSettings
+
+ROME = ZoneInfo("Europe/Rome")
+
+
+def asked(question: object = "Where?", k: object = None, mode: object = None, **options: object) -> Asked:
+    return checked(RecallSettings(), question, k, mode, options)
+
+
+def test_defaults_come_from_the_settings() -> None:
+    made = asked()
+    assert (made.k, made.mode, made.neighbours) == (10, Mode.EMBEDDING, 0)
+    assert made.trees == frozenset(TreeKind)
+    assert not made.picky
+
+
+def test_a_budget_of_tokens_without_k_takes_as_many_pieces_as_could_fit() -> None:
+    assert asked(max_tokens=400).k == 100
+    assert asked(max_tokens=400, k=3).k == 3
+    assert asked(max_tokens=8).k == 10
+
+
+def test_naive_times_are_in_the_forests_zone() -> None:
+    made = asked(since="2024-05-01", until="2024-05-02", as_of="2024-06-01")
+    assert made.between(ROME) == (datetime(2024, 4, 30, 22, tzinfo=UTC), datetime(2024, 5, 1, 22, tzinfo=UTC))
+    assert made.said_until(ROME) == datetime(2024, 5, 31, 22, tzinfo=UTC)
+
+
+def test_a_question_about_an_earlier_time_is_asked_at_that_time_unless_said() -> None:
+    assert asked(as_of="2024-06-01T00:00:00Z").moment(ROME) == datetime(2024, 6, 1, tzinfo=UTC)
+    assert asked(as_of="2024-06-01", asked_at="2023-01-01T00:00Z").moment(ROME) == datetime(2023, 1, 1, tzinfo=UTC)
+    assert abs(asked().moment(ROME) - datetime.now(UTC)).total_seconds() < 60
+
+
+def test_between_is_since_and_until() -> None:
+    made = asked(between=("2024-05-01T00:00Z", "2024-05-02T00:00Z"))
+    assert made.between(ROME) == (datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 5, 2, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"max_tokens": 0}, "invalid_max_tokens"),
+        ({"max_tokens": "many"}, "invalid_max_tokens"),
+        ({"budget_ms": 0}, "invalid_budget_ms"),
+        ({"budget_ms": float("inf")}, "invalid_budget_ms"),
+        ({"budget_ms": True}, "invalid_budget_ms"),
+        ({"between": "2024"}, "invalid_range"),
+        ({"between": ("2024-01-01", "2024-01-02"), "since": "2024-01-01"}, "invalid_range"),
+        ({"sessions": "s1"}, "invalid_sessions"),
+        ({"speakers": [""]}, "invalid_name"),
+        ({"roles": ["boss"]}, "unknown_role"),
+        ({"metadata": ["x"]}, "invalid_metadata"),
+        ({"metadata": {"a": {"b": 1}}}, "invalid_metadata"),
+        ({"trees": ["bush"]}, "invalid_trees"),
+        ({"session_id": ""}, "invalid_name"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(options: dict[str, object], code: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        asked(**options)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("name", ["asof", "kk"])
+def test_an_option_that_does_not_exist_is_a_programming_error(name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        asked(**{name: 1})

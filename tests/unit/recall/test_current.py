@@ -1,0 +1,185 @@
+"""The piece that tells what holds now goes first: once a state, and only of whom the question means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from memforest_core.accept.records import ForestRef
+from memforest_core.domain.asked_now import asked_before, asked_now
+from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
+from memforest_core.domain.holding import Mention, StoredState
+from memforest_core.domain.ids import FactId, ForestId, SessionId
+from memforest_core.domain.scoring import Item, Voted
+from memforest_core.domain.text import normalize_name
+from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.recall.current import Current, current_first, current_states, previous_states
+from memforest_core.recall.question import parse_question
+from tests.unit.recall.memory import FOREST
+
+SESSION = SessionId(UUID(int=9))
+CELL = UUID(int=8)
+
+
+def stored(number: int, subject: str, attribute: str, value: str, change: Change = Change.NONE) -> StoredState:
+    """A fact that the turn of its number says."""
+    statement = Statement(
+        text=f"{subject}: {value}",
+        time=UNKNOWN_TIME,
+        mentioned_at=said_at(number),
+        speaker="Ann",
+        subject=subject,
+        attribute=attribute,
+        value=value,
+        previous_value="",
+        change=change,
+        polarity=Polarity.POSITIVE,
+        modality=Modality.ASSERTED,
+        entities=(),
+        scene="",
+        origin=Origin.USER,
+        verbatim=False,
+    )
+    return StoredState(fact(number), normalize_name(subject), attribute, statement, (number, 0, 0), said_at(number))
+
+
+def fact(number: int) -> FactId:
+    return FactId(UUID(int=number))
+
+
+def said_at(number: int) -> datetime:
+    return datetime(2024, 5, number, tzinfo=UTC)
+
+
+class Rows:
+    """What a timeline reads, from a list."""
+
+    def __init__(self, *facts: StoredState) -> None:
+        self.facts = facts
+
+    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+        return [("ann", "Ann"), ("ben", "Ben")]
+
+    def of_subjects(
+        self, forest: ForestId, subjects: Collection[str], attributes: Collection[str] | None, limit: int
+    ) -> list[StoredState]:
+        found = [fact for fact in self.facts if fact.subject_key in subjects]
+        return [fact for fact in found if attributes is None or fact.attribute in attributes][::-1][:limit]
+
+    def mentions(self, facts: Collection[FactId], until: datetime | None, limit: int) -> list[Mention]:
+        return [
+            Mention(each.id, SESSION, (each.key[0],), said_at(each.key[0]))
+            for each in self.facts
+            if each.id in facts and (until is None or said_at(each.key[0]) <= until)
+        ]
+
+
+def meant(rows: Rows, text: str, as_of: datetime | None = None) -> set[FactId]:
+    forest = ForestRef(id=FOREST, owner="ann", time_zone="UTC")
+    current = current_states(rows, forest, parse_question(text), asked_now(text), as_of)  # type: ignore[arg-type]
+    return set(current.facts)
+
+
+HOMES = Rows(
+    stored(1, "Ann", "residence", "Oslo"),
+    stored(2, "Ben", "residence", "Rome"),
+    stored(3, "Ann's sister", "residence", "Turku"),
+    stored(4, "Ann", "residence", "Bergen", Change.SWITCH),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Where do I live now?", {4}),
+        ("Where does Ann live?", {4}),
+        ("Where does Ben live?", {2}),
+        ("Where does my sister live?", {3}),
+        ("Where does Ann's sister live?", {3}),
+        ("Where does my brother live?", set()),
+        ("Where does Ben's sister live?", set()),
+        ("Where do Ann and Ben live?", {2, 4}),
+        ("Where does Zoe live?", set()),
+    ],
+)
+def test_only_whom_the_question_means(question: str, expected: set[int]) -> None:
+    assert meant(HOMES, question) == {fact(number) for number in expected}
+
+
+def test_at_an_earlier_time_the_earlier_state_is_meant() -> None:
+    assert meant(HOMES, "Where do I live?", said_at(3)) == {fact(1)}
+
+
+def test_where_nothing_holds_what_ended_it_is_meant() -> None:
+    rows = Rows(stored(1, "Ann", "job", "nurse"), stored(2, "Ann", "job", "", Change.STOP))
+    assert meant(rows, "Do I still work as a nurse?") == {fact(2)}
+
+
+def test_of_several_values_those_that_the_question_names() -> None:
+    rows = Rows(
+        stored(1, "Ann", "pet", "dog named Rex"),
+        stored(2, "Ann", "pet", "cat named Misty"),
+        stored(3, "Ann", "pet", "dog Rex", Change.STOP),
+    )
+    assert meant(rows, "What pets do I have now?") == {fact(2)}
+    assert meant(rows, "Do I still have a cat?") == {fact(2)}
+    assert meant(rows, "Do I still have a dog?") == {fact(3)}
+
+
+def test_still_names_a_state_by_its_value_alone() -> None:
+    rows = Rows(
+        stored(1, "Ann", "job", "Initech"),
+        stored(2, "Ann", "activity", "chess"),
+        stored(3, "Ann", "job", "Globex", Change.START),
+    )
+    assert meant(rows, "Am I still at Initech?") == {fact(3)}
+    assert meant(rows, "Do I still play chess?") == {fact(2)}
+    assert meant(rows, "Am I still awake?") == set()
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Where did I live before Bergen?", {1}),
+        ("Where did Ann live before moving to Bergen?", {1}),
+        ("Where did I live before?", {1}),
+        ("Where did I live before Oslo?", set()),
+        ("Where did I live before Narvik?", set()),
+        ("Where did Ben live before?", set()),
+        ("Did I brush my teeth before dinner?", set()),
+    ],
+)
+def test_before_a_state_the_one_that_it_followed_is_meant(question: str, expected: set[int]) -> None:
+    forest = ForestRef(id=FOREST, owner="ann", time_zone="UTC")
+    attributes = asked_before(question)
+    found = previous_states(HOMES, forest, parse_question(question), attributes, None)  # type: ignore[arg-type]
+    assert found.facts == {fact(number) for number in expected}
+    assert not found.states or found.signal == "previous"
+
+
+def voted(ordinal: int, score: float, *facts: FactId) -> Voted:
+    return Voted(Item(place=(SESSION, ordinal, 0), cell=CELL, facts=facts), score, {"cell": score})
+
+
+def test_the_best_piece_of_each_state_goes_first_and_says_why() -> None:
+    current = Current(({fact(1): frozenset({(SESSION, 4), (SESSION, 2)})},))
+    other, first, second = voted(7, 5.0), voted(4, 2.0, fact(1)), voted(2, 1.0, fact(1))
+    ordered = current_first([other, first, second], current, 1.0)
+    assert [one.item.place[1] for one in ordered] == [4, 7, 2]
+    assert (ordered[0].score, ordered[0].signals) == (7.0, {"cell": 2.0, "current": 5.0})
+    assert "current" not in ordered[2].signals
+
+
+def test_a_turn_that_says_the_fact_at_another_time_is_not_lifted() -> None:
+    current = Current(({fact(1): frozenset({(SESSION, 4)})},))
+    pieces = [voted(7, 5.0), voted(2, 1.0, fact(1))]
+    assert current_first(pieces, current, 1.0) == pieces
+
+
+def test_without_a_state_everything_stays() -> None:
+    pieces = [voted(7, 5.0)]
+    assert current_first(pieces, Current(), 1.0) == pieces
+    assert current_first([], Current(({fact(1): frozenset({(SESSION, 4)})},)), 1.0) == []

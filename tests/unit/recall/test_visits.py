@@ -1,0 +1,186 @@
+"""Visits are counted in memory and written in batches; a store that is away costs a recall nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+from memforest_core.domain.evidence import Evidence, EvidenceKind
+from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
+from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.errors import StoreUnavailable
+from memforest_core.recall.records import CellRef, TurnHead
+from memforest_core.recall.visits import VisitCounter, returned
+from memforest_core.retain.records import Visited
+from tests.support.builders import FOREST, NOON
+
+ACME, OTHER = TenantId("acme"), TenantId("other")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Shelf:
+    """A store that can be away."""
+
+    def __init__(self) -> None:
+        self.away: set[TenantId] = set()
+        self.written: list[tuple[TenantId, list[Visited]]] = []
+        self.tries = 0
+
+    def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
+        self.tries += 1
+        if tenant in self.away:
+            raise StoreUnavailable("away")
+        self.written.append((tenant, list(visited)))
+
+    def visits(self, tenant: TenantId = ACME) -> Counter[UUID]:
+        told: Counter[UUID] = Counter()
+        for whose, visited in self.written:
+            if whose == tenant:
+                told.update({each.item: each.visits for each in visited})
+        return told
+
+
+def item(number: int) -> UUID:
+    return UUID(int=number)
+
+
+def counter(shelf: Shelf, clock: Clock | None = None, items: int = 100, kept: int = 1_000) -> VisitCounter:
+    return VisitCounter(shelf, items=items, every_s=60.0, kept=kept, clock=clock or Clock())
+
+
+def test_most_recalls_write_nothing() -> None:
+    shelf = Shelf()
+    visits = counter(shelf)
+    for _ in range(500):
+        visits.note(ACME, FOREST, [item(1), item(2)])
+    assert shelf.tries == 0
+    assert visits.flush()
+    assert (shelf.tries, shelf.visits()) == (1, Counter({item(1): 500, item(2): 500}))
+
+
+def test_a_full_batch_is_written_by_who_fills_it() -> None:
+    shelf = Shelf()
+    visits = counter(shelf, items=10)
+    for number in range(25):
+        visits.note(ACME, FOREST, [item(number)])
+    assert [len(visited) for _, visited in shelf.written] == [10, 10]
+
+
+def test_what_is_old_is_written_by_the_next_recall_with_when_it_was() -> None:
+    shelf, clock = Shelf(), Clock()
+    visits = counter(shelf, clock)
+    visits.note(ACME, FOREST, [item(1)])
+    clock.now = 59.0
+    visits.note(ACME, FOREST, [item(2)])
+    assert shelf.tries == 0
+    clock.now = 61.0
+    visits.note(ACME, FOREST, [])
+    assert {each.item: each.ago_s for _, visited in shelf.written for each in visited} == {item(1): 61.0, item(2): 2.0}
+    clock.now = 200.0
+    visits.note(ACME, FOREST, [])
+    assert shelf.tries == 1, "nothing was noted since"
+
+
+def test_tenants_are_written_apart() -> None:
+    shelf = Shelf()
+    visits = counter(shelf)
+    visits.note(ACME, FOREST, [item(1)])
+    visits.note(OTHER, ForestId(item(9)), [item(1), item(2)])
+    visits.close()
+    assert [(tenant, len(visited)) for tenant, visited in shelf.written] == [(ACME, 1), (OTHER, 2)]
+
+
+def test_while_the_store_is_away_counts_are_kept_and_tried_again_after_a_while() -> None:
+    shelf, clock = Shelf(), Clock()
+    visits = counter(shelf, clock, items=2)
+    shelf.away = {ACME}
+    for number in range(20):
+        visits.note(ACME, FOREST, [item(number % 4)])
+    assert shelf.tries == 1, "not with every recall"
+    clock.now = 61.0
+    visits.note(ACME, FOREST, [item(0)])
+    assert shelf.tries == 2
+    shelf.away = set()
+    clock.now = 122.0
+    visits.note(ACME, FOREST, [])
+    assert shelf.visits() == Counter({item(0): 6, item(1): 5, item(2): 5, item(3): 5})
+
+
+def test_one_tenant_that_cannot_be_written_does_not_hold_back_another() -> None:
+    shelf = Shelf()
+    shelf.away = {ACME}
+    visits = counter(shelf)
+    visits.note(ACME, FOREST, [item(1)])
+    visits.note(OTHER, FOREST, [item(2)])
+    assert not visits.flush()
+    assert shelf.visits(OTHER) == Counter({item(2): 1})
+    shelf.away = set()
+    assert visits.flush()
+    assert shelf.visits() == Counter({item(1): 1})
+    assert shelf.visits(OTHER) == Counter({item(2): 1})
+
+
+def test_memory_is_bounded_and_says_what_it_left_out() -> None:
+    shelf, clock = Shelf(), Clock()
+    shelf.away = {ACME}
+    visits = counter(shelf, clock, items=5, kept=10)
+    for number in range(50):
+        visits.note(ACME, FOREST, [item(number), item(0)])
+    assert visits.left_out == 40
+    shelf.away = set()
+    visits.close()
+    assert len(shelf.visits()) == 10
+    assert shelf.visits()[item(0)] == 51
+
+
+def test_no_visit_is_lost_or_counted_twice_by_threads() -> None:
+    shelf = Shelf()
+    visits = counter(shelf, items=7)
+
+    def recalls() -> None:
+        for number in range(200):
+            visits.note(ACME, FOREST, [item(number % 20), item(99)])
+
+    threads = [threading.Thread(target=recalls) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    visits.close()
+    assert shelf.visits() == Counter({item(number): 80 for number in range(20)} | {item(99): 1_600})
+
+
+def test_evidence_stands_for_its_facts_and_the_cells_that_said_it() -> None:
+    """Given candidates of three cells, when one turn of the second is returned, then its facts and that cell count."""
+    session = SessionId(item(50))
+
+    def cell(number: int) -> CellRef:
+        first = 2 * number
+        return CellRef(CellId(item(number)), session, first, first + 1, None, None, NOON, NOON, True)
+
+    def head(ordinal: int) -> TurnHead:
+        return TurnHead(session, ordinal, f"turn-{ordinal}", "chat", "bob", "Bob", NOON, True, "user")
+
+    piece = Evidence(
+        text="Bob: I live in Davis.",
+        time=UNKNOWN_TIME,
+        time_label="",
+        score=1.0,
+        kind=EvidenceKind.TURN,
+        fact_ids=(FactId(item(7)), FactId(item(8))),
+        session_id="chat",
+        turn_ids=("turn-3",),
+        ordinal=3,
+        speaker="Bob",
+    )
+    turns = {(session, ordinal): head(ordinal) for ordinal in range(6)}
+    assert returned([cell(0), cell(1), cell(2)], turns, [piece]) == [item(7), item(8), item(1)]
+    assert returned([cell(0)], turns, []) == []

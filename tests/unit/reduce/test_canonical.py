@@ -1,0 +1,128 @@
+"""Attaching a batch of candidates to facts: each to exactly one, and history is never rewritten."""
+
+from __future__ import annotations
+
+import math
+from uuid import UUID
+
+import numpy as np
+
+from memforest_core.domain.facts import Polarity, Statement
+from memforest_core.domain.ids import FactId
+from memforest_core.models.calls import Vectors
+from memforest_core.reduce.canonical import Attached, Incoming, Known, attach, distinct, exact_ids
+from memforest_core.reduce.identity import identify
+from tests.support.builders import FOREST, candidate, statement
+
+THRESHOLD = 0.93
+
+
+def towards(cosine: float) -> Vectors:
+    """A unit vector that has this cosine with the first axis."""
+    return np.array([cosine, math.sqrt(1 - cosine * cosine), 0.0], np.float32)
+
+
+def incoming(said: Statement, cosine: float = 1.0, item: int = 0, cell: int = 1) -> Incoming:
+    return Incoming(candidate(said, item, cell), towards(cosine), cell)
+
+
+def known(said: Statement, cosine: float = 1.0) -> Known:
+    return Known(identify(FOREST, said)[0], said, towards(cosine))
+
+
+def attached(*batch: Incoming, stored: frozenset[FactId] = frozenset(), near: tuple[Known, ...] = ()) -> Attached:
+    return attach(FOREST, batch, stored, near, THRESHOLD)
+
+
+LIVES = statement("Bob lives in Davis.")
+RESIDES = statement("Bob resides in Davis.")
+DWELLS = statement("Bob dwells in Davis.")
+
+
+def test_a_new_candidate_becomes_a_fact_of_its_own() -> None:
+    found = attached(incoming(LIVES, item=4, cell=7))
+
+    [fact] = found.new
+    assert found.facts == (fact.id,)
+    assert (fact.statement, fact.normalized) == (LIVES, "bob lives in davis")
+    assert (fact.cell_ordinal, fact.item) == (7, 4)
+    assert fact.id == identify(FOREST, LIVES)[0]
+
+
+def test_exact_duplicates_in_a_batch_are_one_fact_at_its_first_place() -> None:
+    found = attached(incoming(LIVES, item=0, cell=1), incoming(statement("BOB lives in Davis"), item=3, cell=2))
+
+    assert len(found.new) == 1
+    assert found.facts == (found.new[0].id,) * 2
+    assert found.new[0].statement is LIVES
+    assert found.new[0].cell_ordinal == 1
+
+
+def test_an_exact_duplicate_of_a_stored_fact_makes_nothing_new() -> None:
+    stored = identify(FOREST, LIVES)[0]
+
+    found = attached(incoming(LIVES), stored=frozenset({stored}))
+
+    assert found == Attached((stored,), ())
+
+
+def test_a_near_duplicate_joins_the_stored_fact() -> None:
+    twin = known(LIVES)
+
+    assert attached(incoming(RESIDES, 0.94), near=(twin,)) == Attached((twin.id,), ())
+
+
+def test_near_duplicates_in_a_batch_join_the_first() -> None:
+    found = attached(incoming(LIVES), incoming(RESIDES, 0.95), incoming(DWELLS, 0.94))
+
+    assert [fact.statement for fact in found.new] == [LIVES]
+    assert found.facts == (found.new[0].id,) * 3
+
+
+def test_below_the_threshold_facts_stay_apart() -> None:
+    """Knowledge updates sound alike too: the artifact measured 0.67 to 0.79 for them."""
+    found = attached(incoming(RESIDES, 0.92), near=(known(LIVES),))
+
+    assert [fact.statement for fact in found.new] == [RESIDES]
+
+
+def test_the_closest_that_may_merge_is_taken() -> None:
+    """Given a closer fact that denies it, and two that say it, then the closer of the two gets the occurrence."""
+    denial = known(statement("Bob doesn't live in Davis.", polarity=Polarity.NEGATIVE), 1.0)
+    second, third = known(RESIDES, 0.99), known(DWELLS, 0.96)
+
+    assert attached(incoming(LIVES), near=(denial, third, second)).facts == (second.id,)
+
+
+def test_an_exact_duplicate_goes_before_a_near_one() -> None:
+    stored = identify(FOREST, RESIDES)[0]
+
+    assert attached(incoming(RESIDES), stored=frozenset({stored}), near=(known(LIVES),)).facts == (stored,)
+
+
+def test_each_candidate_is_attached_to_exactly_one_fact_and_again_to_the_same() -> None:
+    batch = [incoming(said, cosine) for said, cosine in ((LIVES, 1.0), (RESIDES, 0.5), (DWELLS, 0.94), (LIVES, 1.0))]
+
+    first, again = attached(*batch), attached(*batch)
+
+    assert first == again
+    assert len(first.facts) == len(batch)
+    assert {fact.id for fact in first.new} == set(first.facts)
+
+
+def test_an_empty_batch_is_nothing() -> None:
+    assert attached() == Attached((), ())
+    assert attached(near=(known(LIVES),)) == Attached((), ())
+
+
+def test_exact_ids_are_those_the_facts_would_get() -> None:
+    batch = [incoming(LIVES), incoming(RESIDES, 0.5)]
+
+    assert tuple(exact_ids(FOREST, batch)) == attached(*batch).facts
+
+
+def test_comparison_facts_come_in_the_same_order_each_time() -> None:
+    some = {FactId(UUID(int=n)): Known(FactId(UUID(int=n)), LIVES, towards(1.0)) for n in (5, 1, 3)}
+
+    assert [fact.id.int for fact in distinct(some)] == [1, 3, 5]
+    assert [fact.id.int for fact in distinct(dict(reversed(some.items())))] == [1, 3, 5]

@@ -1,0 +1,99 @@
+"""When two statements are one fact, and when they only sound alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from memforest_core.domain.facts import Change, Modality, Polarity, Statement
+from memforest_core.domain.ids import ForestId
+from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.reduce.identity import identify, identity_span, mergeable
+from tests.support.builders import FOREST, NOON, day, statement
+
+STATE = statement()
+EVENT = statement("Bob went to the gym.", attribute="", value="", entities=())
+TOMORROW = NOON + timedelta(days=1)
+
+
+def same(one: Statement, other: Statement) -> bool:
+    return identify(FOREST, one) == identify(FOREST, other)
+
+
+@pytest.mark.parametrize(
+    "text", ["Bob lives in Davis", "  bob LIVES in  Davis. ", "“Bob lives in Davis.”", "Bob lives in Davis…"]
+)
+def test_the_same_words_are_the_same_fact(text: str) -> None:
+    assert same(STATE, statement(text))
+
+
+def test_other_words_are_another_fact() -> None:
+    assert not same(STATE, statement("Bob lives in Miami."))
+    assert not same(statement("Bob moved to Davis."), STATE)
+
+
+def test_nothing_is_shared_between_forests() -> None:
+    assert identify(FOREST, STATE)[0] != identify(ForestId(UUID(int=2)), STATE)[0]
+
+
+def test_mondays_gym_is_not_tuesdays() -> None:
+    """Given an event without a date, then the day it was told stands for it."""
+    assert same(EVENT, replace(EVENT, mentioned_at=NOON + timedelta(hours=11)))
+    assert not same(EVENT, replace(EVENT, mentioned_at=TOMORROW))
+    assert identity_span(EVENT) == day(2023, 5, 8)
+
+
+def test_a_state_is_the_same_fact_whenever_it_is_repeated() -> None:
+    assert same(STATE, replace(STATE, mentioned_at=NOON + timedelta(days=400)))
+    assert identity_span(STATE) == UNKNOWN_TIME
+
+
+def test_a_move_back_is_a_new_fact() -> None:
+    moved = replace(STATE, text="Bob moved to Boston.", change=Change.SWITCH)
+
+    assert not same(moved, replace(moved, mentioned_at=NOON + timedelta(days=900)))
+
+
+def test_a_resolved_date_is_the_facts_own_whenever_it_was_said() -> None:
+    dated = replace(EVENT, time=day(2023, 5, 1))
+
+    assert same(dated, replace(dated, mentioned_at=TOMORROW))
+    assert not same(dated, replace(dated, time=day(2023, 5, 2)))
+
+
+PARAPHRASE = replace(STATE, text="Bob resides in Davis.")
+
+
+def test_a_paraphrase_may_merge() -> None:
+    assert mergeable(STATE, PARAPHRASE)
+    assert mergeable(STATE, replace(PARAPHRASE, subject=" bob ", entities=("the Davis",), mentioned_at=TOMORROW))
+
+
+@pytest.mark.parametrize(
+    "other",
+    {
+        "time": replace(PARAPHRASE, time=day(2023, 5, 1)),
+        "polarity": replace(PARAPHRASE, polarity=Polarity.NEGATIVE),
+        "modality": replace(PARAPHRASE, modality=Modality.PLANNED),
+        "verbatim": replace(PARAPHRASE, verbatim=True),
+        "attribute": replace(PARAPHRASE, attribute="workplace"),
+        "change": replace(PARAPHRASE, change=Change.START, time=UNKNOWN_TIME),
+        "subject": replace(PARAPHRASE, subject="Ann"),
+        "value": replace(PARAPHRASE, value="Miami"),
+        "speaker": replace(PARAPHRASE, speaker="Ann"),
+        "entities": replace(PARAPHRASE, entities=("Davis", "Ann")),
+        "numbers": replace(PARAPHRASE, text="Bob resides in 3 Davis Street."),
+    }.items(),
+    ids=lambda pair: pair[0],
+)
+def test_nothing_merges_that_differs_in_what_matters(other: tuple[str, Statement]) -> None:
+    assert not mergeable(STATE, other[1])
+    assert not mergeable(other[1], STATE)
+
+
+def test_numbers_compare_by_value() -> None:
+    assert mergeable(statement("Bob has 3 dogs."), statement("Bob owns three dogs."))
+    assert not mergeable(statement("Bob has 3 dogs."), statement("Bob has 4 dogs."))

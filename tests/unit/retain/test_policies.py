@@ -1,0 +1,51 @@
+"""A policy limits something by a sensible amount, or is refused with a sentence that says what to change."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from memforest_core.errors import InvalidInput
+from memforest_core.retain.policies import checked_limits, told
+from memforest_core.retain.records import Limits
+
+
+def test_limits_are_taken_as_they_are_given() -> None:
+    assert checked_limits(30, 500, 1_000_000, 0.5) == Limits(30.0, 500, 1_000_000, 0.5)
+    assert checked_limits(max_facts=1) == Limits(max_facts=1, fraction=0.1)
+    assert checked_limits(max_age_days=0.5).max_age_days == 0.5
+
+
+def test_a_policy_that_limits_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="give max_age_days, max_facts or max_bytes") as refused:
+        checked_limits(fraction=0.2)
+    assert refused.value.code == "invalid_policy"
+
+
+@pytest.mark.parametrize("days", [0, -1, math.nan, math.inf, 40_000, True, "30"])
+def test_an_age_is_a_number_of_days(days: float) -> None:
+    with pytest.raises(InvalidInput, match="max_age_days must be a number of days above 0"):
+        checked_limits(max_age_days=days)
+
+
+@pytest.mark.parametrize("count", [0, -5, 1.5, True, 2**31, "9"])
+def test_facts_are_counted_in_whole_numbers(count: int) -> None:
+    with pytest.raises(InvalidInput, match="max_facts must be a whole number from 1 to 2,147,483,647"):
+        checked_limits(max_facts=count)
+
+
+def test_bytes_are_counted_in_whole_numbers() -> None:
+    assert checked_limits(max_bytes=2**40).max_bytes == 2**40
+    with pytest.raises(InvalidInput, match="max_bytes"):
+        checked_limits(max_bytes=2**63)
+
+
+@pytest.mark.parametrize("fraction", [0, 0.0, -0.1, 1.1, math.nan, True])
+def test_a_fraction_is_a_share(fraction: float) -> None:
+    with pytest.raises(InvalidInput, match="fraction must be above 0 and at most 1"):
+        checked_limits(max_facts=1, fraction=fraction)
+
+
+def test_the_audit_keeps_what_is_limited_and_nothing_else() -> None:
+    assert told(Limits(max_age_days=1.5, fraction=0.25)) == {"max_age_s": 129_600, "fraction": "0.25"}

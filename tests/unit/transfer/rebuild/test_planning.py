@@ -1,0 +1,126 @@
+"""What a plan says of calls, tokens and dollars: by what was paid before, else by list, else honestly nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import pytest
+
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, TreeId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.extract.prompt import SYSTEM, input_hash, render_window
+from memforest_core.extract.records import ClaimedCell, ClaimedWindow
+from memforest_core.extract.service import window_of
+from memforest_core.models.calls import Step
+from memforest_core.models.prices import ListPrices
+from memforest_core.settings import Settings
+from memforest_core.transfer.rebuild.planning import Models, Plan, Planner, planned
+from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, PlanRows, SourceForest, Spent, Windows
+from tests.support.builders import FOREST, turn
+
+SOURCE = SourceForest(FOREST, "bob", "live", {})
+MODELS = Models("some/extractor", "some/writer", "embedder")
+NEVER = Spent(0, 0, 0, 0.0)
+
+
+def window(first: int) -> ClaimedWindow:
+    """A window of one cell of two turns."""
+    return ClaimedWindow(
+        token=LeaseToken(UUID(int=0)),
+        forest_id=FOREST,
+        session_id=SessionId(UUID(int=1)),
+        owner="bob",
+        time_zone="UTC",
+        attempts=0,
+        live=False,
+        trace=None,
+        again=False,
+        cells=(ClaimedCell(CellId(UUID(int=first + 1)), first, first, first + 1, None, None),),
+        turns=(turn(first), turn(first + 1)),
+        context=(),
+    )
+
+
+class Rows:
+    """A forest of two windows, four candidates, and one tree of three long leaves."""
+
+    def __init__(self, spent: dict[Step, Spent], paid: frozenset[bytes] = frozenset()) -> None:
+        self._spent = spent
+        self._paid = paid
+
+    def counts(self, source: ForestId, model: str) -> Counts:
+        return Counts(1, 4, 2, 4, 4, 800, 160, 0, 0)
+
+    def windows_after(self, source: ForestId, after: SessionId | None, turns: int) -> Windows:
+        if after is not None:
+            return Windows((), None)
+        return Windows((window(0), window(2)), SessionId(UUID(int=1)))
+
+    def cached_answers(self, hashes: Sequence[bytes]) -> frozenset[bytes]:
+        return self._paid & frozenset(hashes)
+
+    def trees_after(self, source: ForestId, after: TreeId | None, limit: int) -> Sequence[PlannedTree]:
+        tree = PlannedTree(TreeId(UUID(int=9)), TreeKind.SESSION, "s1", ("a" * 600, "b" * 600, "c" * 600))
+        return [tree] if after is None else []
+
+    def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        return {}
+
+    def spent(self, step: Step, model: str) -> Spent:
+        return self._spent.get(step, NEVER)
+
+
+def plan(rows: PlanRows, options: Options, models: Models = MODELS, prices: ListPrices | None = None) -> Plan:
+    @contextmanager
+    def reading(_: TenantId) -> Iterator[PlanRows]:
+        yield rows
+
+    known = prices or ListPrices({step: (1.0, 2.0) for step in Step}, frozenset())
+    return Planner(reading, Settings(), models, known).plan(TenantId("t"), SOURCE, options)
+
+
+def test_windows_that_were_paid_for_cost_nothing() -> None:
+    """Given two windows of which one was read with today's prompt and model, when all are to be read, then one call is
+    planned, with the length of its prompt."""
+    shown = [window_of(window(first))[0] for first in (0, 2)]
+    found = plan(Rows({}, frozenset({input_hash(shown[0], "some/extractor")})), Options(extract=True))
+    assert (found.cells_to_extract, found.extraction_calls, found.extractions_reused) == (2, 1, 1)
+    chars = len(SYSTEM) + len(render_window(shown[1]))
+    assert found.prompt_tokens > chars // 4
+    assert plan(Rows({}), Options()).extraction_calls == 0
+
+
+def test_the_price_is_what_was_paid_before() -> None:
+    """Given calls of the model that cost something, when a plan is made, then its tokens cost as much."""
+    before = Spent(10, 900, 100, 0.5)
+    found = plan(Rows({Step.SUMMARIZE: before}), Options(), Models(None, "some/writer", "embedder"), free_embedder())
+    tokens = found.prompt_tokens + found.completion_tokens
+    assert found.summary_calls == 1
+    assert found.completion_tokens == 10
+    assert found.cost_usd == pytest.approx(0.0005 * tokens)
+
+
+def free_embedder() -> ListPrices:
+    return ListPrices({step: (1.0, 2.0) for step in Step}, frozenset({"embedder"}))
+
+
+def test_the_price_is_by_list_where_nothing_was_paid() -> None:
+    """Given a price in the settings and no calls yet, when a plan is made, then it counts both kinds of tokens."""
+    found = plan(Rows({}), Options(), Models(None, "some/writer", "embedder"), free_embedder())
+    assert found.cost_usd == pytest.approx((found.prompt_tokens + 2 * found.completion_tokens) / 1e6)
+
+
+def test_an_unknown_price_is_said_to_be_unknown() -> None:
+    """Given a model that no list knows, when a plan is made, then there are no dollars, and a task says -1."""
+    found = plan(Rows({}), Options(), prices=ListPrices({}, frozenset({"embedder"})))
+    assert found.cost_usd is None
+    assert planned(found)["cost_microusd"] == -1
+
+
+def test_offline_models_cost_nothing() -> None:
+    """Given no chat model, when everything is to be made anew, then there are no calls and no dollars."""
+    found = plan(Rows({}), Options(extract=True, summaries=True), Models(None, None, "embedder"), free_embedder())
+    assert (found.extraction_calls, found.summary_calls, found.prompt_tokens, found.cost_usd) == (0, 0, 0, 0.0)
+    assert (found.cells_to_extract, found.facts_to_place, found.summaries) == (2, 4, 1)

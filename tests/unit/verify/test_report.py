@@ -1,0 +1,59 @@
+"""A report adds up what was found, and keeps few examples however much that is."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from memforest_core.verify.records import Check, Found
+from memforest_core.verify.report import EXAMPLES, PROMISES, Tally, repairable
+
+SOME = [Found(UUID(int=n), "gap") for n in range(20)]
+
+
+def test_every_check_says_what_it_promises_and_is_in_the_report() -> None:
+    assert set(PROMISES) == set(Check)
+    report = Tally().report()
+    assert [result.check for result in report.checks] == list(Check)
+    assert all(result.promise for result in report.checks)
+    assert (report.violations, report.complete) == (0, True)
+
+
+def test_all_violations_are_counted_and_a_few_are_named() -> None:
+    tally = Tally()
+    tally.looked(Check.TURNS, 7)
+    tally.looked(Check.TURNS, 5)
+    tally.broken(Check.TURNS, {"gap": 3_000, "uncovered": 1}, SOME)
+    tally.broken(Check.TURNS, {"gap": 20}, SOME)
+    tally.mended(Check.LEASES, 2)
+    tally.buried({"cells": 1})
+    tally.buried({"cells": 2, "nodes": 1})
+    report = tally.report()
+    turns = report.checks[0]
+    assert (turns.checked, turns.violations, dict(turns.kinds)) == (12, 3_021, {"gap": 3_020, "uncovered": 1})
+    assert turns.examples == tuple(SOME[:EXAMPLES])
+    assert (report.violations, report.repaired) == (3_021, 2)
+    assert report.dead == {"cells": 3, "nodes": 1}
+
+
+def test_what_could_not_be_looked_at_makes_a_report_incomplete() -> None:
+    tally = Tally()
+    tally.skipped(Check.INDEX_POINTS, "the index is away")
+    assert not tally.report().complete
+
+
+@pytest.mark.parametrize(
+    ("check", "what", "mendable"),
+    [
+        (Check.SUMMARIES, "inputs", True),
+        (Check.TREE_COUNTERS, "leaf_count", True),
+        (Check.TREE_COUNTERS, "members", False),
+        (Check.TREE_NODES, "interval", True),
+        (Check.TREE_NODES, "key_order", False),
+        (Check.OCCURRENCES, "no_fact", False),
+        (Check.LEAVES, "no_payload", False),
+    ],
+)
+def test_only_what_follows_from_persistent_state_is_mended(check: Check, what: str, mendable: bool) -> None:
+    assert repairable(check, Found(UUID(int=1), what)) is mendable
