@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from memforest_core.accept.flush_records import Backlog
-    from memforest_core.accept.flushing import WaitTimeout
-    from memforest_core.accept.records import SessionProgress, Stage, WorkError
+    from memforest_core.accept.records import SessionProgress, Stage
     from memforest_core.accept.service import Accepted
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
@@ -52,8 +51,10 @@ if TYPE_CHECKING:
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_settings
+    from memforest_core.work.jobs import WorkError
     from memforest_core.work.operations import OperationFailed
     from memforest_core.work.records import MaintenanceTask
+    from memforest_core.work.waiting import WaitTimeout
 
 __version__ = "0.1.0"
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from memforest_core.accept.flush_records import Backlog
 from memforest_core.accept.quotas import Quota, when_there_is_room
-from memforest_core.accept.records import Lane, SessionProgress, Stage, TenantLimits
+from memforest_core.accept.records import SessionProgress, Stage, TenantLimits
 from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.domain.ids import TenantId
@@ -20,6 +20,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_settings
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.dead_opening import open_deadletters
+from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import Steps, waited
 
 WAIT_STAGES = {"raw": Stage.RAW, "facts": Stage.FACTS, "summaries": Stage.SUMMARIES}

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.soak.known import WORD
-from memforest_core.accept.flushing import WaitTimeout
 from memforest_core.api import MemForest
 from memforest_core.cli.logs import configure_logs
 from memforest_core.errors import MemForestError, QuotaExceeded, RetryableError
 from memforest_core.lifecycle import Operation
+from memforest_core.work.waiting import WaitTimeout
 
 ACTOR = "soak"
 WAIT_S = 60.0

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from memforest_core.accept.records import WorkError
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.work.jobs import WorkError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable
 
 from memforest_core.accept.flush_records import Backlog, FlushStore
-from memforest_core.accept.records import SessionProgress, Stage, WakeUps, WorkError
+from memforest_core.accept.records import SessionProgress, Stage
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import NotFound, RetryableError
+from memforest_core.errors import NotFound
 from memforest_core.messages import Queue
 from memforest_core.store.repeating import repeated
-from memforest_core.work.waiting import Steps
+from memforest_core.work.jobs import WorkError
+from memforest_core.work.waiting import Steps, WaitTimeout
+from memforest_core.work.wakeups import WakeUps
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.1
@@ -20,16 +22,6 @@ NUDGE_S = 1.0
 """How often a waiting caller wakes workers again, in case a message was lost."""
 
 _ORDER = [Stage.ACCEPTED, Stage.RAW, Stage.FACTS, Stage.SUMMARIES]
-
-
-class WaitTimeout(RetryableError):
-    """The stage was not reached in time; the work goes on. ``last_error`` is what its last failed try ended with."""
-
-    code = "wait_timeout"
-
-    def __init__(self, message: str, *, retry_after: float | None = None, last_error: WorkError | None = None) -> None:
-        super().__init__(message, retry_after=retry_after)
-        self.last_error = last_error
 
 
 class Flushing:

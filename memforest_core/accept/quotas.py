@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
-from memforest_core.accept.records import AcceptRows, Lane, TenantLimits
+from memforest_core.accept.records import AcceptRows, TenantLimits
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded
 from memforest_core.settings import AcceptSettings
+from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import Steps
 
 DEPTH_S = 1.0

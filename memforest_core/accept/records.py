@@ -6,21 +6,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any, Protocol
-from uuid import UUID
 
 from memforest_core.domain.cells import CellCut
 from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import Turn
-
-
-class Lane(IntEnum):
-    """Live sessions go before bulk imports."""
-
-    LIVE = 0
-    BACKFILL = 1
+from memforest_core.store.owners import ForestRef
+from memforest_core.work.jobs import Lane, WorkError
 
 
 class Stage(StrEnum):
@@ -30,19 +24,6 @@ class Stage(StrEnum):
     RAW = "raw"
     FACTS = "facts"
     SUMMARIES = "summaries"
-
-
-@dataclass(frozen=True, slots=True)
-class ForestRef:
-    """A forest and the zone its naive times are read in."""
-
-    id: ForestId
-    owner: str
-    time_zone: str
-    frozen: bool = False
-    """It takes no new sessions for the moment: it is being merged into another."""
-    display_name: str | None = None
-    """What the owner is called, where somebody said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +37,6 @@ class SessionHead:
     cell_count: int
     lane: Lane
     created: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WorkError:
-    """What a failed try ended with: a code for programs, a sentence for people; never conversation text or a key."""
-
-    code: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +200,4 @@ class AcceptStore(Protocol):
     def accepting(self, tenant: TenantId, joined: object | None = None) -> AbstractContextManager[AcceptRows]:
         """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
         commits nor closes, and leaves the transaction's settings as it found them."""
-        ...
-
-
-class WakeUps(Protocol):
-    """Sends wake-ups to workers. Losing one is harmless."""
-
-    def send(self, queue: str, tenant: TenantId, ref: UUID | str, count: int = 1) -> bool:
-        """Send ``count`` messages; False when the broker could not be reached in time."""
         ...

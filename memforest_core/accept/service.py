@@ -10,16 +10,7 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest_core.accept.quotas import Quota, Quotas
-from memforest_core.accept.records import (
-    AcceptRows,
-    AcceptStore,
-    ForestRef,
-    Lane,
-    SessionProgress,
-    TenantLimits,
-    WakeUps,
-    WorkError,
-)
+from memforest_core.accept.records import AcceptRows, AcceptStore, SessionProgress, TenantLimits
 from memforest_core.domain.cells import CellCut, Cutting, assign_windows, cut_cells
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id
@@ -27,7 +18,10 @@ from memforest_core.domain.turns import SessionFrame, Turn, TurnLimits, checked_
 from memforest_core.errors import ForestFrozen, InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
 from memforest_core.settings import AcceptSettings
+from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import Lane, WorkError
+from memforest_core.work.wakeups import WakeUps
 
 FROZEN_S = 5.0
 """When to try a frozen forest again: a merge copies some thousand facts a second."""

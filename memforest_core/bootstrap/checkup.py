@@ -16,10 +16,10 @@ from pathlib import Path
 import redis
 import sqlalchemy as sa
 
-from memforest_core.bootstrap.service import open_index
 from memforest_core.bootstrap.using import CHAT_STEPS, in_use
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
+from memforest_core.index.opening import open_index
 from memforest_core.messages import Queue
 from memforest_core.models.calls import ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.redis_address import client_address, open_redis

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.rematerializing import open_rematerializing
 from memforest_core.correct.rows import PostgresCorrectionStore
 from memforest_core.correct.service import Correction, Eraser
@@ -33,143 +33,115 @@ from memforest_core.work.operations import OPERATIONS
 from memforest_core.work.records import MaintenanceKind, TaskId
 from memforest_core.work.rows.operations import PostgresMaintenanceStore
 
-if TYPE_CHECKING:
-    from memforest_core.bootstrap.service import Services
-
 
 class LifecycleParts:
-    """What asks for operations, each made on first use."""
+    """What runs operations on stored memory: each part is made on first use."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self.operations = services.operations
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._engine = process.engine
+        self._settings = process.settings
+        self.operations = process.operations
 
     @cached_property
     def cancelling(self) -> Cancelling:
-        """Taking operations back."""
-        return Cancelling(PostgresMaintenanceStore(self._services.engine), self.operations)
+        """Cancelling an operation."""
+        return Cancelling(PostgresMaintenanceStore(self._engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:
-        """Deletions."""
-        return open_erasure(self._services)
+        """Asking for deletions, and their receipts."""
+        return Erasure(PostgresErasureStore(self._engine), self.operations, self.vacuuming)
+
+    @cached_property
+    def erasing(self) -> Erasing:
+        """The steps of deletions."""
+        store, model = PostgresErasureStore(self._engine), self._process.embedder.model
+        return Erasing(store, self._process.index, self.clearing, model, self._settings)
+
+    @cached_property
+    def clearing(self) -> Clearing:
+        """Deleting whole forests that other operations leave behind."""
+        return Clearing(PostgresErasureStore(self._engine), self._process.index, self._process.embedder.dimension)
+
+    @cached_property
+    def eraser(self) -> ForestEraser:
+        """Deleting facts and words at once, for operations that do it inside their own steps."""
+        return ForestEraser(PostgresErasureStore(self._engine), self._process.embedder.model, self._settings)
+
+    @cached_property
+    def vacuuming(self) -> Vacuuming:
+        """The vacuum that follows deletions."""
+        return Vacuuming(PostgresVacuumStore(self._engine), self._settings.worker.vacuum_every_s)
 
     @cached_property
     def correction(self) -> Correction:
-        """Corrections and pins."""
-        return open_correction(self._services)
+        """Correcting and pinning facts; the deletion of a corrected fact is an operation of its own."""
+
+        def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
+            return self.erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
+
+        return self.correcting(erase_fact)
+
+    def correcting(self, erase: Eraser) -> Correction:
+        """The same with another way to ask for the deletion of a fact."""
+        store = PostgresCorrectionStore(self._engine)
+        return Correction(store, self._process.embedder, self._process.producer.wakeups, erase)
 
     @cached_property
     def merging(self) -> Merging:
-        """Merges."""
-        return open_merging(self._services)
+        """Merging forests."""
+        store, model = PostgresMergeStore(self._engine), self._process.embedder.model
+        return Merging(store, self.operations, self._process.index, model, self._settings, self.clearing.clear)
 
     @cached_property
     def bundles(self) -> Bundles:
-        """Export and import."""
-        return open_bundles(self._services)
+        """Export and import, by the process that has the file: no worker takes part."""
+        process, store, files = self._process, PostgresBundleStore(self._engine), SqliteBundles()
+        parts = ImportParts(
+            store=store,
+            files=files,
+            verify=PostgresVerifyStore(self._engine),
+            index=process.index,
+            embedder=process.embedder,
+            wakeups=process.producer.wakeups,
+            settings=self._settings,
+            read_statement=from_document,
+        )
+        return Bundles(ExportService(store, files, process.embedder), ImportService(parts))
 
     @cached_property
     def rematerializing(self) -> Rematerializing:
-        """Building anew."""
-        return open_rematerializing(self._services, open_clearing(self._services).clear)
+        """Rebuilding forests."""
+        return open_rematerializing(self._process, self.clearing.clear)
 
     @cached_property
     def retention(self) -> Retention:
-        """Policies."""
-        return open_retention(self._services)
+        """Policies and the runs that apply them."""
+        return Retention(PostgresRetentionStore(self._engine), self.operations, self.eraser)
 
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers of operations, by kind."""
+        deleting: dict[str, Handler] = {
+            MaintenanceKind.ERASE: self.erasing.step,
+            MaintenanceKind.CORRECT: self.correction.step,
+            MaintenanceKind.REMATERIALIZE: self.rematerializing.step,
+            MaintenanceKind.MERGE: self.merging.step,
+            MaintenanceKind.RETAIN: self.retention.step,
+        }
+        following = {kind: self.vacuuming.following(handler) for kind, handler in deleting.items()}
+        return following | {
+            MaintenanceKind.IMPORT: needs_its_file,
+            MaintenanceKind.EXPORT: needs_its_file,
+            MaintenanceKind.VACUUM: self.vacuuming.step,
+        }
 
-def open_handlers(services: Services) -> dict[str, Handler]:
-    """The handlers of operations, by kind."""
-    parts, vacuuming = services.lifecycle, open_vacuuming(services)
-    deleting: dict[str, Handler] = {
-        MaintenanceKind.ERASE: open_erasing(services).step,
-        MaintenanceKind.CORRECT: parts.correction.step,
-        MaintenanceKind.REMATERIALIZE: parts.rematerializing.step,
-        MaintenanceKind.MERGE: parts.merging.step,
-        MaintenanceKind.RETAIN: parts.retention.step,
-    }
-    following = {kind: vacuuming.following(handler) for kind, handler in deleting.items()}
-    return following | {
-        MaintenanceKind.IMPORT: needs_its_file,
-        MaintenanceKind.EXPORT: needs_its_file,
-        MaintenanceKind.VACUUM: vacuuming.step,
-    }
-
-
-def open_undo(services: Services) -> dict[str, Handler]:
-    """The handlers of operations that were cancelled, by kind."""
-    parts, vacuuming = services.lifecycle, open_vacuuming(services)
-    nothing: dict[str, Handler] = {kind: undo_nothing for kind in OPERATIONS}
-    clearing: dict[str, Handler] = {
-        MaintenanceKind.MERGE: parts.merging.undo,
-        MaintenanceKind.REMATERIALIZE: parts.rematerializing.undo,
-        MaintenanceKind.IMPORT: UndoImport(open_clearing(services).clear).step,
-    }
-    return nothing | {kind: vacuuming.following(handler) for kind, handler in clearing.items()}
-
-
-def open_vacuuming(services: Services) -> Vacuuming:
-    """What vacuums after deletions."""
-    return Vacuuming(PostgresVacuumStore(services.engine), services.settings.worker.vacuum_every_s)
-
-
-def open_erasing(services: Services) -> Erasing:
-    """The steps of deletions."""
-    embedder = services.embedder
-    store = PostgresErasureStore(services.engine)
-    return Erasing(store, services.index, open_clearing(services), embedder.model, services.settings)
-
-
-def open_erasure(services: Services) -> Erasure:
-    """Asking for deletions, and their receipts."""
-    return Erasure(PostgresErasureStore(services.engine), services.operations, open_vacuuming(services))
-
-
-def open_clearing(services: Services) -> Clearing:
-    """Taking out forests that other operations leave behind."""
-    return Clearing(PostgresErasureStore(services.engine), services.index, services.embedder.dimension)
-
-
-def open_eraser(services: Services) -> ForestEraser:
-    """Taking facts and words out at once, for operations that do it inside their own steps."""
-    return ForestEraser(PostgresErasureStore(services.engine), services.embedder.model, services.settings)
-
-
-def open_correction(services: Services, erase: Eraser | None = None) -> Correction:
-    """Correcting and pinning facts; ``erase`` asks for the deletion of a fact, by itself an operation."""
-    erasure = open_erasure(services)
-
-    def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
-        return erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
-
-    store = PostgresCorrectionStore(services.engine)
-    return Correction(store, services.embedder, services.producer.wakeups, erase or erase_fact)
-
-
-def open_merging(services: Services) -> Merging:
-    """Merging forests."""
-    store, clear = PostgresMergeStore(services.engine), open_clearing(services).clear
-    return Merging(store, services.operations, services.index, services.embedder.model, services.settings, clear)
-
-
-def open_retention(services: Services) -> Retention:
-    """Policies and the runs that apply them."""
-    return Retention(PostgresRetentionStore(services.engine), services.operations, open_eraser(services))
-
-
-def open_bundles(services: Services) -> Bundles:
-    """Export and import, by the process that has the file: no worker takes part."""
-    store, files = PostgresBundleStore(services.engine), SqliteBundles()
-    parts = ImportParts(
-        store=store,
-        files=files,
-        verify=PostgresVerifyStore(services.engine),
-        index=services.index,
-        embedder=services.embedder,
-        wakeups=services.producer.wakeups,
-        settings=services.settings,
-        read_statement=from_document,
-    )
-    return Bundles(ExportService(store, files, services.embedder), ImportService(parts))
+    def undo(self) -> dict[str, Handler]:
+        """The handlers of operations that were cancelled, by kind."""
+        nothing: dict[str, Handler] = {kind: undo_nothing for kind in OPERATIONS}
+        clearing: dict[str, Handler] = {
+            MaintenanceKind.MERGE: self.merging.undo,
+            MaintenanceKind.REMATERIALIZE: self.rematerializing.undo,
+            MaintenanceKind.IMPORT: UndoImport(self.clearing.clear).step,
+        }
+        return nothing | {kind: self.vacuuming.following(handler) for kind, handler in clearing.items()}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
+from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
 from memforest_core.index.mark_rows import PostgresMarkStore
+from memforest_core.index.opening import open_index
 from memforest_core.index.rows import PostgresIndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.models.calls import Embedder, Step
@@ -23,30 +24,27 @@ from memforest_core.transfer.rebuild.rows.rebuilding import PostgresCopyStore
 from memforest_core.transfer.rebuild.rows.reembedding import PostgresReembedStore
 from memforest_core.transfer.rebuild.service import Clear, Rematerializing
 
-if TYPE_CHECKING:
-    from memforest_core.bootstrap.service import Services
 
-
-def open_rematerializing(services: Services, clear: Clear) -> Rematerializing:
+def open_rematerializing(process: Process, clear: Clear) -> Rematerializing:
     """Asking for forests to be built anew, and the steps of it; ``clear`` deletes a gone forest batch by batch."""
-    settings, store = services.settings, PostgresCopyStore(services.engine)
+    settings, store = process.settings, PostgresCopyStore(process.engine)
     return Rematerializing(
         store,
-        services.operations,
-        Planner(store.planning, settings, _models(services), _prices(settings)),
+        process.operations,
+        Planner(store.planning, settings, _models(process), _prices(settings)),
         settings,
-        services.embedder.model,
-        services.producer.wakeups,
+        process.embedder.model,
+        process.producer.wakeups,
         clear,
     )
 
 
-def _models(services: Services) -> Models:
+def _models(process: Process) -> Models:
     extract, summarize = (
-        None if (model := step_settings(services.settings.llm, step).model) == OFFLINE else model
+        None if (model := step_settings(process.settings.llm, step).model) == OFFLINE else model
         for step in (Step.EXTRACT, Step.SUMMARIZE)
     )
-    return Models(extract, summarize, services.embedder.model)
+    return Models(extract, summarize, process.embedder.model)
 
 
 def _prices(settings: Settings) -> ListPrices:
@@ -66,8 +64,6 @@ def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> It
 
     Raises InvalidSettings for a database at another schema, StoreUnavailable.
     """
-    from memforest_core.bootstrap.service import open_index
-
     with ExitStack() as undo:
         producer = open_producer(settings)
         undo.callback(producer.close)

@@ -5,27 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-import sqlalchemy as sa
-
-from memforest_core.bootstrap.lifecycle import LifecycleParts, open_handlers, open_undo
-from memforest_core.bootstrap.producer import Producer, open_producer
-from memforest_core.errors import InvalidSettings
+from memforest_core.bootstrap.lifecycle import LifecycleParts
+from memforest_core.bootstrap.process import Process
+from memforest_core.bootstrap.producer import open_producer
 from memforest_core.extract.prompt import fixed_part
 from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.extract.rows import PostgresExtractStore
 from memforest_core.extract.service import ExtractionService
 from memforest_core.index.mark_rows import claim_collection
-from memforest_core.index.opening import Maintenance, open_maintenance
+from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.rows import PostgresIndexStore
-from memforest_core.index.served.address import read_address
 from memforest_core.index.service import Indexer
-from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import ChatModel, Embedder, Step
-from memforest_core.models.limits.budget import CallLimits
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.models.rerankers.opening import open_reranker
@@ -49,28 +42,13 @@ from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
 from memforest_core.work.jobs import JobStore, LeaseLimits
-from memforest_core.work.operations import Operations
 from memforest_core.work.reconciler import Reconciler
 from memforest_core.work.rows.jobs import PostgresJobStore
-from memforest_core.work.rows.operations import PostgresMaintenanceStore
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 
-@dataclass
-class Services:
+class Services(Process):
     """Every service of a process. Parts are made on first use, so that a reader loads no chat model."""
-
-    settings: Settings
-    producer: Producer
-    index: VectorIndex
-    embedder: Embedder
-    limits: CallLimits
-    telemetry: Telemetry = SILENT
-
-    @property
-    def engine(self) -> sa.Engine:
-        """The connection pool."""
-        return self.producer.engine
 
     @cached_property
     def chat(self) -> ChatModel:
@@ -161,7 +139,7 @@ class Services:
         """What finds work that stands still."""
         return Reconciler(
             self.jobs,
-            PostgresRefreshStore(self.engine),
+            PostgresRefreshStore(self.engine).redo,
             self.producer.wakeups,
             LeaseLimits(self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases),
         )
@@ -175,19 +153,14 @@ class Services:
             self.producer.wakeups,
             self.settings,
             self.telemetry,
-            handlers=open_handlers(self),
-            undo=open_undo(self),
+            handlers=self.lifecycle.handlers(),
+            undo=self.lifecycle.undo(),
         )
 
     @cached_property
     def lifecycle(self) -> LifecycleParts:
         """What can be done to stored memory."""
         return LifecycleParts(self)
-
-    @cached_property
-    def operations(self) -> Operations:
-        """What people ask of stored memory."""
-        return Operations(PostgresMaintenanceStore(self.engine), self.producer.wakeups)
 
     @cached_property
     def recall(self) -> RecallService:
@@ -235,36 +208,6 @@ class Services:
             self.index.close()
             self.limits.close()
             self.producer.close()
-
-
-def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -> VectorIndex:
-    """The configured vector index, not yet prepared.
-
-    A directory that belongs to an embedded node is opened by that node alone (``owned``); whoever else is given it
-    asks the node.
-    """
-    if settings.index.kind == "qdrant_edge":
-        if settings.index.path is None:
-            raise InvalidSettings("Set MEMFOREST_INDEX__PATH to a directory for the in-process index.")
-        path = Path(settings.index.path)
-        served_at = None if owned else read_address(path)
-        if served_at is not None:
-            from memforest_core.index.served.client import ServedIndex
-
-            return ServedIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
-        from memforest_core.index.qdrant.edge import EdgeIndex
-
-        return EdgeIndex(path, embedder.model, embedder.dimension)
-    from memforest_core.index.qdrant.server import QdrantServerIndex
-
-    key = settings.index.api_key
-    return QdrantServerIndex.at(
-        settings.index.url,
-        key.get_secret_value() if key else None,
-        embedder.model,
-        embedder.dimension,
-        settings.index.timeout_s,
-    )
 
 
 def open_services(

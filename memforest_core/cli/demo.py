@@ -8,12 +8,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memforest_core.cli.demo_report import Answer, DemoReport
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import Exit, print_json
@@ -23,41 +23,9 @@ if TYPE_CHECKING:
     from memforest_core.cli.demo_progress import Watch
     from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
-    from memforest_core.observe.records import ModelCalls, Totals
 
 EVIDENCE = 10
 """Pieces asked for per question; an expectation is about the first few."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A question, what came back, and whether that holds what is expected."""
-
-    question: DemoQuestion
-    holds: bool
-    result: RecallResult
-
-
-@dataclass(frozen=True, slots=True)
-class DemoReport:
-    """A whole run. Seconds are wall time; ``reached_s`` counts from the first accepted session."""
-
-    model: str
-    data: Path
-    answers: tuple[Answer, ...]
-    totals: Totals
-    startup_s: float
-    accept_s: float
-    reached_s: dict[str, float]
-    """When every cell was searchable as text, extracted and placed, and every tree refreshed."""
-    recall_p50_ms: dict[str, float]
-    model_calls: tuple[ModelCalls, ...]
-    total_s: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether every expectation holds."""
-        return all(answer.holds for answer in self.answers)
 
 
 def demo(

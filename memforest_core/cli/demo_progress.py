@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from memforest_core.accept.flushing import WaitTimeout
 from memforest_core.cli.output import console, printable
 from memforest_core.errors import ModelRejected
+from memforest_core.work.waiting import WaitTimeout
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

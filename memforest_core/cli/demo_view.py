@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memforest_core.cli.output import console, plain, printable, shortened
-from memforest_core.recall.evidence_view import evidence_text
+from memforest_core.recall.evidence_cli import evidence_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from memforest_core.cli.demo import Answer, DemoReport
+    from memforest_core.cli.demo_report import Answer, DemoReport
     from memforest_core.observe.records import ModelCalls
 
 LINE_CHARS = 110

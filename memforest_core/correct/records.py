@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.store.owners import ForestRef
 from memforest_core.work.records import MaintenanceRows
 
 

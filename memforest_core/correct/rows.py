@@ -10,15 +10,14 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.correct.records import CorrectionRows, Reach, Source, StoredFact, Successor, Waiting
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.extract.rows import record_calls
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import find_forest, lock_forests
+from memforest_core.store.owners import ForestRef, find_forest, lock_forests
 from memforest_core.store.removal_rows import PostgresRemoval
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.vectors import PostgresVectors, text_hash

@@ -8,7 +8,6 @@ from typing import Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.accept.records import ForestRef, WakeUps
 from memforest_core.correct.records import CorrectionRows, CorrectionStore, StoredFact, Successor
 from memforest_core.correct.wording import Wanted, corrected
 from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
@@ -19,9 +18,11 @@ from memforest_core.extract.service import routing_text
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.reduce.identity import identify
+from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import request
 from memforest_core.work.records import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.wakeups import WakeUps
 
 FACT = "fact"
 BY = "by"

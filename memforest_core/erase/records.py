@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId
 from memforest_core.reduce.records import ReduceRows
+from memforest_core.store.owners import ForestRef
 from memforest_core.work.records import MaintenanceRows, MaintenanceTask, Numbers, TaskId
 
 
@@ -400,3 +400,11 @@ class ErasureStore(Protocol):
     def task(self, tenant: TenantId, task: TaskId) -> MaintenanceTask | None:
         """One task."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What went: cells whose words are gone, and facts."""
+
+    cells: int
+    facts: int

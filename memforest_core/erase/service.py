@@ -7,7 +7,6 @@ from dataclasses import replace
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.domain.turns import checked_name, parse_timestamp
@@ -16,6 +15,7 @@ from memforest_core.erase.receipt import Receipt, receipt_of
 from memforest_core.erase.records import ErasureStore, Scope, Target
 from memforest_core.erase.vacuuming import Vacuuming
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
+from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import FROZEN_S, Operations, request
 from memforest_core.work.records import MaintenanceKind, TaskId

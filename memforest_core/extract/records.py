@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,8 @@ from typing import Protocol
 from memforest_core.domain.facts import Candidate, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
 from memforest_core.domain.turns import Turn
-from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.models.calls import CallRecord, Vectors
+from memforest_core.store.vectors import VectorRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +87,6 @@ class WindowResult:
     vectors: Mapping[str, Vectors]
     input_hash: bytes | None = None
     answer: Mapping[str, object] | None = None
-
-
-class VectorRows(Protocol):
-    """The vectors of texts, kept under forest, model and content hash."""
-
-    def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
-        """The stored vectors, shape (dimension,), of those texts that have one."""
-        ...
-
-    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Store vectors; one that is there already stays. Those of a forest that was given up are left out."""
-        ...
 
 
 class ExtractRows(VectorRows, Protocol):

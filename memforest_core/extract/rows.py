@@ -10,17 +10,18 @@ from uuid import uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.accept.records import Lane
-from memforest_core.accept.rows.accepting import turn_of
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
 from memforest_core.domain.turns import Turn
 from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, ExtractRows, WindowResult
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.statements import to_document
+from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import PostgresVectors, text_hash
+from memforest_core.work.jobs import Lane
 
 CONTEXT_TURNS = 2
 """Turns before a window that are shown, not extracted."""
@@ -292,37 +293,6 @@ class PostgresExtractRows(PostgresVectors):
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         record_calls(self._db, self._tenant, calls, forest, session)
-
-
-def record_calls(
-    connection: sa.Connection,
-    tenant: TenantId,
-    calls: Sequence[CallRecord],
-    forest: ForestId | None,
-    session: SessionId | None,
-) -> None:
-    """Keep what model calls cost."""
-    if not calls:
-        return
-    connection.execute(
-        sa.insert(m.LlmCall),
-        [
-            {
-                "tenant_id": tenant,
-                "step": call.step.value,
-                "model": call.model,
-                "forest_id": forest,
-                "session_id": session,
-                "prompt_tokens": call.prompt_tokens,
-                "completion_tokens": call.completion_tokens,
-                "cached_tokens": call.cached_tokens,
-                "cost_usd": call.cost_usd,
-                "latency_ms": call.latency_ms,
-                "outcome": call.outcome,
-            }
-            for call in calls
-        ],
-    )
 
 
 class PostgresExtractStore:

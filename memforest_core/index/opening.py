@@ -5,21 +5,25 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import WakeUps
+from memforest_core.errors import InvalidSettings
 from memforest_core.index.mark_rows import PostgresMarkStore
 from memforest_core.index.marks import Marks
 from memforest_core.index.parity import Parity
 from memforest_core.index.rebuild import IndexUpkeep, Rebuild
 from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.served.address import read_address
 from memforest_core.index.vector_index import VectorIndex
+from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.work.maintenance import Handler, MaintenanceService
 from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.rows.operations import PostgresMaintenanceStore
 from memforest_core.work.telemetry import SILENT, Telemetry
+from memforest_core.work.wakeups import WakeUps
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +62,34 @@ def open_maintenance(
         ),
         marks=Marks(marks, rows, tasks, index, settings.index.mark_s),
         upkeep=IndexUpkeep(rows, marks, tasks, index, wakeups),
+    )
+
+
+def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -> VectorIndex:
+    """The configured vector index, not yet prepared.
+
+    A directory that belongs to an embedded node is opened by that node alone (``owned``); whoever else is given it
+    asks the node.
+    """
+    if settings.index.kind == "qdrant_edge":
+        if settings.index.path is None:
+            raise InvalidSettings("Set MEMFOREST_INDEX__PATH to a directory for the in-process index.")
+        path = Path(settings.index.path)
+        served_at = None if owned else read_address(path)
+        if served_at is not None:
+            from memforest_core.index.served.client import ServedIndex
+
+            return ServedIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
+        from memforest_core.index.qdrant.edge import EdgeIndex
+
+        return EdgeIndex(path, embedder.model, embedder.dimension)
+    from memforest_core.index.qdrant.server import QdrantServerIndex
+
+    key = settings.index.api_key
+    return QdrantServerIndex.at(
+        settings.index.url,
+        key.get_secret_value() if key else None,
+        embedder.model,
+        embedder.dimension,
+        settings.index.timeout_s,
     )

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memforest_core.accept.records import WakeUps
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, NotFound
 from memforest_core.index.marks import parse_mark
@@ -15,6 +14,7 @@ from memforest_core.index.records import IndexStore, MarkStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.messages import Queue
 from memforest_core.work.records import MaintenanceKind, MaintenanceStore, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
 """Rows marked in one transaction: their locks are held for some milliseconds."""

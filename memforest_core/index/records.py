@@ -10,9 +10,9 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import TermCounts
-from memforest_core.extract.records import VectorRows
 from memforest_core.index.vector_index import PointKey, PointKind
 from memforest_core.models.calls import CallRecord, Vectors
+from memforest_core.store.vectors import VectorRows
 
 NO_TERMS = TermCounts(())
 

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
-from memforest_core.extract.rows import record_calls
 from memforest_core.index.mark_rows import STORE
 from memforest_core.index.records import IndexRows, PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.trees import NEXT_VERSION

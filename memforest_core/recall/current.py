@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.asked_now import MAX_WORDS, asks_still
 from memforest_core.domain.asked_order import order_of
 from memforest_core.domain.attributes import RELATIVES
@@ -22,6 +21,7 @@ from memforest_core.recall.records import TurnKey
 from memforest_core.recall.timeline.names import Speakers
 from memforest_core.recall.timeline.reading import chains_of
 from memforest_core.recall.timeline.records import TimelineRows
+from memforest_core.store.owners import ForestRef
 
 SIGNAL = "current"
 PREVIOUS = "previous"

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.attributes import asked_attributes, telling_terms
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, SessionId, TenantId
@@ -27,6 +26,7 @@ from memforest_core.recall.recalling import best_roots, full_text_hits, raw_hits
 from memforest_core.recall.records import RecallRows, RecallStore
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
+from memforest_core.store.owners import ForestRef
 
 PICKY_FACTOR = 4
 """How many times more the flat search brings when turns are left out that no index can leave out."""

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import TimeSpan
+from memforest_core.store.owners import ForestRef
 
 TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
@@ -258,4 +258,22 @@ class RecallStore(Protocol):
 
     def recalling(self, tenant: TenantId) -> AbstractContextManager[RecallRows]:
         """One read transaction of a tenant. Raises StoreUnavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """A fact or cell that recall returned ``visits`` times, the last time ``ago_s`` seconds before it is written."""
+
+    forest: ForestId
+    item: UUID
+    visits: int
+    ago_s: float
+
+
+class VisitStore(Protocol):
+    """Keeps how often recall returned what."""
+
+    def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
+        """Count these visits, and those of all tree nodes above them. Raises StoreUnavailable."""
         ...

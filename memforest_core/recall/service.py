@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Unpack
 from zoneinfo import ZoneInfo
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.asked_times import asked_period
@@ -38,6 +37,7 @@ from memforest_core.recall.thinking import Thought, no_chat_model
 from memforest_core.recall.timeline.records import TimelineStore
 from memforest_core.recall.visits import VisitCounter, returned
 from memforest_core.settings import RecallSettings
+from memforest_core.store.owners import ForestRef
 
 
 def weights_of(settings: RecallSettings) -> Weights:

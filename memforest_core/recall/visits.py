@@ -13,8 +13,7 @@ import structlog
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_core.recall.records import CellRef, TurnHead, TurnKey
-from memforest_core.retain.records import Visited, VisitStore
+from memforest_core.recall.records import CellRef, TurnHead, TurnKey, Visited, VisitStore
 
 log = structlog.get_logger(__name__)
 

@@ -11,12 +11,11 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.accept.rows.accepting import want_indexed
 from memforest_core.domain.facts import Candidate, Fact
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import from_micros, micros
-from memforest_core.extract.rows import record_calls
+from memforest_core.index.wanted import want_indexed
 from memforest_core.memtree import Key, TreeHead
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.reduce.records import (
@@ -34,6 +33,7 @@ from memforest_core.reduce.records import (
     WaitingForest,
 )
 from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.removal_rows import PostgresRemoval
 from memforest_core.store.statements import from_document, to_document

@@ -12,15 +12,16 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.accept.rows.accepting import want_indexed_in
 from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, pack_counts, unpack_counts
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.extract.rows import record_calls
+from memforest_core.index.wanted import want_indexed_in
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, RefreshRows, SummarySource
 from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.repeating import repeated
 from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import PostgresVectors, from_bytes, text_hash, to_bytes
 
@@ -474,3 +475,9 @@ class PostgresRefreshStore:
     def refreshing(self, tenant: TenantId) -> Iterator[RefreshRows]:
         with tenant_transaction(self._engine, tenant) as connection:
             yield PostgresRefreshRows(connection, tenant)
+
+    @repeated
+    def redo(self, tenant: TenantId, limit: int) -> int:
+        """Mark a tenant's nodes with a degraded summary, whose time has come, dirty again; returns how many."""
+        with self.refreshing(tenant) as rows:
+            return rows.redo(limit)

@@ -10,28 +10,11 @@ from typing import Protocol
 from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.erase.records import Erased
 from memforest_core.work.records import AuditEntry, TaskId
 
 DEFAULT_FRACTION = 0.1
 """The share of a forest's facts that one run may forget at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Visited:
-    """A fact or cell that recall returned ``visits`` times, the last time ``ago_s`` seconds before it is written."""
-
-    forest: ForestId
-    item: UUID
-    visits: int
-    ago_s: float
-
-
-class VisitStore(Protocol):
-    """Keeps how often recall returned what."""
-
-    def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
-        """Count these visits, and those of all tree nodes above them. Raises StoreUnavailable."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +200,6 @@ class RetentionStore(Protocol):
     def tenants(self) -> Sequence[TenantId]:
         """All tenants, in order."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """What went: cells whose words are gone, and facts."""
-
-    cells: int
-    facts: int
 
 
 class LeafEraser(Protocol):

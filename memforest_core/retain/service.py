@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memforest_core.accept.records import Lane
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import NotFound
@@ -21,6 +20,7 @@ from memforest_core.retain.records import (
     When,
 )
 from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations, subject_of
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 

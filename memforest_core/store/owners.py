@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.store import tables as m
 
@@ -66,3 +66,16 @@ def set_forest_state(connection: sa.Connection, tenant: TenantId, forest: Forest
         sa.update(m.Forest).where(m.Forest.tenant_id == tenant, m.Forest.forest_id == forest).values(state=state)
     )
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRef:
+    """A forest and the zone its naive times are read in."""
+
+    id: ForestId
+    owner: str
+    time_zone: str
+    frozen: bool = False
+    """It takes no new sessions for the moment: it is being merged into another."""
+    display_name: str | None = None
+    """What the owner is called, where somebody said."""

@@ -347,3 +347,8 @@ class PostgresTrees:
         if not trees:
             return ()
         return self._db.scalars(_NODES_OF, {"t": self._tenant, "trees": list(trees)}).all()
+
+
+def micros(moment: str) -> str:
+    """A timestamp in whole microseconds since 1970, as tree keys and intervals have it."""
+    return f"CAST(extract(epoch FROM {moment}) * 1000000 AS bigint)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Protocol
 
 import numpy as np
 import sqlalchemy as sa
@@ -146,3 +147,15 @@ class PostgresVectors:
 def of_forest(forest: ForestId, texts: Sequence[str]) -> list[OwnText]:
     """These texts as texts of one forest."""
     return [OwnText(forest, text) for text in texts]
+
+
+class VectorRows(Protocol):
+    """The vectors of texts, kept under forest, model and content hash."""
+
+    def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
+        """The stored vectors, shape (dimension,), of those texts that have one."""
+        ...
+
+    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        """Store vectors; one that is there already stays. Those of a forest that was given up are left out."""
+        ...

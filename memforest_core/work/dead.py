@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memforest_core.accept.records import WakeUps
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
@@ -21,6 +20,7 @@ from memforest_core.work.dead_records import (
     DeadRows,
     DeadStore,
 )
+from memforest_core.work.wakeups import WakeUps
 
 LIST_LIMIT = 1_000
 SHORTEST_PREFIX = 8

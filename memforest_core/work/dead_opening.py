@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import WakeUps
 from memforest_core.domain.ids import TenantId
 from memforest_core.settings import Settings
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.rows.dead import PostgresDeadStore
+from memforest_core.work.wakeups import WakeUps
 
 
 def open_deadletters(engine: sa.Engine, settings: Settings, wakeups: WakeUps) -> DeadLetters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol
 
 from memforest_core.domain.ids import TenantId, WorkerId
@@ -95,3 +95,18 @@ class JobStore(Protocol):
     def reconciling(self) -> AbstractContextManager[bool]:
         """True inside for the one worker that may reconcile now."""
         ...
+
+
+class Lane(IntEnum):
+    """Live sessions go before bulk imports."""
+
+    LIVE = 0
+    BACKFILL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WorkError:
+    """What a failed try ended with: a code for programs, a sentence for people; never conversation text or a key."""
+
+    code: str
+    message: str

@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from memforest_core.accept.flushing import WaitTimeout
-from memforest_core.accept.records import Lane, WakeUps, WorkError
 from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError
 from memforest_core.messages import Queue
 from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import Lane, WorkError
 from memforest_core.work.records import (
     DRY_RUN,
     AuditEntry,
@@ -28,7 +27,8 @@ from memforest_core.work.records import (
     Numbers,
     TaskId,
 )
-from memforest_core.work.waiting import Steps, waited
+from memforest_core.work.waiting import Steps, WaitTimeout, waited
+from memforest_core.work.wakeups import WakeUps
 
 POLL_S = 0.1
 NUDGE_S = 5.0

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memforest_core.accept.records import WakeUps
 from memforest_core.domain.ids import TenantId
 from memforest_core.messages import Queue
-from memforest_core.refresh.records import RefreshStore
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import JobRows, JobStore, LeaseLimits, WorkKind
+from memforest_core.work.wakeups import WakeUps
 
 REDO_LIMIT = 100
 AGAIN_LIMIT = 1_000
@@ -44,9 +43,12 @@ class Round:
 class Reconciler:
     """Runs in every worker process; one at a time does a round, found by a lock in the database."""
 
-    def __init__(self, jobs: JobStore, refresh: RefreshStore, wakeups: WakeUps, limits: LeaseLimits) -> None:
+    def __init__(
+        self, jobs: JobStore, redo: Callable[[TenantId, int], int], wakeups: WakeUps, limits: LeaseLimits
+    ) -> None:
+        """``redo`` marks at most so many of a tenant's degraded summaries dirty again; it returns how many."""
         self._jobs = jobs
-        self._refresh = refresh
+        self._redo = redo
         self._wakeups = wakeups
         self._limits = limits
 
@@ -62,7 +64,7 @@ class Reconciler:
             for tenant in self._jobs.waiting(WorkKind.HELD):
                 released += self._kept(tenant, lambda rows: rows.release_held())
             for tenant in self._jobs.waiting(WorkKind.REDO):
-                redone += self._redone(tenant)
+                redone += self._redo(tenant, REDO_LIMIT)
             for tenant in self._jobs.waiting(WorkKind.AGAIN):
                 reopened += self._kept(tenant, lambda rows: rows.reopen_verbatim(AGAIN_LIMIT))
             # Longer than the lease limit, so that a worker that was only slow can still come back.
@@ -79,11 +81,6 @@ class Reconciler:
     def _release_sources(self, tenant: TenantId) -> None:
         with self._jobs.upkeep(tenant) as rows:
             rows.release_sources()
-
-    @repeated
-    def _redone(self, tenant: TenantId) -> int:
-        with self._refresh.refreshing(tenant) as nodes:
-            return nodes.redo(REDO_LIMIT)
 
     def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
         """Send wake-ups for tenants with claimable work of these kinds.

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar
 
+from memforest_core.errors import RetryableError
+from memforest_core.work.jobs import WorkError
+
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[float, None, T]
@@ -21,3 +24,13 @@ def waited(steps: Steps[T], sleep: Callable[[float], None] = time.sleep) -> T:
             result: T = ended.value
             return result
         sleep(pause)
+
+
+class WaitTimeout(RetryableError):
+    """The stage was not reached in time; the work goes on. ``last_error`` is what its last failed try ended with."""
+
+    code = "wait_timeout"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, last_error: WorkError | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.last_error = last_error

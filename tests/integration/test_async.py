@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memforest_core import AsyncMemForest
-from memforest_core.accept.flushing import WaitTimeout
 from memforest_core.models.calls import Embedder
+from memforest_core.work.waiting import WaitTimeout
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack
 

@@ -14,7 +14,6 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from memforest_core.bootstrap.lifecycle import open_bundles
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
@@ -88,14 +87,14 @@ def source(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, em
         assert clean(running)
         # Accepted, and not extracted yet.
         running.memory.ingest("bob", "later", LATER)
-        bundles, path = open_bundles(running.services), directory / "bob.memforest"
+        bundles, path = running.services.lifecycle.bundles, directory / "bob.memforest"
         bundles.export(running.tenant, "bob", path, actor="tester")
         yield Source(running, bundles, path)
 
 
 @pytest.fixture
 def target(pipeline: Stack) -> tuple[Stack, Bundles]:
-    return pipeline, open_bundles(pipeline.services)
+    return pipeline, pipeline.services.lifecycle.bundles
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +209,7 @@ def test_a_tree_whose_leaves_differ_by_id_alone_is_built_anew(pipeline: Stack, t
     for n in range(12):
         pipeline.memory.ingest("bob", f"s{n}", said(f"I bought a lamp numbered {n}."))
     pipeline.drive()
-    bundles, path = open_bundles(pipeline.services), tmp_path / "bob.memforest"
+    bundles, path = pipeline.services.lifecycle.bundles, tmp_path / "bob.memforest"
     bundles.export(pipeline.tenant, "bob", path, actor="tester")
     # When: everything gets new ids, twice
     for owner in ("a", "b"):
@@ -279,7 +278,7 @@ class OtherModel:
 
 def test_another_embedding_model(source: Source, servers: SessionServers, tmp_path: Path) -> None:
     with stack(servers, tmp_path, embedder=OtherModel()) as running:  # type: ignore[arg-type]
-        bundles = open_bundles(running.services)
+        bundles = running.services.lifecycle.bundles
         with pytest.raises(InvalidInput, match="without vectors") as refused:
             bundles.import_(running.tenant, source.path, actor="tester")
         assert refused.value.code == "other_embedding_model"
@@ -393,7 +392,7 @@ def test_a_summary_that_may_quote_what_was_erased_stays_behind(pipeline: Stack, 
     pipeline.memory.ingest("bob", "lamps", LAMPS)
     pipeline.drive()
     pipeline.execute("UPDATE memforest.node SET version = version + 1, erased_version = version WHERE level > 1")
-    bundles, path = open_bundles(pipeline.services), tmp_path / "bob.memforest"
+    bundles, path = pipeline.services.lifecycle.bundles, tmp_path / "bob.memforest"
     done = bundles.export(pipeline.tenant, "bob", path, actor="tester")
     left = pipeline.rows("SELECT count(*) FROM memforest.node WHERE level = 1")[0][0]
     assert done["summary"] == left
@@ -478,7 +477,7 @@ def judge(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, emb
 
 def refused(judge: Stack, path: Path) -> InvalidInput:
     with pytest.raises(InvalidInput) as raised:
-        open_bundles(judge.services).import_(judge.tenant, path, actor="tester")
+        judge.services.lifecycle.bundles.import_(judge.tenant, path, actor="tester")
     left = judge.rows(
         "SELECT (SELECT count(*) FROM memforest.forest) + (SELECT count(*) FROM memforest.turn)"
         " + (SELECT count(*) FROM memforest.fact) + (SELECT count(*) FROM memforest.node)"

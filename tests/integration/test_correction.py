@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from memforest_core.bootstrap.lifecycle import open_correction
 from memforest_core.correct.rows import PostgresCorrectionStore
 from memforest_core.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.domain.evidence import Evidence, EvidenceKind
@@ -70,7 +69,7 @@ def ines(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedd
 
 
 def correction(pipeline: Stack) -> Correction:
-    return open_correction(pipeline.services)
+    return pipeline.services.lifecycle.correction
 
 
 def correct(pipeline: Stack, like: str, **wanted: str) -> MaintenanceTask:
@@ -365,7 +364,7 @@ def steps(pipeline: Stack, service: Correction, task: TaskId, start: Numbers) ->
 
 def test_with_erasure_the_old_fact_is_deleted_once_the_new_one_is_there(ines: Stack) -> None:
     bergen, erasing = fact(ines, "Bergen"), Erasing()
-    service = open_correction(ines.services, erasing)
+    service = ines.services.lifecycle.correcting(erasing)
     task = service.correct(ines.tenant, "ines", bergen, value="Oslo", erase=True, actor=ACTOR)
     ines.runtime.reduce()
     assert erasing.asked == []

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.bootstrap.lifecycle import open_bundles
 from tests.support.stack import Stack
 
 OWNER = "0f8b-77"
@@ -60,7 +59,7 @@ def test_a_name_given_before_extraction_is_said_of_older_turns_too(pipeline: Sta
 def test_the_name_travels_in_bundles(pipeline: Stack, tmp_path: Path) -> None:
     pipeline.memory.ingest(OWNER, "s1", [WIFE, HOME], display_name="Eva")
     pipeline.drive()
-    bundles, path = open_bundles(pipeline.services), tmp_path / "eva.memforest"
+    bundles, path = pipeline.services.lifecycle.bundles, tmp_path / "eva.memforest"
 
     bundles.export(pipeline.tenant, OWNER, path, actor="tests")
     bundles.import_(pipeline.tenant, path, owner="copy", actor="tests")

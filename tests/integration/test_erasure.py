@@ -12,7 +12,6 @@ import pytest
 import qdrant_edge as engine
 import sqlalchemy as sa
 
-from memforest_core.bootstrap.lifecycle import open_clearing, open_eraser, open_erasing, open_erasure
 from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.erase import steps
 from memforest_core.erase.arguments import ordinals_in
@@ -75,7 +74,7 @@ def rested(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embe
 
 
 def ask(pipeline: Stack, owner: str = "bob", **target: Any) -> TaskId:
-    return open_erasure(pipeline.services).ask(pipeline.tenant, owner, actor=ACTOR, **target)
+    return pipeline.services.lifecycle.erasure.ask(pipeline.tenant, owner, actor=ACTOR, **target)
 
 
 def work(pipeline: Stack) -> None:
@@ -85,7 +84,7 @@ def work(pipeline: Stack) -> None:
 
 
 def receipt(pipeline: Stack, task: TaskId) -> Receipt:
-    return open_erasure(pipeline.services).receipt(pipeline.tenant, task)
+    return pipeline.services.lifecycle.erasure.receipt(pipeline.tenant, task)
 
 
 def erase(pipeline: Stack, owner: str = "bob", **target: Any) -> Receipt:
@@ -290,7 +289,7 @@ def test_a_long_session_goes_from_its_end_and_is_whole_at_any_time(
 ) -> None:
     """Given a session of more cells than one batch, then after each step what is left of it keeps every promise."""
     monkeypatch.setattr(steps, "BATCH_CELLS", 5)
-    task, step = held(rested, session="lamps"), open_erasing(rested.services).step
+    task, step = held(rested, session="lamps"), rested.services.lifecycle.erasing.step
     progress: Numbers | None = {}
     left = []
     while progress is not None and progress.get("phase") != "index":
@@ -392,7 +391,7 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
         assert everything(rested) == before
 
         task = held(rested, **chosen)
-        step = open_erasing(rested.services).step
+        step = rested.services.lifecycle.erasing.step
         progress: Numbers | None = {}
         while progress is not None:
             step(rested.tenant, task, progress)
@@ -564,7 +563,7 @@ def test_what_models_were_paid_for_goes_too(servers: SessionServers, tmp_path: P
 
 
 def test_a_forest_that_is_being_merged_is_waited_for_and_one_that_was_is_not_what_was_meant(rested: Stack) -> None:
-    task, step = held(rested, session="garage"), open_erasing(rested.services).step
+    task, step = held(rested, session="garage"), rested.services.lifecycle.erasing.step
     rested.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
     with pytest.raises(ForestFrozen):
         ask(rested, session="garage")
@@ -639,7 +638,7 @@ def test_vectors_go_unless_somebody_else_says_the_same(rested: Stack) -> None:
 
 def test_other_operations_take_out_facts_cells_and_whole_forests(rested: Stack) -> None:
     forest = ForestId(one(rested, "SELECT forest_id FROM memforest.forest WHERE owner = 'bob'"))
-    eraser = open_eraser(rested.services)
+    eraser = rested.services.lifecycle.eraser
     fact = FactId(fact_saying(rested, "vorpal"))
     cell = CellId(one(rested, "SELECT cell_id FROM memforest.cell WHERE text LIKE '%quibbert%'"))
 
@@ -653,7 +652,7 @@ def test_other_operations_take_out_facts_cells_and_whole_forests(rested: Stack) 
     assert_whole(rested)
 
     steps = 1
-    while not open_clearing(rested.services).clear(rested.tenant, forest):
+    while not rested.services.lifecycle.clearing.clear(rested.tenant, forest):
         steps += 1
     assert steps > 5
     assert_nowhere(rested, "bob", "brass lamp")
@@ -705,7 +704,7 @@ def test_a_batch_costs_as_many_statements_whatever_it_takes(rested: Stack) -> No
         try:
             task = held(rested, session="lamps", turns=turns)
             seen.clear()
-            open_erasing(rested.services).step(rested.tenant, task, {})
+            rested.services.lifecycle.erasing.step(rested.tenant, task, {})
         finally:
             sa.event.remove(engine_, "before_cursor_execute", count)
         return len(seen)

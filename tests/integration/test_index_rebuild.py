@@ -20,12 +20,12 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.service import Services, open_index, open_services
+from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index import cli as command
 from memforest_core.index.marks import MarkState, parse_mark
-from memforest_core.index.opening import Maintenance, open_maintenance
+from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.rows import PostgresIndexStore
 from memforest_core.index.service import Indexer

@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.bootstrap.lifecycle import open_correction, open_merging
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.models.calls import Embedder
 from memforest_core.transfer.merge.report import NearDuplicate, RenamedSession
@@ -67,7 +66,7 @@ def forests(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Emb
 
 
 def merging(forests: Stack) -> Merging:
-    return open_merging(forests.services)
+    return forests.services.lifecycle.merging
 
 
 def ask(forests: Stack, *sources: str, into: str, keep: bool = False, dry_run: bool = False) -> TaskId:
@@ -302,7 +301,7 @@ def test_who_writes_for_the_new_owner_meanwhile_loses_nothing(forests: Stack) ->
 
 def test_corrections_come_along(forests: Stack) -> None:
     """What the target has in the same words is corrected too; what it lacks comes with its correction."""
-    correction = open_correction(forests.services)
+    correction = forests.services.lifecycle.correction
     for old, new in (
         ("Clara knows a hotel there.", "Clara knows a small inn there."),
         ("Bob works at a bicycle workshop.", "Bob works at a boat yard."),

@@ -8,13 +8,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from memforest_core.accept.flushing import WaitTimeout
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, lock_forests, set_forest_state
 from memforest_core.work.operations import OperationFailed, Operations
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.waiting import WaitTimeout
 from tests.support.stack import Stack
 
 KIND = MaintenanceKind.RETAIN

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from memforest_core.accept import cli as ingest_command
 from memforest_core.accept.quotas import DAY_S, DEPTH_S
-from memforest_core.accept.records import Lane, TenantLimits
+from memforest_core.accept.records import TenantLimits
 from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, PostgresAcceptRows, PostgresAcceptStore
 from memforest_core.accept.service import Acceptance
 from memforest_core.aio import AsyncMemForest
@@ -27,6 +27,7 @@ from memforest_core.errors import InvalidInput, QuotaExceeded, SessionConflict
 from memforest_core.settings import AcceptSettings
 from memforest_core.store import tenants_cli as tenants_command
 from memforest_core.store.engine import tenant_transaction
+from memforest_core.work.jobs import Lane
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from memforest_core.bootstrap.lifecycle import open_correction
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.models.calls import Embedded, Embedder
@@ -536,7 +535,7 @@ def test_another_prompt_extracts_anew_and_costs_what_the_plan_says(
     bob.execute("DELETE FROM memforest.extraction_cache")
     bob.execute("UPDATE memforest.fact SET pinned = true WHERE text LIKE '%hiking%'")
     wrong = bob.rows("SELECT fact_id FROM memforest.fact WHERE text LIKE '%Davis%'")[0].fact_id
-    open_correction(bob.services).correct(bob.tenant, "bob", wrong, text="Bob lives in Miami.", actor="test")
+    bob.services.lifecycle.correction.correct(bob.tenant, "bob", wrong, text="Bob lives in Miami.", actor="test")
     bob.drive()
     before = spent(bob)
     plan = rematerializing(bob).plan(bob.tenant, "bob", Options(extract=True, summaries=True))

@@ -13,16 +13,17 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.bootstrap.lifecycle import open_eraser, open_handlers
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
+from memforest_core.erase.records import Erased
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
 from memforest_core.models.calls import Embedder
+from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visits import PostgresVisitStore
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.retain.applying import COUNTS
-from memforest_core.retain.records import Erased, LeafEraser, Visited, When
+from memforest_core.retain.records import LeafEraser, When
 from memforest_core.retain.rows.retaining import PostgresRetentionStore
 from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
@@ -59,7 +60,7 @@ class Kept:
     def __init__(self, pipeline: Stack) -> None:
         services = pipeline.services
         self.stack = pipeline
-        self.eraser = Erasing(open_eraser(services))
+        self.eraser = Erasing(services.lifecycle.eraser)
         self.store = PostgresRetentionStore(services.engine)
         self.retention = Retention(self.store, services.operations, self.eraser)
         services.__dict__["maintenance"] = open_maintenance(
@@ -67,7 +68,7 @@ class Kept:
             services.index,
             services.producer.wakeups,
             pipeline.settings,
-            handlers=open_handlers(services) | {MaintenanceKind.RETAIN: self.retention.step},
+            handlers=services.lifecycle.handlers() | {MaintenanceKind.RETAIN: self.retention.step},
         )
 
     def ids(self, statement: str, **values: object) -> list[Any]:

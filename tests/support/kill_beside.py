@@ -18,7 +18,6 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.lifecycle import open_handlers
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.cli.logs import configure_logs
 from memforest_core.domain.ids import TenantId
@@ -154,7 +153,7 @@ class Process:
         record_engine(services.engine, tape)
         sa.event.listen(services.engine, "connect", _end_open_transactions)
         # A vacuum changes no row, and waits for the transaction that a stopped process holds open: it stays waiting.
-        handlers = open_handlers(services)
+        handlers = services.lifecycle.handlers()
         del handlers[MaintenanceKind.VACUUM]
         in_steps = settings.worker.model_copy(update={"task_budget_s": ONE_STEP_S})
         services.maintenance = open_maintenance(

@@ -9,7 +9,6 @@ from pathlib import Path
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
-from memforest_core.bootstrap.lifecycle import open_handlers
 from memforest_core.bootstrap.service import open_services
 from memforest_core.domain.ids import TenantId
 from memforest_core.index.opening import open_maintenance
@@ -103,7 +102,7 @@ class Child:
         services.index = recorded_index(services.index, self.tape)
         record_engine(services.engine, self.tape)
         # A vacuum changes no row, and would take most of the points: it stays waiting.
-        handlers = {**open_handlers(services), **operation.handlers(services)}
+        handlers = {**services.lifecycle.handlers(), **operation.handlers(services)}
         del handlers[MaintenanceKind.VACUUM]
         in_steps = settings.worker.model_copy(update={"task_budget_s": ONE_STEP_S})
         services.maintenance = open_maintenance(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -14,24 +14,24 @@ from sqlalchemy.orm import Session as OrmSession
 
 from memforest_core.accept.records import (
     AcceptRows,
-    ForestRef,
-    Lane,
     SessionHead,
     SessionProgress,
     Stage,
     StoredTurns,
     TenantLimits,
     WaitingCells,
-    WorkError,
 )
 from memforest_core.domain.cells import CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import InvalidInput
+from memforest_core.index.wanted import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
-from memforest_core.store.owners import find_forest
+from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import PostgresVectors, cell_hash
+from memforest_core.work.jobs import Lane, WorkError
 
 SAMPLE_WINDOWS = 200
 """Waiting windows whose cells are counted one by one."""
@@ -388,59 +388,6 @@ _STORED_TURNS = sa.text(
                       AND f.state IN ('live', 'frozen'))
     """
 )
-
-
-def turn_of(row: sa.RowMapping) -> Turn:
-    """A turn from its row."""
-    return Turn(
-        ordinal=row["ordinal"],
-        id=row["external_id"],
-        role=Role(row["role"]),
-        content=row["content"],
-        occurred_at=row["occurred_at"].astimezone(UTC),
-        dated=row["dated"],
-        speaker_id=row["speaker_id"],
-        name=row["name"],
-        metadata=row["metadata"],
-        erased=row["erased"],
-    )
-
-
-def want_indexed(
-    connection: sa.Connection,
-    tenant: TenantId,
-    forest: ForestId,
-    kind: str,
-    ids: Sequence[Any],
-    lane: int = 0,
-) -> None:
-    """Mark points of one forest as behind: new ones, and changed ones under a higher version."""
-    want_indexed_in(connection, tenant, dict.fromkeys(ids, forest), kind, lane)
-
-
-def want_indexed_in(
-    connection: sa.Connection, tenant: TenantId, forests: Mapping[Any, ForestId], kind: str, lane: int = 0
-) -> None:
-    """The same for points of several forests, in one statement: all writers lock index rows in the order of ids.
-
-    Who is writing a point keeps its lease, so that a point has one writer at a time; it gives the row back as behind.
-    """
-    if not forests:
-        return
-    connection.execute(
-        sa.text(
-            """
-            INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
-            SELECT :t, u.id, u.forest, :k, :lane
-              FROM unnest(CAST(:ids AS uuid[]), CAST(:forests AS uuid[])) AS u(id, forest) ORDER BY u.id
-            ON CONFLICT (tenant_id, point_id) DO UPDATE
-            SET version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false,
-                state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
-                available_at = clock_timestamp()
-            """
-        ),
-        {"t": tenant, "k": kind, "ids": list(forests), "forests": list(forests.values()), "lane": lane},
-    )
 
 
 class PostgresAcceptStore:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 
 from memforest_core.accept.flush_records import Backlog, FlushRows
-from memforest_core.accept.records import WorkError
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id
+from memforest_core.work.jobs import WorkError
 
 _BACKLOG = sa.text(
     """

@@ -11,8 +11,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import ForestRef
-from memforest_core.accept.rows.accepting import want_indexed
 from memforest_core.domain.cells import speech
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId, tree_id
 from memforest_core.domain.scopes import TreeKind
@@ -30,10 +28,11 @@ from memforest_core.erase.records import (
 from memforest_core.erase.rows import left as search
 from memforest_core.erase.rows import sql as q
 from memforest_core.erase.rows.clearing import PostgresClearing
+from memforest_core.index.wanted import want_indexed
 from memforest_core.reduce.rows import PostgresReduceRows
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import find_forest, lock_forests, set_forest_state
+from memforest_core.store.owners import ForestRef, find_forest, lock_forests, set_forest_state
 from memforest_core.store.trees import bury_points, lock_nodes, lock_trees
 from memforest_core.store.vectors import cell_hash
 from memforest_core.work.records import MaintenanceRows, MaintenanceTask, Numbers, TaskId

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.models.calls import CallRecord
+from memforest_core.store.owners import ForestRef
 
 
 class AnswerCalls(Protocol):

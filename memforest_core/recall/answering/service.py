@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import parse_timestamp
@@ -24,6 +23,7 @@ from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citati
 from memforest_core.recall.answering.prompt import SYSTEM, boundary, piece_lines, question_line, render
 from memforest_core.recall.answering.records import AnswerCalls
 from memforest_core.recall.answering.reply import SCHEMA_NAME, Reply, UncitedError, parse_reply, schema
+from memforest_core.store.owners import ForestRef
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 MAX_TOKENS = 2_000

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.extract.rows import record_calls
 from memforest_core.models.calls import CallRecord
 from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import ForestRef
 
 
 class PostgresAnswerCalls:

@@ -12,7 +12,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import beginnings, signs
@@ -31,7 +30,7 @@ from memforest_core.recall.records import (
 )
 from memforest_core.recall.rows import sql
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import find_forest
+from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.statements import from_document
 
 MAX_SIGNS = 64

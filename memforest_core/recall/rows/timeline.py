@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN
 from memforest_core.recall.timeline.records import KnownChain, SourceTurn, TimelineRows, TurnKey
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import find_forest
+from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.statements import from_document
 
 OF_SUBJECTS = sa.text(

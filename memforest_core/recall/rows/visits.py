@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.retain.records import Visited
+from memforest_core.recall.records import Visited
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import VISIBLE
 from memforest_core.store.repeating import repeated

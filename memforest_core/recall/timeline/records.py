@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
+from memforest_core.store.owners import ForestRef
 
 TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.holding import Mention, Position, Role, StoredState
@@ -20,6 +19,7 @@ from memforest_core.recall.timeline.names import Speakers, unknown_attribute, un
 from memforest_core.recall.timeline.reading import chains_of
 from memforest_core.recall.timeline.records import SourceTurn, TimelineRows, TimelineStore, TurnKey
 from memforest_core.recall.timeline.states import Timeline, TimelineState
+from memforest_core.store.owners import ForestRef
 
 MAX_LIMIT = 1_000
 MAX_FACTS = 10_000

@@ -11,7 +11,6 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.accept.records import Lane
 from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.retain.records import HeldForest, Leaf, Limits, Policy, RetentionRows, Totals, When
@@ -19,6 +18,7 @@ from memforest_core.retain.rows import sql
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import visible
+from memforest_core.work.jobs import Lane
 from memforest_core.work.records import AuditEntry, MaintenanceKind, TaskId
 from memforest_core.work.rows.operations import PostgresMaintenanceRows
 

@@ -10,7 +10,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from memforest_core.accept.records import WakeUps
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import CallerError, InvalidInput, RetryableError
@@ -28,6 +27,7 @@ from memforest_core.transfer.bundles.records import TABLES, BundleFiles, BundleR
 from memforest_core.transfer.bundles.texts import WITH_TEXTS
 from memforest_core.verify.records import VerifyStore
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
+from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
 """Rows of one transaction."""

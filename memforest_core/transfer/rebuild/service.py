@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from memforest_core.accept.records import Lane, WakeUps
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
@@ -17,8 +16,10 @@ from memforest_core.transfer.rebuild.options import arguments_of, copy_of, optio
 from memforest_core.transfer.rebuild.planning import Plan, Planner, planned
 from memforest_core.transfer.rebuild.records import Copied, CopyRows, CopyStore, Options, Pair, Remaining, SourceForest
 from memforest_core.work.cancelling import undone
+from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations
 from memforest_core.work.records import CANCELLED, DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.wakeups import WakeUps
 
 BATCH_TURNS = 2_000
 """Turns whose sessions are copied in one step: well under a second."""

@@ -11,11 +11,6 @@ CELLS = f"c.tenant_id = :t AND c.{F}"
 LOWEST = f"({LOWEST_KEY.time}, {LOWEST_KEY.ordinal}, {LOWEST_KEY.item}, '')"
 
 
-def micros(moment: str) -> str:
-    """A timestamp in whole microseconds since 1970, as tree keys and intervals have it."""
-    return f"CAST(extract(epoch FROM {moment}) * 1000000 AS bigint)"
-
-
 def codes(**conditions: str) -> str:
     """One row for each condition that holds."""
     rows = ", ".join(f"(({condition}), '{what}')" for what, condition in conditions.items())

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from memforest_core.verify.rows.parts import CELLS, LOWEST, TREES, codes, micros
+from memforest_core.store.trees import micros
+from memforest_core.verify.rows.parts import CELLS, LOWEST, TREES, codes
 
 HEADS = f"""
     SELECT r.tree_id AS id, broken.what FROM memforest.tree r

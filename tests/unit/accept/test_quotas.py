@@ -19,10 +19,11 @@ from memforest_core.accept.quotas import (
     Quotas,
     when_there_is_room,
 )
-from memforest_core.accept.records import AcceptRows, Lane, StoredTurns, TenantLimits, WaitingCells
+from memforest_core.accept.records import AcceptRows, StoredTurns, TenantLimits, WaitingCells
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded, StoreUnavailable
 from memforest_core.settings import AcceptSettings
+from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import waited
 
 ACME = TenantId("acme")

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.accept.flushing import WaitTimeout
 from memforest_core.cli.output import Exit, exit_code, named, plain, print_json, printable, report_message, shortened
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.embedded.directory import DataDirectoryInUse
@@ -28,6 +27,7 @@ from memforest_core.errors import (
     SessionConflict,
     StoreUnavailable,
 )
+from memforest_core.work.waiting import WaitTimeout
 
 WHEN = datetime(2024, 5, 6, 7, 8, tzinfo=UTC)
 

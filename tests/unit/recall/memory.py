@@ -10,7 +10,6 @@ from uuid import UUID, uuid5
 
 import numpy as np
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan, micros
@@ -29,6 +28,7 @@ from memforest_core.recall.records import (
     TurnHead,
     TurnKey,
 )
+from memforest_core.store.owners import ForestRef
 
 SPACE = UUID(int=77)
 START = datetime(2024, 3, 4, 9, 0, tzinfo=UTC)

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.holding import Mention, StoredState
@@ -18,6 +17,7 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
 from memforest_core.recall.question import parse_question
+from memforest_core.store.owners import ForestRef
 from tests.unit.recall.memory import FOREST
 
 SESSION = SessionId(UUID(int=9))

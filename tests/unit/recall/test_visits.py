@@ -11,9 +11,8 @@ from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.errors import StoreUnavailable
-from memforest_core.recall.records import CellRef, TurnHead
+from memforest_core.recall.records import CellRef, TurnHead, Visited
 from memforest_core.recall.visits import VisitCounter, returned
-from memforest_core.retain.records import Visited
 from tests.support.builders import FOREST, NOON
 
 ACME, OTHER = TenantId("acme"), TenantId("other")

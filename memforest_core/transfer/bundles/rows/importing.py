@@ -13,10 +13,10 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.errors import InvalidInput
-from memforest_core.extract.rows import record_calls
 from memforest_core.memtree import Diff, Leaf, TreeHead
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import lock_forests, set_forest_state
 from memforest_core.store.removal import TreeChange
 from memforest_core.store.trees import NEXT_VERSION, PostgresTrees, node_of

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from memforest_core.domain.times import from_micros
 from memforest_core.store import tables as m
+from memforest_core.store.trees import micros
 from memforest_core.transfer.bundles.records import TABLES, BundleTable, ColumnType, Row, Value
-from memforest_core.verify.rows.parts import micros
 
 FOREVER = "timestamptz '9000-01-01 00:00+00'"
 """When the work of a hidden forest may begin."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from memforest_core.domain.facts import CORRECTED_ITEM
-from memforest_core.verify.rows.parts import micros
+from memforest_core.store.trees import micros
 
 
 def _ids(*names: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from memforest_core.verify.rows.parts import micros
+from memforest_core.store.trees import micros
 
 _SCOPE = f"""
     SELECT r.tree_id, r.kind, r.scope_key, r.state, r.k, r.root_id, r.height, r.leaf_count, r.domain, r.centroid,

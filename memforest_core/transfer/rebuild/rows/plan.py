@@ -11,7 +11,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.rows.accepting import turn_of
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, TreeId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.scopes import TreeKind
@@ -21,6 +20,7 @@ from memforest_core.extract.rows import CONTEXT_TURNS
 from memforest_core.models.calls import Step
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
+from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import PostgresVectors, of_forest
 from memforest_core.transfer.rebuild.records import Counts, PlannedTree, Spent, Windows
 from memforest_core.transfer.rebuild.rows.sql import SESSIONS_AFTER

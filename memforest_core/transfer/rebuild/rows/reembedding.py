@@ -15,12 +15,12 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.errors import InvariantViolated
-from memforest_core.extract.rows import record_calls
 from memforest_core.index.mark_rows import switch_collection
 from memforest_core.models.calls import CallRecord, OwnText, Step
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import PostgresRefreshRows
 from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.trees import lock_trees
 from memforest_core.store.vectors import Key, to_bytes

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.accept.records import ForestRef
 from memforest_core.domain.evidence import Evidence, EvidenceKind, Mode, RecallResult, day_label
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import MemForestError, StoreUnavailable
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.store.owners import ForestRef
 
 TENANT = TenantId("acme")
 FOREST = ForestId(UUID(int=7))
