@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import redis
-import sqlalchemy as sa
 
 from memforest_core.bootstrap.using import CHAT_STEPS, in_use
 from memforest_core.domain.ids import TenantId
@@ -26,7 +25,7 @@ from memforest_core.models.limits.redis_address import client_address, open_redi
 from memforest_core.models.opening import open_chat, open_embedder, step_settings
 from memforest_core.observe.inspect_opening import open_inspection
 from memforest_core.settings import OFFLINE, Settings
-from memforest_core.store.engine import open_engine, transaction
+from memforest_core.store.engine import Engine, open_engine, server_time, server_version, transaction
 from memforest_core.store.schema import check_ready, current_revision
 
 SKEW_WARN_S, SKEW_FAIL_S = 2.0, 60.0
@@ -88,23 +87,23 @@ def _tried(name: str, check: Callable[[], Check]) -> Check:
         return Check(name, State.FAIL, error.message, error.code)
 
 
-def _database(engine: sa.Engine, place: str) -> Check:
+def _database(engine: Engine, place: str) -> Check:
     with transaction(engine) as connection:
-        version = connection.scalar(sa.text("SHOW server_version"))
+        version = server_version(connection)
     return Check("database", State.OK, f"{place}, Postgres {version}")
 
 
-def _schema(engine: sa.Engine) -> Check:
+def _schema(engine: Engine) -> Check:
     check_ready(engine)
     with transaction(engine) as connection:
         revision = current_revision(connection)
     return Check("schema", State.OK, f"revision {revision}, tenants are apart")
 
 
-def _clock(engine: sa.Engine) -> Check:
+def _clock(engine: Engine) -> Check:
     with transaction(engine) as connection:
         before = datetime.now(UTC)
-        theirs: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()
+        theirs: datetime = server_time(connection)
         after = datetime.now(UTC)
     skew = abs((theirs - (before + (after - before) / 2)).total_seconds())
     state = State.OK if skew < SKEW_WARN_S else State.WARN if skew < SKEW_FAIL_S else State.FAIL
@@ -112,7 +111,7 @@ def _clock(engine: sa.Engine) -> Check:
     return Check("clock", state, f"{skew:.1f} s apart from the database's{advice}")
 
 
-def _workers(engine: sa.Engine, settings: Settings) -> Iterator[Check]:
+def _workers(engine: Engine, settings: Settings) -> Iterator[Check]:
     try:
         seen = open_inspection(engine, settings).system(TenantId(settings.tenant)).workers
     except MemForestError as error:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import sqlalchemy as sa
-
 from memforest_core.bootstrap.producer import Producer
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.models.limits.budget import CallLimits
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.work.operations import Operations
 from memforest_core.work.rows.operations import PostgresMaintenanceStore
 from memforest_core.work.telemetry import SILENT, Telemetry
@@ -29,7 +28,7 @@ class Process:
     telemetry: Telemetry = SILENT
 
     @property
-    def engine(self) -> sa.Engine:
+    def engine(self) -> Engine:
         """The connection pool."""
         return self.producer.engine
 

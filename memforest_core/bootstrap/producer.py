@@ -6,15 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import sqlalchemy as sa
-
 from memforest_core.accept.flushing import Flushing
 from memforest_core.accept.rows.accepting import PostgresAcceptStore
 from memforest_core.accept.rows.flushing import PostgresFlushStore
 from memforest_core.accept.service import Acceptance
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
-from memforest_core.store.engine import open_engine
+from memforest_core.store.engine import Engine, open_engine
 from memforest_core.work.broker import CeleryWakeUps
 from memforest_core.work.telemetry import SILENT, Tracer
 
@@ -23,7 +21,7 @@ from memforest_core.work.telemetry import SILENT, Tracer
 class Producer:
     """The accepting side of a process."""
 
-    engine: sa.Engine
+    engine: Engine
     wakeups: CeleryWakeUps
     acceptance: Acceptance
     flushing: Flushing

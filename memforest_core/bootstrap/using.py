@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-import sqlalchemy as sa
-
 from memforest_core.models.calls import Step
 from memforest_core.models.opening import step_settings
 from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.engine import place_of
 
 CHAT_STEPS = tuple(step for step in Step if step is not Step.EMBED)
 
@@ -17,13 +16,11 @@ def in_use(settings: Settings) -> dict[str, str]:
     """The chat model (with steps that have another), the embedding model, the index, the database and the broker."""
     chat = settings.llm.model
     others = {step.value: model for step in CHAT_STEPS if (model := _model(settings, step)) != chat}
-    url = sa.make_url(settings.database.url.get_secret_value())
-    place = url.host or url.query.get("host") or "localhost"
     return {
         "chat": ", ".join([chat, *(f"{step}: {model}" for step, model in others.items())]),
         "embedding": settings.embedding.model,
         "index": f"in {settings.index.path}" if settings.index.kind == "qdrant_edge" else _place(settings.index.url),
-        "database": f"{url.database} at {place}",
+        "database": place_of(settings.database.url.get_secret_value()),
         "broker": _place(settings.broker.url.get_secret_value()),
     }
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from memforest_core.observe.records import ModelCalls, Totals
 
 
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A question, what came back, and whether that holds what is expected."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memforest_core.cli.output import console, plain, printable, shortened
-from memforest_core.recall.evidence_cli import evidence_text
+from memforest_core.recall.cli.evidence import evidence_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,23 +13,18 @@ from memforest_core.cli.commands import Commands
 from memforest_core.correct import cli as correct
 from memforest_core.erase import cli as forget
 from memforest_core.index import cli as index
-from memforest_core.observe import cost_cli as cost
-from memforest_core.observe import status_cli as status
-from memforest_core.observe import top_cli as top
-from memforest_core.observe import tree_cli as tree
-from memforest_core.recall import cli as recall
+from memforest_core.observe.cli import cost, status, top, tree
 from memforest_core.recall.answering import cli as answer
 from memforest_core.recall.calibration import cli as calibrate
+from memforest_core.recall.cli import recall
 from memforest_core.recall.timeline import cli as timeline
 from memforest_core.retain import cli as policy
-from memforest_core.store import cli as db
-from memforest_core.store import tenants_cli as tenants
+from memforest_core.store.cli import db, tenants
 from memforest_core.transfer.bundles import cli as bundle
 from memforest_core.transfer.merge import cli as merge
 from memforest_core.transfer.rebuild import cli as rematerialize
 from memforest_core.verify import cli as verify
-from memforest_core.work import audit_cli as audit
-from memforest_core.work import dead_cli as dead
+from memforest_core.work.cli import audit, dead
 
 app = typer.Typer(
     name="memforest",

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from memforest_core.errors import InvalidSettings
 from memforest_core.index.mark_rows import PostgresMarkStore
 from memforest_core.index.marks import Marks
@@ -19,6 +17,7 @@ from memforest_core.index.served.address import read_address
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.work.maintenance import Handler, MaintenanceService
 from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.rows.operations import PostgresMaintenanceStore
@@ -36,7 +35,7 @@ class Maintenance:
 
 
 def open_maintenance(
-    engine: sa.Engine,
+    engine: Engine,
     index: VectorIndex,
     wakeups: WakeUps,
     settings: Settings,

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import sqlalchemy as sa
-
 from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
 from memforest_core.observe.overview import OverviewService
 from memforest_core.observe.prometheus import PrometheusTelemetry
 from memforest_core.observe.rows.overview import PostgresOverviewStore
 from memforest_core.settings import Settings
-from memforest_core.store.engine import open_engine
+from memforest_core.store.engine import Engine, open_engine
 
 
-def open_overview(engine: sa.Engine, settings: Settings) -> OverviewService:
+def open_overview(engine: Engine, settings: Settings) -> OverviewService:
     """The watching side over a connection pool."""
     return OverviewService(PostgresOverviewStore(engine), settings.worker.dead_after_s)
 
 
 @contextmanager
-def watched_engine(settings: Settings) -> Iterator[sa.Engine]:
+def watched_engine(settings: Settings) -> Iterator[Engine]:
     """A pool for one command that reads the database and nothing else. Raises InvalidSettings."""
     engine = open_engine(settings.database)
     try:
@@ -31,7 +29,7 @@ def watched_engine(settings: Settings) -> Iterator[sa.Engine]:
 
 
 def open_metrics(
-    engine: sa.Engine, settings: Settings, telemetry: PrometheusTelemetry, healthy: Callable[[], bool], offset: int = 0
+    engine: Engine, settings: Settings, telemetry: PrometheusTelemetry, healthy: Callable[[], bool], offset: int = 0
 ) -> MetricsServer | None:
     """Serve metrics where the settings say, ``offset`` ports further; None without a port. Raises InvalidSettings."""
     port = settings.observe.metrics_port

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import sqlalchemy as sa
-
 from memforest_core.observe.exposition import MetricsServer
 from memforest_core.observe.opening import open_metrics
 from memforest_core.observe.prometheus import PrometheusTelemetry
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 
@@ -24,7 +23,7 @@ class Watching:
     _close_tracing: Callable[[], None] = field(default=lambda: None)
     _server: MetricsServer | None = None
 
-    def serve(self, engine: sa.Engine, healthy: Callable[[], bool], place: int = 0) -> None:
+    def serve(self, engine: Engine, healthy: Callable[[], bool], place: int = 0) -> None:
         """Serve metrics where the settings say, if they do, ``place`` ports further. Raises InvalidSettings."""
         if isinstance(self.telemetry, PrometheusTelemetry):
             self._server = open_metrics(engine, self.settings, self.telemetry, healthy, place)

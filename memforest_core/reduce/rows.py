@@ -15,7 +15,7 @@ from memforest_core.domain.facts import Candidate, Fact
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import from_micros, micros
-from memforest_core.index.wanted import want_indexed
+from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Key, TreeHead
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.reduce.records import (

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, pack_counts, unpack_counts
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.index.wanted import want_indexed_in
+from memforest_core.index.wanted_rows import want_indexed_in
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, RefreshRows, SummarySource
 from memforest_core.store import tables as m

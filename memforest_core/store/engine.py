@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
+from sqlalchemy import Engine as Engine
 from sqlalchemy import event, exc
 
 from memforest_core.domain.ids import TenantId
@@ -199,3 +201,21 @@ def tenant_transaction(engine: sa.Engine, tenant: TenantId) -> Iterator[sa.Conne
     with store_errors(), engine.begin() as connection:
         set_tenant(connection, tenant)
         yield connection
+
+
+def server_version(connection: sa.Connection) -> str:
+    """The version of the Postgres server."""
+    version: str = connection.execute(sa.text("SHOW server_version")).scalar_one()
+    return version
+
+
+def server_time(connection: sa.Connection) -> datetime:
+    """The server's clock."""
+    moment: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()
+    return moment
+
+
+def place_of(url: str) -> str:
+    """Database and host of a URL, without user and password."""
+    parsed = sa.make_url(url)
+    return f"{parsed.database} at {parsed.host or parsed.query.get('host') or 'localhost'}"

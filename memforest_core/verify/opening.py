@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import sqlalchemy as sa
-
 from memforest_core.domain.ids import TenantId
 from memforest_core.index.rows import PostgresIndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.verify.report import Report
 from memforest_core.verify.rows.verifying import PostgresVerifyStore
 from memforest_core.verify.service import VerificationService
@@ -25,7 +24,7 @@ class VerifiedServices(Protocol):
         ...
 
     @property
-    def engine(self) -> sa.Engine:
+    def engine(self) -> Engine:
         """The connection pool."""
         ...
 

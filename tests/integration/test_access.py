@@ -21,8 +21,8 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, InvariantViolated, MemForestError
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, Settings
-from memforest_core.store import tenants_cli as tenants_command
 from memforest_core.store.access import grant, revoke
+from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import open_engine, tenant_transaction, transaction
 from memforest_core.store.schema import check_ready, upgrade
 from memforest_core.work.jobs import WorkKind

@@ -20,7 +20,7 @@ from memforest_core.extract.rows import PostgresExtractStore
 from memforest_core.messages import Queue
 from memforest_core.reduce.rows import PostgresReduceStore
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.work import dead_cli as command
+from memforest_core.work.cli import dead as command
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.dead_records import DeadKind, DeadRef
 from memforest_core.work.rows.dead import PostgresDeadRows, PostgresDeadStore

@@ -24,7 +24,7 @@ from memforest_core.transfer.bundles import cli as bundle
 from memforest_core.transfer.bundles.importing import Import
 from memforest_core.transfer.merge import cli as merge
 from memforest_core.transfer.rebuild import cli as rematerialize
-from memforest_core.work import audit_cli as audit
+from memforest_core.work.cli import audit
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack

@@ -14,9 +14,7 @@ from typer.testing import CliRunner
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
-from memforest_core.observe import cost_cli as cost
-from memforest_core.observe import status_cli as status
-from memforest_core.observe import top_cli as top
+from memforest_core.observe.cli import cost, status, top
 from memforest_core.observe.opening import open_overview
 from memforest_core.observe.overview import OverviewService
 from memforest_core.observe.overview_records import CostBy, CostFilter, Spent

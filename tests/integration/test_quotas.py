@@ -25,7 +25,7 @@ from memforest_core.client import MemForestClient, SessionHandle
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, QuotaExceeded, SessionConflict
 from memforest_core.settings import AcceptSettings
-from memforest_core.store import tenants_cli as tenants_command
+from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import Lane
 from tests.support.builders import said

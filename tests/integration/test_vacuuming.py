@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from memforest_core.erase.receipt import Receipt
 from memforest_core.models.calls import Embedder
-from memforest_core.store import cli as db_command
+from memforest_core.store.cli import db as db_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
 from tests.support.builders import said

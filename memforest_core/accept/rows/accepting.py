@@ -25,7 +25,7 @@ from memforest_core.domain.cells import CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import InvalidInput
-from memforest_core.index.wanted import want_indexed
+from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest

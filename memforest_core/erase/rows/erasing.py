@@ -28,7 +28,7 @@ from memforest_core.erase.records import (
 from memforest_core.erase.rows import left as search
 from memforest_core.erase.rows import sql as q
 from memforest_core.erase.rows.clearing import PostgresClearing
-from memforest_core.index.wanted import want_indexed
+from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.reduce.rows import PostgresReduceRows
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import sqlalchemy as sa
-
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import ChatModel
 from memforest_core.recall.answering.service import AnswerService
 from memforest_core.recall.rows.answering import PostgresAnswerCalls
 from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.engine import Engine
 from memforest_core.work.telemetry import Telemetry
 
 
@@ -23,7 +22,7 @@ class AnsweringServices(Protocol):
         ...
 
     @property
-    def engine(self) -> sa.Engine:
+    def engine(self) -> Engine:
         """The connection pool."""
         ...
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
-from memforest_core.index.wanted import want_indexed
+from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
 from memforest_core.store.vectors import PostgresVectors

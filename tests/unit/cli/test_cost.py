@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.cost_cli import json_of, moment, table_of
+from memforest_core.observe.cli.cost import json_of, moment, table_of
 from memforest_core.observe.overview import Costs, summed
 from memforest_core.observe.overview_records import CostBy, CostFilter, Spent, SpentOn
 

@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from memforest_core.cli.commands import Commands
-from memforest_core.store import tenants_cli as tenants
-from memforest_core.work import dead_cli as dead
+from memforest_core.store.cli import tenants
+from memforest_core.work.cli import dead
 from memforest_core.work.dead_records import Acted, DeadDetail, DeadKind, DeadLetter, DeadRef
 
 ID = UUID("11111111-aaaa-4000-8000-000000000001")

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
+from memforest_core.observe.cli.top import Watched, age, dollars, frame, json_of, rates, watch
 from memforest_core.observe.inspection import InspectionService
 from memforest_core.observe.overview import Overview, OverviewService
 from memforest_core.observe.overview_records import CostBy, CostFilter, QueueDepth, Spent, SpentOn, WorkerBeat
-from memforest_core.observe.top_cli import Watched, age, dollars, frame, json_of, rates, watch
 
 NOON = datetime(2024, 5, 6, 12, 0, tzinfo=UTC)
 NOTHING = Spent(0, 0, 0, 0, 0, 0.0)
@@ -158,7 +158,7 @@ def frames_of(
         if len(pauses) == count:
             raise Stopped
 
-    monkeypatch.setattr("memforest_core.observe.top_cli.time.sleep", sleep)
+    monkeypatch.setattr("memforest_core.observe.cli.top.time.sleep", sleep)
     inspection = InspectionService(NotAsked(), 30.0)
     with pytest.raises(Stopped):
         watch(Watched(OverviewService(store, 30.0), inspection, TenantId("acme")), 2.0)

@@ -15,7 +15,7 @@ from memforest_core.domain.cells import speech
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
 from memforest_core.domain.times import from_micros
-from memforest_core.index.wanted import want_indexed
+from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Key
 from memforest_core.models.calls import Vectors
 from memforest_core.store import tables as m

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, PayloadId, SessionId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.index.wanted import want_indexed
+from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Node, TreeHead
 from memforest_core.reduce.rows import PostgresReduceRows
 from memforest_core.store.trees import LOWEST, bury_points, lock_trees, node_of

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId, cell_id, session_id
-from memforest_core.index.wanted import want_indexed
+from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.reduce.records import HELD, Rules
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction

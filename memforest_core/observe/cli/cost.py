@@ -10,8 +10,8 @@ import typer
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
+from memforest_core.observe.cli.top import AMOUNTS, amounts, opened_overview
 from memforest_core.observe.overview_records import CostBy, CostFilter
-from memforest_core.observe.top_cli import AMOUNTS, amounts, opened_overview
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,7 +11,7 @@ from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.top_cli import age, dollars, json_of, opened_overview
+from memforest_core.observe.cli.top import age, dollars, json_of, opened_overview
 
 if TYPE_CHECKING:
     from memforest_core.accept.records import SessionProgress

@@ -9,7 +9,7 @@ import typer
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
 from memforest_core.cli.output import console, no_memory, print_json, printable
-from memforest_core.recall.evidence_cli import evidence_text
+from memforest_core.recall.cli.evidence import evidence_text
 
 if TYPE_CHECKING:
     from memforest_core.domain.evidence import RecallResult

@@ -1,0 +1,71 @@
+"""What import-linter can't say: no import cycle of modules, and each library in the folder that wraps it."""
+
+from __future__ import annotations
+
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+import memforest_core
+
+CORE = "memforest_core"
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    """All imports of the product, those in functions and for type checking included."""
+    return grimp.build_graph(CORE, "memforest_workers", include_external_packages=True, cache_dir=None)
+
+
+def is_command(module: str) -> bool:
+    return "cli" in module.split(".")
+
+
+def importers(graph: grimp.ImportGraph, library: str) -> set[str]:
+    return graph.find_modules_that_directly_import(library) if library in graph.modules else set()
+
+
+def test_no_module_imports_itself_through_others(graph: grimp.ImportGraph) -> None:
+    own = {module for module in graph.modules if module.startswith("memforest_")}
+    imports = {module: graph.find_modules_directly_imported_by(module) & own for module in own}
+
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the cycle
+
+
+def test_only_the_command_line_imports_commands(graph: grimp.ImportGraph) -> None:
+    wrong = {
+        (importer, module)
+        for module in graph.modules
+        if is_command(module)
+        for importer in graph.find_modules_that_directly_import(module)
+        if not is_command(importer)
+    }
+
+    assert wrong == set()
+
+
+@pytest.mark.parametrize(
+    ("library", "folder"),
+    [("qdrant_client", "index"), ("qdrant_edge", "index")],
+)
+def test_a_library_has_one_folder(graph: grimp.ImportGraph, library: str, folder: str) -> None:
+    found = importers(graph, library)
+
+    assert found
+    assert {module for module in found if not module.startswith(f"{CORE}.{folder}.")} == set()
+
+
+def test_litellm_is_imported_in_one_place() -> None:
+    """By its name, late: no import statement shows it."""
+    found = [path for path in Path(memforest_core.__file__).parent.rglob("*.py") if '("litellm")' in path.read_text()]
+
+    assert [path.name for path in found] == ["litellm_runtime.py"]
+
+
+def test_statements_are_in_rows_and_in_the_store(graph: grimp.ImportGraph) -> None:
+    def may(module: str) -> bool:
+        return module.startswith(f"{CORE}.store.") or any(part.endswith("rows") for part in module.split("."))
+
+    assert {module for module in importers(graph, "sqlalchemy") if not may(module)} == set()
