@@ -39,16 +39,19 @@ def forest_id(connection: sa.Connection, tenant: TenantId, owner: str) -> Forest
     return found.id if found is not None else None
 
 
-def lock_forests(connection: sa.Connection, tenant: TenantId, forests: Sequence[ForestId]) -> dict[ForestId, str]:
+def lock_forests(
+    connection: sa.Connection, tenant: TenantId, forests: Sequence[ForestId], *, changing: bool = False
+) -> dict[ForestId, str]:
     """Become the only writer of these forests, waiting for whoever is; the states of those that are there.
 
-    Locks in the order of ids. Raises StoreUnavailable past the lock time-out.
+    Locks in the order of ids. Who will change the state of more than one says so with ``changing``: it then waits for
+    those who add sessions or vectors, too, in that same order. Raises StoreUnavailable past the lock time-out.
     """
     rows = connection.execute(
         sa.select(m.Forest.forest_id, m.Forest.state)
         .where(m.Forest.tenant_id == tenant, m.Forest.forest_id.in_(forests))
         .order_by(m.Forest.forest_id)
-        .with_for_update(key_share=True)
+        .with_for_update(key_share=not changing)
     )
     return {ForestId(row.forest_id): str(row.state) for row in rows}
 

@@ -248,8 +248,9 @@ class MergeRows(ReduceRows, Protocol):
         """End the transaction as if nothing had been written."""
         ...
 
-    def lock_all(self, forests: Sequence[ForestId]) -> Mapping[ForestId, MergeForest]:
-        """Become the only writer of these forests, in the order of ids; those that are there."""
+    def lock_all(self, forests: Sequence[ForestId], *, changing: bool = False) -> Mapping[ForestId, MergeForest]:
+        """Become the only writer of these forests, in the order of ids; those that are there. ``changing`` is for who
+        is going to change their states."""
         ...
 
     def forests(self, ids: Sequence[ForestId]) -> Sequence[MergeForest]:

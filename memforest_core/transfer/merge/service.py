@@ -192,7 +192,7 @@ class Merging:
         if progress.get("phase") == "undo":
             return undone(progress) if self._clear(tenant, target) else progress
         with self._store.merging(tenant) as rows:
-            forests = rows.lock_all([*asked.sources, target])
+            forests = rows.lock_all([*asked.sources, target], changing=True)
             progress = rows.progress(task.id) or progress
             states = {id_: forest.state for id_, forest in forests.items()}
             late = merge_moved(replace(task, progress=progress), states) is not None
@@ -213,7 +213,7 @@ class Merging:
         Its state and the progress are one commit, so that nobody else's merge can take the same forests.
         """
         with self._store.merging(tenant) as rows:
-            forests = self._present(rows, asked)
+            forests = self._present(rows, asked, changing=True)
             begun = rows.progress(task.id)
             if begun:
                 return begun
@@ -282,7 +282,7 @@ class Merging:
     def _end(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked, progress: Numbers) -> Numbers | None:
         """A new target is shown, and the sources are let go: one commit."""
         with self._store.merging(tenant) as rows:
-            forests = rows.lock_all([*asked.sources, _target(asked)])
+            forests = rows.lock_all([*asked.sources, _target(asked)], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "end":
                 return stored
@@ -306,7 +306,7 @@ class Merging:
         near = self._compared(tenant, hidden, standing)
         with self._store.merging(tenant) as rows:
             rows.unhurried()
-            forests = rows.lock_all([*asked.sources, hidden, standing])
+            forests = rows.lock_all([*asked.sources, hidden, standing], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "fold":
                 return stored
@@ -345,7 +345,9 @@ class Merging:
         progress: Numbers,
     ) -> Numbers:
         """Somebody deleted the target: the sources stay what they were."""
-        for id_ in _frozen(asked, forests):
+        frozen = _frozen(asked, forests)
+        rows.lock_all(frozen, changing=True)
+        for id_ in frozen:
             rows.set_state(id_, "live")
         after: Numbers = {**progress, "phase": "abandoned"}
         rows.advance(task.id, after)
@@ -359,10 +361,10 @@ class Merging:
         done = self._clear(tenant, ForestId(UUID(str(leaving))))
         return {**progress, "next": at + 1 if done else at}
 
-    def _present(self, rows: MergeRows, asked: _Asked) -> dict[ForestId, MergeForest]:
+    def _present(self, rows: MergeRows, asked: _Asked, *, changing: bool = False) -> dict[ForestId, MergeForest]:
         """All forests of a merge, locked."""
         wanted = [*asked.sources, _target(asked)]
-        forests = dict(rows.lock_all(wanted))
+        forests = dict(rows.lock_all(wanted, changing=changing))
         if len(forests) < len(wanted):
             raise NotFound("A forest of this merge is gone.")
         return forests

@@ -58,8 +58,8 @@ class PostgresMergeRows(PostgresMergeTrees):
         if transaction is not None:
             transaction.rollback()
 
-    def lock_all(self, forests: Sequence[ForestId]) -> Mapping[ForestId, MergeForest]:
-        states = lock_forests(self._db, self._tenant, forests)
+    def lock_all(self, forests: Sequence[ForestId], *, changing: bool = False) -> Mapping[ForestId, MergeForest]:
+        states = lock_forests(self._db, self._tenant, forests, changing=changing)
         return {forest.id: forest for forest in self.forests(list(states))}
 
     def forests(self, ids: Sequence[ForestId]) -> Sequence[MergeForest]:
