@@ -20,7 +20,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.rows.accepting import PostgresAcceptStore
+from memforest_core.accept.rows.accepting import AcceptStore
 from memforest_core.domain.facts import Change, Fact, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import (
     ForestId,
@@ -43,7 +43,7 @@ from memforest_core.memtree.paths import order
 from memforest_core.models.calls import CallRecord
 from memforest_core.reduce.identity import identify
 from memforest_core.reduce.records import Member, ScopeDraft
-from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.reduce.rows import ReduceStore
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode
 from memforest_core.settings import DatabaseSettings, TreeSettings
 from memforest_core.store.engine import open_engine
@@ -190,7 +190,7 @@ class OneTree:
         """A new forest without facts."""
         new_id = seeded_ids(rng)
         forest = ForestId(new_id())
-        with PostgresAcceptStore(engine).accepting(TENANT) as rows:
+        with AcceptStore(engine).accepting(TENANT) as rows:
             rows.ensure_forest(str(forest), forest, "UTC")
         return cls(engine, forest, new_id, chars)
 
@@ -207,7 +207,7 @@ class OneTree:
         leaves = [made_leaf(self.tree, fact) for fact in facts]
         keys = {fact.id: leaf.key for fact, leaf in zip(facts, leaves, strict=True)}
         session = SessionId(self.forest)
-        with PostgresReduceStore(self.engine).reducing(TENANT) as rows:
+        with ReduceStore(self.engine).reducing(TENANT) as rows:
             assert rows.lock_forest(self.forest)
             rows.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
             rows.put_scopes(self.forest, [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)])

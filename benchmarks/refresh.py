@@ -27,12 +27,12 @@ from benchmarks.harness import (
     parser,
     say,
 )
-from memforest_core.accept.rows.flushing import PostgresFlushStore
+from memforest_core.accept.rows.flushing import FlushStore
 from memforest_core.domain.facts import Fact
 from memforest_core.domain.ids import NodeId, WorkerId
 from memforest_core.models.calls import CallRecord, Embedded, Step
-from memforest_core.refresh.records import ReadyNode, RefreshStore, SummarySource
-from memforest_core.refresh.rows import PostgresRefreshStore
+from memforest_core.refresh.records import ReadyNode, SummarySource
+from memforest_core.refresh.rows import RefreshStore
 from memforest_core.refresh.service import RefreshService
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.engine import tenant_transaction
@@ -110,10 +110,10 @@ def in_postgres(engine: sa.Engine, tree: OneTree) -> Memory:
     """A memory whose tree is in Postgres."""
 
     def make_due() -> None:
-        with PostgresFlushStore(engine).flushing(TENANT) as rows:
+        with FlushStore(engine).flushing(TENANT) as rows:
             rows.make_due(tree.forest, None)
 
-    return memory(PostgresRefreshStore(engine), lambda facts: tree.insert(facts, PATIENT_S, PATIENT_S), make_due)
+    return memory(RefreshStore(engine), lambda facts: tree.insert(facts, PATIENT_S, PATIENT_S), make_due)
 
 
 def in_memory(tree: MemoryTree) -> Memory:

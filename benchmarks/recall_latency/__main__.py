@@ -17,12 +17,12 @@ from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.index.qdrant.edge import EdgeIndex
-from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings, RefreshSettings
-from memforest_core.verify.rows.verifying import PostgresVerifyStore
+from memforest_core.verify.rows.verifying import VerifyStore
 from memforest_core.verify.service import VerificationService
 
 SIZES = (1_000, 10_000, 100_000)
@@ -74,7 +74,7 @@ def filled(
 
 def verify(running: Database, index: VectorIndex) -> None:
     """What was filled in must be what the pipeline leaves. Ends the program when it is not."""
-    store, rows = PostgresVerifyStore(running.service), PostgresIndexStore(running.service)
+    store, rows = VerifyStore(running.service), IndexStore(running.service)
     report = VerificationService(store, rows, index, RefreshSettings().budget_chars).run(TENANT)
     broken = {check.check.value: check.violations for check in report.checks if check.violations}
     if broken:

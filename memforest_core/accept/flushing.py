@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from memforest_core.accept.flush_records import Backlog, FlushStore
+from memforest_core.accept.flush_records import Backlog
 from memforest_core.accept.records import SessionProgress, Stage
+from memforest_core.accept.rows.flushing import FlushStore
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import NotFound

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
-from memforest_core.accept.records import AcceptRows, TenantLimits
+from memforest_core.accept.records import TenantLimits
+from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded
 from memforest_core.settings import AcceptSettings

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
-from memforest_core.domain.cells import CellCut
 from memforest_core.domain.documents import plain
-from memforest_core.domain.ids import ForestId, SessionId, TenantId
-from memforest_core.domain.turns import Turn
-from memforest_core.store.owners import ForestRef
+from memforest_core.domain.ids import SessionId
 from memforest_core.work.jobs import Lane, WorkError
 
 
@@ -106,98 +101,3 @@ class StoredTurns:
 
     turns: int
     oldest_s: float
-
-
-class AcceptRows(Protocol):
-    """Rows of one accepting transaction."""
-
-    def forest(self, owner: str) -> ForestRef | None:
-        """The owner's forest, if there is one."""
-        ...
-
-    def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
-        """The owner's forest, created with this id and zone when missing."""
-        ...
-
-    def set_display_name(self, forest: ForestRef, name: str) -> None:
-        """Change what the owner is called; the name is one of the owner's from now on."""
-        ...
-
-    def lock_session(
-        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane, trace: str | None
-    ) -> SessionHead:
-        """The session's row, created when missing (with this lane and trace), locked until the transaction ends."""
-        ...
-
-    def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
-        """Stored turns in order, from ordinal ``first``."""
-        ...
-
-    def turn_named(self, session: SessionId, turn_id: str) -> Turn | None:
-        """The stored turn with this id."""
-        ...
-
-    def held_tail(self, session: SessionId) -> tuple[int, int] | None:
-        """(ordinal, first turn) of the session's open last cell, locked; None when it is closed."""
-        ...
-
-    def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
-        """Store new turns, and note their human speakers."""
-        ...
-
-    def put_cells(
-        self,
-        forest: ForestId,
-        session: SessionId,
-        cells: Sequence[CellCut],
-        lane: Lane,
-        held_for_s: float | None,
-    ) -> None:
-        """Store cells, ready for extraction, and mark them for indexing.
-
-        With ``held_for_s``, a last cell that is not full stays open for that many seconds.
-        """
-        ...
-
-    def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
-        """Update the session's counters."""
-        ...
-
-    def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
-        """How far a session has come; None when it does not exist."""
-        ...
-
-    def last_error(self, session: SessionId) -> WorkError | None:
-        """What the last failed try of the session's unfinished work ended with; else of any other waiting cell."""
-        ...
-
-    def limits(self) -> TenantLimits:
-        """The tenant's own limits."""
-        ...
-
-    def set_limits(self, limits: TenantLimits) -> None:
-        """Change the tenant's own limits; a tenant that is not known yet gets its row."""
-        ...
-
-    def waiting_cells(self, most: int) -> WaitingCells:
-        """How many of the tenant's cells wait for extraction, from at most ``most`` windows.
-
-        Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
-        """
-        ...
-
-    def stored_turns(self, span_s: float) -> StoredTurns:
-        """Turns that the tenant stored within the last ``span_s`` seconds.
-
-        The second turn of an appended cell counts at the time of the first.
-        """
-        ...
-
-
-class AcceptStore(Protocol):
-    """Opens accepting transactions."""
-
-    def accepting(self, tenant: TenantId, joined: object | None = None) -> AbstractContextManager[AcceptRows]:
-        """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
-        commits nor closes, and leaves the transaction's settings as it found them."""
-        ...

@@ -10,7 +10,8 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest_core.accept.quotas import Quota, Quotas
-from memforest_core.accept.records import AcceptRows, AcceptStore, SessionProgress, TenantLimits
+from memforest_core.accept.records import SessionProgress, TenantLimits
+from memforest_core.accept.rows.accepting import AcceptRows, AcceptStore
 from memforest_core.domain.cells import CellCut, Cutting, assign_windows, cut_cells
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id

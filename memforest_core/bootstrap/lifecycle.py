@@ -6,32 +6,32 @@ from functools import cached_property
 
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.rematerializing import open_rematerializing
-from memforest_core.correct.rows import PostgresCorrectionStore
+from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.erase.clearing import Clearing, ForestEraser
-from memforest_core.erase.rows.erasing import PostgresErasureStore
-from memforest_core.erase.rows.vacuuming import PostgresVacuumStore
+from memforest_core.erase.rows.erasing import ErasureStore
+from memforest_core.erase.rows.vacuuming import VacuumStore
 from memforest_core.erase.service import Erasure
 from memforest_core.erase.steps import Erasing
 from memforest_core.erase.vacuuming import Vacuuming
-from memforest_core.retain.rows.retaining import PostgresRetentionStore
+from memforest_core.retain.rows.retaining import RetentionStore
 from memforest_core.retain.service import Retention
 from memforest_core.store.statements import from_document
 from memforest_core.transfer.bundles.export import ExportService
-from memforest_core.transfer.bundles.files import SqliteBundles
+from memforest_core.transfer.bundles.files import BundleFiles
 from memforest_core.transfer.bundles.importing import ImportParts, ImportService
-from memforest_core.transfer.bundles.rows.exporting import PostgresBundleStore
+from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.service import Bundles
-from memforest_core.transfer.merge.rows.merging import PostgresMergeStore
+from memforest_core.transfer.merge.rows.merging import MergeStore
 from memforest_core.transfer.merge.service import Merging
 from memforest_core.transfer.rebuild.service import Rematerializing
-from memforest_core.verify.rows.verifying import PostgresVerifyStore
+from memforest_core.verify.rows.verifying import VerifyStore
 from memforest_core.work.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
 from memforest_core.work.maintenance import Handler
 from memforest_core.work.operations import OPERATIONS
 from memforest_core.work.records import MaintenanceKind, TaskId
-from memforest_core.work.rows.operations import PostgresMaintenanceStore
+from memforest_core.work.rows.operations import MaintenanceStore
 
 
 class LifecycleParts:
@@ -46,33 +46,33 @@ class LifecycleParts:
     @cached_property
     def cancelling(self) -> Cancelling:
         """Cancelling an operation."""
-        return Cancelling(PostgresMaintenanceStore(self._engine), self.operations)
+        return Cancelling(MaintenanceStore(self._engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:
         """Asking for deletions, and their receipts."""
-        return Erasure(PostgresErasureStore(self._engine), self.operations, self.vacuuming)
+        return Erasure(ErasureStore(self._engine), self.operations, self.vacuuming)
 
     @cached_property
     def erasing(self) -> Erasing:
         """The steps of deletions."""
-        store, model = PostgresErasureStore(self._engine), self._process.embedder.model
+        store, model = ErasureStore(self._engine), self._process.embedder.model
         return Erasing(store, self._process.index, self.clearing, model, self._settings)
 
     @cached_property
     def clearing(self) -> Clearing:
         """Deleting whole forests that other operations leave behind."""
-        return Clearing(PostgresErasureStore(self._engine), self._process.index, self._process.embedder.dimension)
+        return Clearing(ErasureStore(self._engine), self._process.index, self._process.embedder.dimension)
 
     @cached_property
     def eraser(self) -> ForestEraser:
         """Deleting facts and words at once, for operations that do it inside their own steps."""
-        return ForestEraser(PostgresErasureStore(self._engine), self._process.embedder.model, self._settings)
+        return ForestEraser(ErasureStore(self._engine), self._process.embedder.model, self._settings)
 
     @cached_property
     def vacuuming(self) -> Vacuuming:
         """The vacuum that follows deletions."""
-        return Vacuuming(PostgresVacuumStore(self._engine), self._settings.worker.vacuum_every_s)
+        return Vacuuming(VacuumStore(self._engine), self._settings.worker.vacuum_every_s)
 
     @cached_property
     def correction(self) -> Correction:
@@ -85,23 +85,23 @@ class LifecycleParts:
 
     def correcting(self, erase: Eraser) -> Correction:
         """The same with another way to ask for the deletion of a fact."""
-        store = PostgresCorrectionStore(self._engine)
+        store = CorrectionStore(self._engine)
         return Correction(store, self._process.embedder, self._process.producer.wakeups, erase)
 
     @cached_property
     def merging(self) -> Merging:
         """Merging forests."""
-        store, model = PostgresMergeStore(self._engine), self._process.embedder.model
+        store, model = MergeStore(self._engine), self._process.embedder.model
         return Merging(store, self.operations, self._process.index, model, self._settings, self.clearing.clear)
 
     @cached_property
     def bundles(self) -> Bundles:
         """Export and import, by the process that has the file: no worker takes part."""
-        process, store, files = self._process, PostgresBundleStore(self._engine), SqliteBundles()
+        process, store, files = self._process, BundleStore(self._engine), BundleFiles()
         parts = ImportParts(
             store=store,
             files=files,
-            verify=PostgresVerifyStore(self._engine),
+            verify=VerifyStore(self._engine),
             index=process.index,
             embedder=process.embedder,
             wakeups=process.producer.wakeups,
@@ -118,7 +118,7 @@ class LifecycleParts:
     @cached_property
     def retention(self) -> Retention:
         """Policies and the runs that apply them."""
-        return Retention(PostgresRetentionStore(self._engine), self.operations, self.eraser)
+        return Retention(RetentionStore(self._engine), self.operations, self.eraser)
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers of operations, by kind."""

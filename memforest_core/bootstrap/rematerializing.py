@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
-from memforest_core.index.mark_rows import PostgresMarkStore
+from memforest_core.index.mark_rows import MarkStore
 from memforest_core.index.opening import open_index
-from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.opening import limit_embedder, open_limits
@@ -20,14 +20,14 @@ from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
 from memforest_core.transfer.rebuild.embedding import Reembedding
 from memforest_core.transfer.rebuild.planning import Models, Planner
-from memforest_core.transfer.rebuild.rows.rebuilding import PostgresCopyStore
-from memforest_core.transfer.rebuild.rows.reembedding import PostgresReembedStore
+from memforest_core.transfer.rebuild.rows.rebuilding import CopyStore
+from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 from memforest_core.transfer.rebuild.service import Clear, Rematerializing
 
 
 def open_rematerializing(process: Process, clear: Clear) -> Rematerializing:
     """Asking for forests to be built anew, and the steps of it; ``clear`` deletes a gone forest batch by batch."""
-    settings, store = process.settings, PostgresCopyStore(process.engine)
+    settings, store = process.settings, CopyStore(process.engine)
     return Rematerializing(
         store,
         process.operations,
@@ -73,12 +73,12 @@ def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> It
         embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
         index = open_index(settings, embedder)
         undo.callback(index.close)
-        rows = PostgresIndexStore(producer.engine)
+        rows = IndexStore(producer.engine)
         indexer = Indexer(rows, index, embedder, settings.index.batch, random.Random())  # noqa: S311 - jitter
         yield Reembedding(
-            PostgresReembedStore(producer.engine),
+            ReembedStore(producer.engine),
             rows,
-            PostgresMarkStore(producer.engine).tenants,
+            MarkStore(producer.engine).tenants,
             embedder,
             index,
             indexer.run_one,

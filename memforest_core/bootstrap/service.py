@@ -12,11 +12,11 @@ from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
 from memforest_core.extract.prompt import fixed_part
 from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
-from memforest_core.extract.rows import PostgresExtractStore
+from memforest_core.extract.rows import ExtractStore
 from memforest_core.extract.service import ExtractionService
 from memforest_core.index.mark_rows import claim_collection
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
-from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
@@ -26,24 +26,24 @@ from memforest_core.observe.inspect_opening import open_inspection
 from memforest_core.observe.inspection import InspectionService
 from memforest_core.recall.answering.opening import open_answering
 from memforest_core.recall.answering.service import AnswerService
-from memforest_core.recall.rows.answering import PostgresAnswerCalls
+from memforest_core.recall.rows.answering import AnswerCalls
 from memforest_core.recall.rows.reading import PostgresRecallStore
-from memforest_core.recall.rows.timeline import PostgresTimelineStore
-from memforest_core.recall.rows.visits import PostgresVisitStore
+from memforest_core.recall.rows.timeline import TimelineStore
+from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.opening import open_timeline
 from memforest_core.recall.timeline.service import TimelineService
 from memforest_core.recall.visits import VisitCounter
-from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.reduce.rows import ReduceStore
 from memforest_core.reduce.service import ReductionService
-from memforest_core.refresh.rows import PostgresRefreshStore
+from memforest_core.refresh.rows import RefreshStore
 from memforest_core.refresh.service import RefreshService
 from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
-from memforest_core.work.jobs import JobStore, LeaseLimits
+from memforest_core.work.jobs import LeaseLimits
 from memforest_core.work.reconciler import Reconciler
-from memforest_core.work.rows.jobs import PostgresJobStore
+from memforest_core.work.rows.jobs import JobStore
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 
@@ -88,7 +88,7 @@ class Services(Process):
     def extraction(self) -> ExtractionService:
         """Windows to candidates."""
         return ExtractionService(
-            PostgresExtractStore(self.engine),
+            ExtractStore(self.engine),
             self.proposer,
             self.embedder,
             self.settings.extract,
@@ -100,7 +100,7 @@ class Services(Process):
     def indexer(self) -> Indexer:
         """Rows to points."""
         return Indexer(
-            PostgresIndexStore(self.engine),
+            IndexStore(self.engine),
             self.index,
             self.embedder,
             self.settings.index.batch,
@@ -111,16 +111,14 @@ class Services(Process):
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        return ReductionService(
-            PostgresReduceStore(self.engine), self.index, self.embedder, self.settings, self.telemetry
-        )
+        return ReductionService(ReduceStore(self.engine), self.index, self.embedder, self.settings, self.telemetry)
 
     @cached_property
     def refresh(self) -> RefreshService:
         """Dirty nodes to summaries."""
         override = self.settings.llm.summarize.concurrency
         return RefreshService(
-            PostgresRefreshStore(self.engine),
+            RefreshStore(self.engine),
             self.summarizer,
             self.embedder,
             self.settings.refresh,
@@ -132,14 +130,14 @@ class Services(Process):
     @cached_property
     def jobs(self) -> JobStore:
         """Leases and heartbeats."""
-        return PostgresJobStore(self.engine)
+        return JobStore(self.engine)
 
     @cached_property
     def reconciler(self) -> Reconciler:
         """What finds work that stands still."""
         return Reconciler(
             self.jobs,
-            PostgresRefreshStore(self.engine).redo,
+            RefreshStore(self.engine).redo,
             self.producer.wakeups,
             LeaseLimits(self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases),
         )
@@ -173,16 +171,16 @@ class Services(Process):
             # What the rules extract points to turns; what a model wrote is evidence itself.
             pointers=self._offline(Step.EXTRACT),
             chat=None if self._offline(Step.BROWSE) or self._offline(Step.PLAN) else lambda: self.chat,
-            ledger=PostgresAnswerCalls(self.engine),
+            ledger=AnswerCalls(self.engine),
             reranker=open_reranker(self.settings.recall.rerank),
             visits=self.visits,
-            states=PostgresTimelineStore(self.engine),
+            states=TimelineStore(self.engine),
         )
 
     @cached_property
     def visits(self) -> VisitCounter:
         """What recall returned and is not written yet."""
-        return VisitCounter(PostgresVisitStore(self.engine))
+        return VisitCounter(VisitStore(self.engine))
 
     @cached_property
     def answering(self) -> AnswerService:

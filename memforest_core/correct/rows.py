@@ -10,7 +10,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.correct.records import CorrectionRows, Reach, Source, StoredFact, Successor, Waiting
+from memforest_core.correct.records import Reach, Source, StoredFact, Successor, Waiting
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
@@ -18,11 +18,10 @@ from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest, lock_forests
-from memforest_core.store.removal_rows import PostgresRemoval
+from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.store.statements import from_document, to_document
-from memforest_core.store.vectors import PostgresVectors, text_hash
-from memforest_core.work.records import MaintenanceRows
-from memforest_core.work.rows.operations import PostgresMaintenanceRows
+from memforest_core.store.vectors import VectorRows, text_hash
+from memforest_core.work.rows.operations import MaintenanceRows
 
 # The cells are locked by whoever holds the forest; a reader needs no lock, and waits for none.
 _SOURCES = """
@@ -105,8 +104,8 @@ _MOVE_PIN = [
 ]
 
 
-class PostgresCorrectionRows:
-    """CorrectionRows over one open transaction."""
+class CorrectionRows:
+    """Rows of one transaction."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
@@ -115,22 +114,28 @@ class PostgresCorrectionRows:
 
     @property
     def tasks(self) -> MaintenanceRows:
-        return PostgresMaintenanceRows(self._db, self._tenant)
+        """Task rows and the audit in the same transaction."""
+        return MaintenanceRows(self._db, self._tenant)
 
     def forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, if it exists."""
         return find_forest(self._db, self._tenant, owner)
 
     def owner(self, forest: ForestId) -> str | None:
+        """Whose forest it is; None when it is gone."""
         owner: str | None = self._db.scalar(
             sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
         )
         return owner
 
     def hold(self, forest: ForestId) -> str | None:
+        """Become the forest's only writer; its state, None when it is gone. Raises StoreUnavailable past the time-out
+        of locks."""
         self._held = True
         return lock_forests(self._db, self._tenant, [forest]).get(forest)
 
     def fact(self, forest: ForestId, fact: FactId) -> StoredFact | None:
+        """One fact of a forest. Whoever holds the forest has its cells too until the transaction ends."""
         row = self._db.execute(
             sa.select(m.FactRow.statement, m.FactRow.pinned, m.FactRow.superseded_by, m.FactRow.superseded_at).where(
                 m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact, m.FactRow.forest_id == forest
@@ -151,16 +156,24 @@ class PostgresCorrectionRows:
         )
 
     def reach(self, fact: FactId) -> Reach:
+        """What a correction of the fact would touch."""
         row = self._db.execute(_REACH, {"t": self._tenant, "fact": fact}).one()
         return Reach(row.occurrences, row.cells, row.trees, row.nodes)
 
     def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        PostgresVectors(self._db, self._tenant).put_vectors(model, vectors)
+        """Store vectors by text; one that is there already stays."""
+        VectorRows(self._db, self._tenant).put_vectors(model, vectors)
 
     def record_call(self, call: CallRecord, forest: ForestId) -> None:
+        """Account for a model call."""
         record_calls(self._db, self._tenant, [call], forest, None)
 
     def supersede(self, fact: FactId, by: Successor, sources: Sequence[Source]) -> None:
+        """Put the successor beside each source for the reducer to place, and supersede the fact from now on.
+
+        Summaries above it are to be made anew, and what is kept word by word of these cells is not extracted again. A
+        successor that was itself superseded before is so no longer. The caller holds the forest.
+        """
         cells: dict[str, Any] = {"t": self._tenant, "cells": list(dict.fromkeys(source.cell_id for source in sources))}
         free: dict[UUID, int] = dict.fromkeys(cells["cells"], CORRECTED_ITEM)
         free |= {row.cell_id: row.item for row in self._db.execute(_FREE_ITEMS, cells | {"first": CORRECTED_ITEM})}
@@ -183,9 +196,10 @@ class PostgresCorrectionRows:
         for statement in _TO_PLACE:
             self._db.execute(statement, cells)
         self._db.execute(_SUPERSEDE, {"t": self._tenant, "old": fact, "new": by.id})
-        PostgresRemoval(self._db, self._tenant).mark_payloads([fact, by.id])
+        RemovalRows(self._db, self._tenant).mark_payloads([fact, by.id])
 
     def set_pinned(self, fact: FactId, pinned: bool) -> None:
+        """Pin or unpin a fact."""
         self._db.execute(
             sa.update(m.FactRow)
             .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact)
@@ -193,22 +207,25 @@ class PostgresCorrectionRows:
         )
 
     def waiting(self, facts: Sequence[FactId]) -> Waiting:
+        """What is still to be placed in the cells that say these facts."""
         values = {"t": self._tenant, "facts": list(facts), "first": CORRECTED_ITEM}
         row = self._db.execute(_WAITING, values).one()
         return Waiting(row.candidates, row.dead)
 
     def move_pin(self, fact: FactId, to: FactId) -> None:
+        """Whoever was pinned in the fact's old words is in its new ones."""
         for statement in _MOVE_PIN:
             self._db.execute(statement, {"t": self._tenant, "old": fact, "new": to})
 
 
-class PostgresCorrectionStore:
-    """CorrectionStore over an engine."""
+class CorrectionStore:
+    """Opens transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def correcting(self, tenant: TenantId) -> Iterator[CorrectionRows]:
+        """One transaction of a tenant. Raises StoreUnavailable."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresCorrectionRows(connection, tenant)
+            yield CorrectionRows(connection, tenant)

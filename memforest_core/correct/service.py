@@ -8,7 +8,8 @@ from typing import Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.correct.records import CorrectionRows, CorrectionStore, StoredFact, Successor
+from memforest_core.correct.records import StoredFact, Successor
+from memforest_core.correct.rows import CorrectionRows, CorrectionStore
 from memforest_core.correct.wording import Wanted, corrected
 from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
 from memforest_core.domain.ids import FactId, TenantId

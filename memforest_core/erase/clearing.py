@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.erase.records import Erased, ErasureStore
+from memforest_core.erase.records import Erased
 from memforest_core.erase.removing import Removal
+from memforest_core.erase.rows.erasing import ErasureStore
 from memforest_core.errors import RetryableError
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKey, VectorIndex
 from memforest_core.settings import Settings

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
-from memforest_core.erase.records import ErasureRows, HeldCell, ItemKey, Removed, TouchedFact, TurnKey
+from memforest_core.erase.records import HeldCell, ItemKey, Removed, TouchedFact, TurnKey
+from memforest_core.erase.rows.erasing import ErasureRows
 from memforest_core.reduce.canonical import Known
 from memforest_core.reduce.placing import Placing
 from memforest_core.reduce.records import WaitingForest

@@ -12,7 +12,8 @@ from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.erase.arguments import arguments_of
 from memforest_core.erase.receipt import Receipt, receipt_of
-from memforest_core.erase.records import ErasureStore, Scope, Target
+from memforest_core.erase.records import Scope, Target
+from memforest_core.erase.rows.erasing import ErasureStore
 from memforest_core.erase.vacuuming import Vacuuming
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.owners import ForestRef

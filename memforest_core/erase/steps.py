@@ -10,8 +10,9 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.arguments import scope_of
 from memforest_core.erase.clearing import Clearing, await_writers
-from memforest_core.erase.records import ErasureRows, ErasureStore, Scope, Target
+from memforest_core.erase.records import Scope, Target
 from memforest_core.erase.removing import COUNTED, LEFT, Removal
+from memforest_core.erase.rows.erasing import ErasureRows, ErasureStore
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.index.vector_index import PointKey, VectorIndex
 from memforest_core.settings import Settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.erase.vacuum_records import Vacuumed, VacuumStore
+from memforest_core.erase.rows.vacuuming import VacuumStore
+from memforest_core.erase.vacuum_records import Vacuumed
 from memforest_core.errors import RetryableError
 from memforest_core.work.maintenance import Handler
 from memforest_core.work.records import MaintenanceTask, Numbers

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from memforest_core.domain.facts import Candidate, Outcome
-from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId
 from memforest_core.domain.turns import Turn
-from memforest_core.models.calls import CallRecord, Vectors
-from memforest_core.store.vectors import VectorRows
+from memforest_core.models.calls import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,55 +84,3 @@ class WindowResult:
     vectors: Mapping[str, Vectors]
     input_hash: bytes | None = None
     answer: Mapping[str, object] | None = None
-
-
-class ExtractRows(VectorRows, Protocol):
-    """Rows of one extraction transaction."""
-
-    def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
-        """Take the next ready window under a new lease: live lane first, oldest first."""
-        ...
-
-    def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
-        """An answer already paid for."""
-        ...
-
-    def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
-        """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
-        ...
-
-    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
-        """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
-
-        Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
-        already are moved aside, to items below zero, until the reducer has taken them out.
-        """
-        ...
-
-    def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
-        """End the lease of a window whose cells stay as they are, to be extracted again later still."""
-        ...
-
-    def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
-        """Give the window back for a later try."""
-        ...
-
-    def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
-        """Give the cells back as windows of their own."""
-        ...
-
-    def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
-        """Dead-letter the window's cells with the error."""
-        ...
-
-    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
-        """Account for model calls."""
-        ...
-
-
-class ExtractStore(Protocol):
-    """Opens extraction transactions."""
-
-    def extracting(self, tenant: TenantId) -> AbstractContextManager[ExtractRows]:
-        """One transaction of a tenant."""
-        ...

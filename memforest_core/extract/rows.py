@@ -13,14 +13,14 @@ from sqlalchemy.dialects.postgresql import insert
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
 from memforest_core.domain.turns import Turn
-from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, ExtractRows, WindowResult
+from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, WindowResult
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.statements import to_document
 from memforest_core.store.turns import turn_of
-from memforest_core.store.vectors import PostgresVectors, text_hash
+from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane
 
 CONTEXT_TURNS = 2
@@ -98,10 +98,11 @@ def _again_at(again: Again) -> sa.ColumnElement[Any]:
     return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay)
 
 
-class PostgresExtractRows(PostgresVectors):
-    """ExtractRows over one open transaction."""
+class ExtractRows(VectorRows):
+    """Rows of one extraction transaction."""
 
     def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
+        """Take the next ready window under a new lease: live lane first, oldest first."""
         token = LeaseToken(uuid4())
         head = self._db.execute(_CLAIM_HEAD, {"t": self._tenant}).first()
         if head is None:
@@ -160,6 +161,7 @@ class PostgresExtractRows(PostgresVectors):
         return [turn_of(row) for row in rows.mappings()]
 
     def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
+        """An answer already paid for."""
         found: Mapping[str, object] | None = self._db.scalar(
             sa.select(m.ExtractionCache.answer).where(
                 m.ExtractionCache.tenant_id == self._tenant,
@@ -169,6 +171,7 @@ class PostgresExtractRows(PostgresVectors):
         return found
 
     def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
+        """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
         values = {"t": self._tenant, "f": forest, "facts": LATEST_FACTS, "n": limit}
         return [str(row.attribute) for row in self._db.execute(_KNOWN_ATTRIBUTES, values)]
 
@@ -196,6 +199,11 @@ class PostgresExtractRows(PostgresVectors):
 
     def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
         # The forest before its cells, as everywhere: whoever gives it up holds it first.
+        """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
+
+        Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
+        already are moved aside, to items below zero, until the reducer has taken them out.
+        """
         if not self.hold_forests([window.forest_id]):
             return False
         verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
@@ -253,6 +261,7 @@ class PostgresExtractRows(PostgresVectors):
         return True
 
     def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
+        """End the lease of a window whose cells stay as they are, to be extracted again later still."""
         self._end(
             window,
             {
@@ -265,6 +274,7 @@ class PostgresExtractRows(PostgresVectors):
         )
 
     def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
+        """Give the window back for a later try."""
         self._end(
             window,
             {
@@ -277,6 +287,7 @@ class PostgresExtractRows(PostgresVectors):
         )
 
     def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        """Give the cells back as windows of their own."""
         self._end(
             window,
             {
@@ -289,19 +300,22 @@ class PostgresExtractRows(PostgresVectors):
         )
 
     def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        """Dead-letter the window's cells with the error."""
         self._end(window, {"state": "dead", "outcome": "dead", "error_code": code, "error_text": text})
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        """Account for model calls."""
         record_calls(self._db, self._tenant, calls, forest, session)
 
 
-class PostgresExtractStore:
-    """ExtractStore over an engine."""
+class ExtractStore:
+    """Opens extraction transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def extracting(self, tenant: TenantId) -> Iterator[ExtractRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresExtractRows(connection, tenant)
+            yield ExtractRows(connection, tenant)

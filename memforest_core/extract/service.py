@@ -19,15 +19,8 @@ from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import to_candidates, verbatim
 from memforest_core.extract.prompt import input_hash
 from memforest_core.extract.proposer import OfflineProposer, Proposer
-from memforest_core.extract.records import (
-    Again,
-    CellResult,
-    ClaimedWindow,
-    ExtractRows,
-    ExtractStore,
-    NewCandidate,
-    WindowResult,
-)
+from memforest_core.extract.records import Again, CellResult, ClaimedWindow, NewCandidate, WindowResult
+from memforest_core.extract.rows import ExtractRows, ExtractStore
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.repeating import repeated

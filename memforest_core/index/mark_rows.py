@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
-from memforest_core.index.records import CollectionMark, MarkRows
+from memforest_core.index.records import CollectionMark
 from memforest_core.store import tables as m
 from memforest_core.store.engine import transaction
 
@@ -70,25 +70,27 @@ def switch_collection(connection: sa.Connection, name: str, model: str, dimensio
     )
 
 
-class PostgresMarkRows:
-    """MarkRows over one open transaction."""
+class MarkRows:
+    """The live collection's row, held by the one process that compares the marks."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._db = connection
 
     def confirm(self, generation: UUID, store: str) -> None:
+        """Both stores have this mark now."""
         self._db.execute(
             sa.update(m.Collection).where(m.Collection.live).values(generation=generation, store_started=store)
         )
 
 
-class PostgresMarkStore:
-    """MarkStore over an engine."""
+class MarkStore:
+    """The mark in the database."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def look(self) -> CollectionMark | None:
+        """The live collection; None before there is one."""
         with transaction(self._engine) as connection:
             row = connection.execute(_LOOK).first()
         return CollectionMark(*row) if row is not None else None
@@ -96,10 +98,12 @@ class PostgresMarkStore:
     @contextmanager
     def marking(self) -> Iterator[MarkRows | None]:
         # Nothing but this lock is held while the index is asked; who finds it taken leaves it to its holder.
+        """Rows inside for the one process that may compare and mark now, None for others."""
         with transaction(self._engine) as connection:
             mine = connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _MARK_LOCK})
-            yield PostgresMarkRows(connection) if mine else None
+            yield MarkRows(connection) if mine else None
 
     def tenants(self) -> Sequence[TenantId]:
+        """All tenants, in order."""
         with transaction(self._engine) as connection:
             return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]

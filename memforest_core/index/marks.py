@@ -12,9 +12,12 @@ from uuid import UUID, uuid4, uuid5
 import structlog
 
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.records import CollectionMark, IndexStore, MarkRows, MarkStore
+from memforest_core.index.mark_rows import MarkRows, MarkStore
+from memforest_core.index.records import CollectionMark
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.work.records import MaintenanceKind, MaintenanceStore
+from memforest_core.work.records import MaintenanceKind
+from memforest_core.work.rows.operations import MaintenanceStore
 
 log = structlog.get_logger(__name__)
 

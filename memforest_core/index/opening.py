@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.index.mark_rows import PostgresMarkStore
+from memforest_core.index.mark_rows import MarkStore
 from memforest_core.index.marks import Marks
 from memforest_core.index.parity import Parity
 from memforest_core.index.rebuild import IndexUpkeep, Rebuild
-from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.served.address import read_address
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
@@ -20,7 +20,7 @@ from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.maintenance import Handler, MaintenanceService
 from memforest_core.work.records import MaintenanceKind
-from memforest_core.work.rows.operations import PostgresMaintenanceStore
+from memforest_core.work.rows.operations import MaintenanceStore
 from memforest_core.work.telemetry import SILENT, Telemetry
 from memforest_core.work.wakeups import WakeUps
 
@@ -45,7 +45,7 @@ def open_maintenance(
 ) -> Maintenance:
     """Wire tasks, marks and upkeep over a connection pool and an index; ``handlers`` adds tasks of other contexts, and
     ``undo`` the steps of those that were cancelled."""
-    rows, marks, tasks = PostgresIndexStore(engine), PostgresMarkStore(engine), PostgresMaintenanceStore(engine)
+    rows, marks, tasks = IndexStore(engine), MarkStore(engine), MaintenanceStore(engine)
     own: dict[str, Handler] = {
         MaintenanceKind.REBUILD: Rebuild(rows, marks, index).step,
         MaintenanceKind.PARITY: Parity(rows, marks, index).step,

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.index.mark_rows import MarkStore
 from memforest_core.index.marks import WHOLE
-from memforest_core.index.records import IndexStore, MarkStore, PointRow
+from memforest_core.index.records import PointRow
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
 from memforest_core.work.records import MaintenanceTask, Numbers
 

@@ -8,12 +8,14 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, NotFound
+from memforest_core.index.mark_rows import MarkStore
 from memforest_core.index.marks import parse_mark
 from memforest_core.index.parity import Sweep
-from memforest_core.index.records import IndexStore, MarkStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.messages import Queue
-from memforest_core.work.records import MaintenanceKind, MaintenanceStore, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.rows.operations import MaintenanceStore
 from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
 from memforest_core.index.mark_rows import STORE
-from memforest_core.index.records import IndexRows, PointRow, StalePoint
+from memforest_core.index.records import PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
@@ -21,7 +21,7 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.trees import NEXT_VERSION
-from memforest_core.store.vectors import PostgresVectors, from_bytes
+from memforest_core.store.vectors import VectorRows, from_bytes
 from memforest_core.work.records import MaintenanceKind
 
 _FIRST = UUID(int=0)
@@ -232,12 +232,17 @@ def _seconds(moment: datetime | None) -> float | None:
     return moment.timestamp() if moment else None
 
 
-class PostgresIndexRows(PostgresVectors):
-    """IndexRows over one open transaction."""
+class IndexRows(VectorRows):
+    """Rows of one indexing transaction."""
 
     def claim_points(
         self, kinds: Sequence[PointKind], worker: WorkerId, limit: int, lease_s: float
     ) -> tuple[LeaseToken, list[StalePoint]]:
+        """Take index rows that are behind, under one lease.
+
+        None, while it is not certain that the points are not newer than the rows: a restored store has not been
+        looked at yet, or the tenant's parity task is under way.
+        """
         token = LeaseToken(uuid4())
         rows = self._db.execute(
             _CLAIM,
@@ -371,6 +376,13 @@ class PostgresIndexRows(PostgresVectors):
         }
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
+        """Hold the rows that are still under the lease to the end of the transaction; those that may be written.
+
+        What somebody else has locked is left out: it is about to be marked anew, or buried.
+
+        These are as they were claimed: nobody has marked or buried them since, and their forests were not given up.
+        ``put_vectors`` of their texts belongs into the same transaction.
+        """
         forests = self._db.scalars(
             sa.select(m.IndexRow.forest_id)
             .distinct()
@@ -390,6 +402,13 @@ class PostgresIndexRows(PostgresVectors):
     def finish_points(
         self, token: LeaseToken, written: Mapping[UUID, int], dropped: Mapping[UUID, int], alone: UUID | None = None
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
+        """The index holds the written versions, and tombstones of the dropped ones have done their work.
+
+        What else is under the lease is given back as behind. Returns all these, and what somebody else has locked: a
+        writer of the forest that has a row may wait for another one of these, so nothing is waited for but the row
+        that is given ``alone``, in a transaction of its own. Of what is in neither the lease was lost, or it was
+        buried while the lease held.
+        """
         mine = {"t": self._tenant, "token": token}
         rows = self._db.scalars(_TAKE_ALL, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
         held = rows.all()
@@ -402,18 +421,21 @@ class PostgresIndexRows(PostgresVectors):
         return frozenset(ended), frozenset(self._db.scalars(_UNDER, mine)) - frozenset(held)
 
     def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
+        """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives."""
         ids = sorted(points, key=str)
         self._hold(ids)
         self._db.execute(_DROP_LOST, {"t": self._tenant, "token": token, "ids": ids})
         self._db.execute(_RENEW, {"t": self._tenant, "ids": ids})
 
     def renew_points(self, points: Sequence[UUID]) -> int:
+        """Mark what lives of these points as behind: their points may be missing; how many. Leases stay."""
         if not points:
             return 0
         self._hold(points)
         return self._db.execute(_RENEW, {"t": self._tenant, "ids": list(points)}).rowcount
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
+        """Give the rows back for a later try; one that somebody else has locked keeps its lease until that ends."""
         held = self._db.scalars(_TAKE_ALL, {"t": self._tenant, "token": token}).all()
         self._db.execute(
             sa.update(m.IndexRow)
@@ -430,24 +452,37 @@ class PostgresIndexRows(PostgresVectors):
         )
 
     def release_points(self, token: LeaseToken, code: str, text: str) -> None:
+        """Give the rows back as they were: it was not their turn that failed, the index was away."""
         mine = {"t": self._tenant, "token": token}
         held = self._db.scalars(_TAKE_ALL, mine).all()
         self._db.execute(_RELEASE, mine | {"ids": held, "code": code, "text": text})
 
     def behind(self, forest: ForestId, limit: int) -> int:
+        """How many of a forest's points are not in the index as they should be; ``limit`` stands for that many or more.
+
+        Also ``limit`` while nobody knows: a restored store has not been looked at yet, or is being compared.
+        """
         found = self._db.scalar(_BEHIND, {"t": self._tenant, "f": forest, "n": limit})
         return min(int(found or 0), limit)
 
     def behind_by_kind(self) -> Mapping[PointKind, int]:
+        """How many rows of each kind are behind, over all forests."""
         return {PointKind(kind): count for kind, count in self._db.execute(_BEHIND_BY_KIND, {"t": self._tenant})}
 
     def forest(self, owner: str) -> ForestId | None:
+        """The forest of an owner."""
         return forest_id(self._db, self._tenant, owner)
 
     def any_indexed(self) -> bool:
+        """Whether the index holds, as far as the rows know, any point of the tenant."""
         return bool(self._db.scalar(_ANY_INDEXED, {"t": self._tenant}))
 
     def mark_all(self, after: UUID | None, limit: int, forest: ForestId | None, lost: bool) -> tuple[UUID | None, int]:
+        """Mark the next ``limit`` rows in the order of ids as behind, under a higher version, in the backfill lane.
+
+        ``forest`` None: of all forests. ``lost`` says that the index holds none of their points. Returns the last id,
+        None when there was no row left, and how many rows.
+        """
         values = {"t": self._tenant, "after": after or _FIRST, "n": limit, "f": forest, "lost": lost}
         picked = self._db.scalars(_PICK_ALL, values).all()
         self._hold(picked)
@@ -461,12 +496,14 @@ class PostgresIndexRows(PostgresVectors):
         self._db.execute(_LOCK_POINTS, values)
 
     def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
+        """The rows of these points."""
         found = self._db.execute(
             sa.select(*POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
         )
         return {row.point_id: point_row(row) for row in found}
 
     def written_rows(self, after: UUID | None, limit: int) -> Sequence[PointRow]:
+        """The next rows in the order of ids that say that the index has their point."""
         found = self._db.execute(
             sa.select(*POINT_ROW)
             .where(
@@ -481,6 +518,10 @@ class PostgresIndexRows(PostgresVectors):
         return [point_row(row) for row in found]
 
     def overtake(self, versions: Mapping[UUID, int]) -> int:
+        """Raise rows above these versions, which the index holds and no row has confirmed; how many.
+
+        They are behind then. Otherwise the guard against late writers would keep a point that no row stands for.
+        """
         if not versions:
             return 0
         ids = list(versions)
@@ -490,6 +531,10 @@ class PostgresIndexRows(PostgresVectors):
         ).rowcount
 
     def mark_missing(self, rows: Sequence[PointRow], found: Mapping[UUID, int]) -> int:
+        """Mark rows as behind whose point is missing, or has only the version ``found``; how many.
+
+        Rows that changed since they were read are left: they are behind already.
+        """
         if not rows:
             return 0
         values = {
@@ -502,16 +547,18 @@ class PostgresIndexRows(PostgresVectors):
         return self._db.execute(_MARK_MISSING, values).rowcount
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        """Account for model calls."""
         record_calls(self._db, self._tenant, calls, forest, session)
 
 
-class PostgresIndexStore:
-    """IndexStore over an engine."""
+class IndexStore:
+    """Opens indexing transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def indexing(self, tenant: TenantId) -> Iterator[IndexRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresIndexRows(connection, tenant)
+            yield IndexRows(connection, tenant)

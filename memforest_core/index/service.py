@@ -12,7 +12,8 @@ from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
 from memforest_core.index.outage import OutagePause
-from memforest_core.index.records import IndexStore, StalePoint
+from memforest_core.index.records import StalePoint
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.store.repeating import repeated

@@ -22,8 +22,9 @@ from prometheus_client.registry import Collector
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.messages import Queue
-from memforest_core.observe.overview_records import OverviewStore, QueueDepth, WorkerBeat
+from memforest_core.observe.overview_records import QueueDepth, WorkerBeat
 from memforest_core.observe.prometheus import MAX_TENANTS, BoundedLabel, PrometheusTelemetry
+from memforest_core.observe.rows.overview import OverviewStore
 from memforest_core.settings import Settings
 
 if TYPE_CHECKING:

@@ -7,16 +7,8 @@ from dataclasses import dataclass
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.observe.records import (
-    InspectRows,
-    InspectStore,
-    ModelCalls,
-    Totals,
-    TreeNode,
-    TreeOverview,
-    Trouble,
-    WorkerSeen,
-)
+from memforest_core.observe.records import ModelCalls, Totals, TreeNode, TreeOverview, Trouble, WorkerSeen
+from memforest_core.observe.rows.inspect import InspectRows, InspectStore
 
 MAX_NAMED = 8
 """Trees that an ambiguous name lists in its error."""

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
 from memforest_core.observe.overview import OverviewService
 from memforest_core.observe.prometheus import PrometheusTelemetry
-from memforest_core.observe.rows.overview import PostgresOverviewStore
+from memforest_core.observe.rows.overview import OverviewStore
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, open_engine
 
 
 def open_overview(engine: Engine, settings: Settings) -> OverviewService:
     """The watching side over a connection pool."""
-    return OverviewService(PostgresOverviewStore(engine), settings.worker.dead_after_s)
+    return OverviewService(OverviewStore(engine), settings.worker.dead_after_s)
 
 
 @contextmanager
@@ -35,6 +35,6 @@ def open_metrics(
     port = settings.observe.metrics_port
     if port is None:
         return None
-    collector = BacklogCollector(PostgresOverviewStore(engine), settings)
+    collector = BacklogCollector(OverviewStore(engine), settings)
     # Port 0 asks for any free one, which needs no offset.
     return serve_metrics(telemetry, collector, settings.observe.metrics_host, port + offset if port else 0, healthy)

@@ -8,15 +8,8 @@ from datetime import datetime, timedelta
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.observe.overview_records import (
-    CostBy,
-    CostFilter,
-    OverviewStore,
-    QueueDepth,
-    Spent,
-    SpentOn,
-    WorkerBeat,
-)
+from memforest_core.observe.overview_records import CostBy, CostFilter, QueueDepth, Spent, SpentOn, WorkerBeat
+from memforest_core.observe.rows.overview import OverviewStore
 
 LAST_MINUTE = timedelta(minutes=1)
 

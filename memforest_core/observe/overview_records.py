@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 
 from memforest_core.domain.ids import TenantId
 
@@ -97,54 +94,3 @@ class CostFilter:
     since: datetime | None = None
     until: datetime | None = None
     owner: str | None = None
-
-
-class OverviewRows(Protocol):
-    """Reads of one transaction of a tenant."""
-
-    def now(self) -> datetime:
-        """The database's clock."""
-        ...
-
-    def backlog(self) -> list[QueueDepth]:
-        """What waits, of this tenant."""
-        ...
-
-    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
-        """Enlisted workers, oldest first; silent for longer than ``dead_after_s`` they are not alive."""
-        ...
-
-    def spent(self, since: datetime) -> Spent:
-        """All calls since then."""
-        ...
-
-    def has_owner(self, owner: str) -> bool:
-        """Whether the owner has a forest."""
-        ...
-
-    def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
-        """Spending by one thing: days in order, all else the dearest first."""
-        ...
-
-
-class OverviewStore(Protocol):
-    """Opens watching transactions, and looks across tenants at numbers."""
-
-    def watching(self, tenant: TenantId) -> AbstractContextManager[OverviewRows]:
-        """One transaction of a tenant."""
-        ...
-
-    def backlog(self) -> list[QueueDepth]:
-        """What waits, of all tenants. Raises StoreUnavailable, InvalidSettings."""
-        ...
-
-    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
-        """Enlisted workers, as ``OverviewRows.workers``. Raises StoreUnavailable, InvalidSettings."""
-        ...
-
-    def fills(self, tenants: Sequence[TenantId], limit: int) -> dict[TenantId, float]:
-        """Cells that wait for extraction, as a share of those that may: the tenant's own limit, or else ``limit``.
-
-        Counted as ``enqueue`` counts them, which refuses from 1 on. Raises StoreUnavailable.
-        """
-        ...

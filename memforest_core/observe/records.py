@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.domain.scopes import TreeKind
 
 
@@ -127,55 +125,3 @@ class TreeNode:
     """How the text was made: fact, cell, or the summary's source."""
     session_id: str
     """The caller's session id of a leaf that is a cell; else empty."""
-
-
-class InspectRows(Protocol):
-    """Reads of one transaction of a tenant."""
-
-    def revision(self) -> str | None:
-        """The schema's revision."""
-        ...
-
-    def workers(self, dead_after_s: float) -> list[WorkerSeen]:
-        """Enlisted workers, oldest first; silent for longer than ``dead_after_s`` they are not alive."""
-        ...
-
-    def forest(self, owner: str) -> ForestId | None:
-        """The owner's forest."""
-        ...
-
-    def forests(self) -> int:
-        """How many forests the tenant has."""
-        ...
-
-    def totals(self, forest: ForestId | None) -> Totals:
-        """Totals of one forest, or of the whole tenant."""
-        ...
-
-    def troubles(self, forest: ForestId | None) -> list[Trouble]:
-        """What failed and why, the most frequent first."""
-        ...
-
-    def model_calls(self, forest: ForestId | None) -> list[ModelCalls]:
-        """Model calls by step and model."""
-        ...
-
-    def trees(self, forest: ForestId) -> list[TreeOverview]:
-        """Active trees, by kind, then by time."""
-        ...
-
-    def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[TreeNode]:
-        """A tree's nodes from ``lowest_level`` up: higher levels first, each level in key order."""
-        ...
-
-
-class InspectStore(Protocol):
-    """Opens inspecting transactions."""
-
-    def inspecting(self, tenant: TenantId) -> AbstractContextManager[InspectRows]:
-        """One transaction of a tenant."""
-        ...
-
-    def head_revision(self) -> str:
-        """The schema revision that this version needs."""
-        ...

@@ -269,11 +269,3 @@ class Visited:
     item: UUID
     visits: int
     ago_s: float
-
-
-class VisitStore(Protocol):
-    """Keeps how often recall returned what."""
-
-    def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
-        """Count these visits, and those of all tree nodes above them. Raises StoreUnavailable."""
-        ...

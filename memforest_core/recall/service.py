@@ -20,7 +20,6 @@ from memforest_core.errors import ModelRejected, ModelUnavailable, StoreUnavaila
 from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.models.calls import ChatModel, Embedder
 from memforest_core.models.reranker import Reranker
-from memforest_core.recall.answering.records import AnswerCalls
 from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
 from memforest_core.recall.candidates import ALWAYS, Bounds, items
 from memforest_core.recall.clock import Clock
@@ -33,8 +32,9 @@ from memforest_core.recall.records import RecallRows, RecallStore, SaidTurn
 from memforest_core.recall.reranking import reranked
 from memforest_core.recall.resolving import Resolver
 from memforest_core.recall.rewriting import LAST_TURNS
+from memforest_core.recall.rows.answering import AnswerCalls
+from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.thinking import Thought, no_chat_model
-from memforest_core.recall.timeline.records import TimelineStore
 from memforest_core.recall.visits import VisitCounter, returned
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef

@@ -13,7 +13,8 @@ import structlog
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_core.recall.records import CellRef, TurnHead, TurnKey, Visited, VisitStore
+from memforest_core.recall.records import CellRef, TurnHead, TurnKey, Visited
+from memforest_core.recall.rows.visits import VisitStore
 
 log = structlog.get_logger(__name__)
 

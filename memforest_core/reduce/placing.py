@@ -16,9 +16,10 @@ from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
-from memforest_core.reduce.records import Attachment, Member, ReduceBatch, ReduceRows, ScopeDraft
+from memforest_core.reduce.records import Attachment, Member, ReduceBatch, ScopeDraft
 from memforest_core.reduce.routing.entities import entity_scopes
 from memforest_core.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import Settings
 from memforest_core.store.removal import TreeChange
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
-from memforest_core.domain.facts import Candidate, Fact, Statement
-from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TenantId, TreeId
+from memforest_core.domain.facts import Candidate, Statement
+from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.memtree import Key, Node, TreeHead
-from memforest_core.models.calls import CallRecord, OwnText, Vectors
-from memforest_core.store.removal import RemovalRows
+from memforest_core.memtree import TreeHead
+from memforest_core.models.calls import Vectors
 
 Rules = Mapping[str, float]
 """Branching factors and thresholds of one forest, under the names they have in the settings."""
@@ -143,132 +140,3 @@ class Member:
     tree_id: TreeId
     payload_id: PayloadId
     session_id: SessionId
-
-
-class ReduceRows(RemovalRows, Protocol):
-    """Rows of one reducing transaction."""
-
-    def waiting(self, limit: int) -> WaitingForest | None:
-        """Extracted cells of one forest that nobody holds, at most ``limit``: live ones first, then by session."""
-        ...
-
-    def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
-        """The waiting cells with their candidates that have no fact yet, and vectors. Raises InvariantViolated on a
-        damaged one."""
-        ...
-
-    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Store vectors; the caller holds the forest."""
-        ...
-
-    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
-        """Account for model calls."""
-        ...
-
-    def hand_back(self, cells: Sequence[CellId]) -> None:
-        """Let the reducer place what of these extracted cells is attached to no fact."""
-        ...
-
-    def lock_forest(self, forest: ForestId) -> bool:
-        """Become the forest's only writer until the transaction ends; False when somebody else is."""
-        ...
-
-    def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
-        """Which cells of the batch have not been placed meanwhile, and say what they said when they were loaded."""
-        ...
-
-    def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
-        """Names of the owner, and of all human speakers, as they appear in the turns."""
-        ...
-
-    def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
-        """Which of these facts exist."""
-        ...
-
-    def known_facts(self, ids: Sequence[FactId], model: str) -> list[KnownFact]:
-        """Those of the stored facts that are not superseded, with their vectors."""
-        ...
-
-    def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
-        """The newest facts of a forest that the vector index does not hold yet."""
-        ...
-
-    def add_facts(
-        self,
-        forest: ForestId,
-        facts: Sequence[Fact],
-        keys: Mapping[FactId, Key],
-        subjects: Mapping[FactId, str],
-    ) -> None:
-        """Store new facts and mark them for indexing; ``subjects`` are normalized names."""
-        ...
-
-    def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
-        """Store provenance; a link that exists already stays."""
-        ...
-
-    def revive(self, said: Mapping[FactId, datetime]) -> None:
-        """Facts that were said (again, and when last): who says something after it was corrected has changed his mind,
-        and it is superseded no longer."""
-        ...
-
-    def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:
-        """Stored scopes among these."""
-        ...
-
-    def scenes(self, forest: ForestId) -> list[SceneState]:
-        """All live scene scopes of a forest."""
-        ...
-
-    def next_scene(self, forest: ForestId) -> int:
-        """A number that no scene of the forest has had."""
-        ...
-
-    def put_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
-        """Create scopes as candidates, or update their centroid and span."""
-        ...
-
-    def add_members(self, members: Sequence[Member]) -> None:
-        """Note which scopes hold which payloads; the leaf comes with ``write_trees``."""
-        ...
-
-    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, int]]:
-        """(facts, distinct sessions) that speak for each scope."""
-        ...
-
-    def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
-        """The facts of each scope: payload, leaf key, start and end in microseconds."""
-        ...
-
-    def load_paths(self, wanted: Sequence[tuple[TreeId, Key]]) -> dict[TreeId, list[Node]]:
-        """For each tree the nodes that inserting these keys touches: the level-1 node that each key
-        descends to, its ancestors, and all children of those."""
-        ...
-
-    def move_members(self, absorbed: TreeId, kept: TreeId) -> None:
-        """The members of a scope become those of the kept one; its tree ends with ``write_trees``."""
-        ...
-
-    def set_placed(self, cells: Sequence[CellId]) -> list[float]:
-        """The cells are in the trees; how old they are in seconds, apart from those extracted again."""
-        ...
-
-    def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
-        """Dead-letter the one extracted cell of ``waiting``, which can't be placed.
-
-        False, and nothing is changed, when somebody else writes the forest, or the cell was placed, erased or extracted
-        anew since it was seen: then the verdict is about what is no more.
-        """
-        ...
-
-    def delay_forest(self, forest: ForestId, delay_s: float) -> None:
-        """Look at this forest again later, if cells of it still wait."""
-        ...
-
-
-class ReduceStore(Protocol):
-    """Opens reducing transactions."""
-
-    def reducing(self, tenant: TenantId) -> AbstractContextManager[ReduceRows]:
-        """One transaction of a tenant."""
-        ...

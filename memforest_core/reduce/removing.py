@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
 from memforest_core.memtree import Diff, Node, NotLoaded, TreeHead, delete
 from memforest_core.settings import Settings
-from memforest_core.store.removal import RemovalRows, Retired, TreeChange
+from memforest_core.store.removal import Retired, TreeChange
+from memforest_core.store.removal_rows import RemovalRows
 
 
 def retire(rows: RemovalRows, forest: ForestId, cells: Sequence[CellId], model: str, settings: Settings) -> Retired:

@@ -24,7 +24,6 @@ from memforest_core.reduce.records import (
     KnownFact,
     Member,
     ReduceBatch,
-    ReduceRows,
     SceneState,
     ScopeDraft,
     ScopeHead,
@@ -35,9 +34,9 @@ from memforest_core.reduce.records import (
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.removal_rows import PostgresRemoval
+from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.store.statements import from_document, to_document
-from memforest_core.store.vectors import PostgresVectors, from_bytes, text_hash, to_bytes
+from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 
 # A forest whose row is locked is being written: its writer looks again after its commit.
 _PICK = sa.text(
@@ -119,14 +118,15 @@ _MEMBERS = sa.text(
 )
 
 
-class PostgresReduceRows(PostgresRemoval):
-    """ReduceRows over one open transaction."""
+class ReduceRows(RemovalRows):
+    """Rows of one reducing transaction."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         super().__init__(connection, tenant)
-        self._vectors = PostgresVectors(connection, tenant)
+        self._vectors = VectorRows(connection, tenant)
 
     def waiting(self, limit: int) -> WaitingForest | None:
+        """Extracted cells of one forest that nobody holds, at most ``limit``: live ones first, then by session."""
         forest = self._db.execute(_PICK, {"t": self._tenant}).first()
         if forest is None:
             return None
@@ -145,6 +145,8 @@ class PostgresReduceRows(PostgresRemoval):
         return WaitingForest(ForestId(forest.forest_id), forest.owner, tuple(extracted_at), extracted_at)
 
     def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
+        """The waiting cells with their candidates that have no fact yet, and vectors. Raises InvariantViolated on a
+        damaged one."""
         cells = self._db.execute(
             sa.select(m.Cell.__table__, m.Session.external_id, m.Session.trace)
             .join(
@@ -206,12 +208,15 @@ class PostgresReduceRows(PostgresRemoval):
         return waiting
 
     def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        """Store vectors; the caller holds the forest."""
         self._vectors.put_vectors(model, vectors)
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
+        """Account for model calls."""
         record_calls(self._db, self._tenant, calls, forest, None)
 
     def hand_back(self, cells: Sequence[CellId]) -> None:
+        """Let the reducer place what of these extracted cells is attached to no fact."""
         self._db.execute(
             sa.update(m.Cell)
             .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells), m.Cell.state == "done")
@@ -219,6 +224,7 @@ class PostgresReduceRows(PostgresRemoval):
         )
 
     def lock_forest(self, forest: ForestId) -> bool:
+        """Become the forest's only writer until the transaction ends; False when somebody else is."""
         locked = self._db.execute(
             sa.select(m.Forest.forest_id)
             .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
@@ -227,6 +233,7 @@ class PostgresReduceRows(PostgresRemoval):
         return locked is not None
 
     def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
+        """Which cells of the batch have not been placed meanwhile, and say what they said when they were loaded."""
         loaded = {
             cell.id: (
                 cell.first_turn,
@@ -244,6 +251,7 @@ class PostgresReduceRows(PostgresRemoval):
         )
 
     def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
+        """Names of the owner, and of all human speakers, as they appear in the turns."""
         owner = self._db.scalar(
             sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
         )
@@ -256,12 +264,14 @@ class PostgresReduceRows(PostgresRemoval):
         return frozenset(owners), frozenset(row.name for row in rows)
 
     def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
+        """Which of these facts exist."""
         rows = self._db.scalars(
             sa.select(m.FactRow.fact_id).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids))
         )
         return frozenset(FactId(id_) for id_ in rows)
 
     def known_facts(self, ids: Sequence[FactId], model: str) -> list[KnownFact]:
+        """Those of the stored facts that are not superseded, with their vectors."""
         if not ids:
             return []
         rows = self._db.execute(
@@ -278,6 +288,7 @@ class PostgresReduceRows(PostgresRemoval):
         ]
 
     def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
+        """The newest facts of a forest that the vector index does not hold yet."""
         ids = self._db.scalars(_UNSEEN, {"t": self._tenant, "f": forest, "n": limit}).all()
         return self.known_facts([FactId(id_) for id_ in ids], model)
 
@@ -288,6 +299,7 @@ class PostgresReduceRows(PostgresRemoval):
         keys: Mapping[FactId, Key],
         subjects: Mapping[FactId, str],
     ) -> None:
+        """Store new facts and mark them for indexing; ``subjects`` are normalized names."""
         if not facts:
             return
         self._db.execute(
@@ -316,6 +328,7 @@ class PostgresReduceRows(PostgresRemoval):
         want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts])
 
     def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
+        """Store provenance; a link that exists already stays."""
         self._db.execute(
             insert(m.OccurrenceRow).on_conflict_do_nothing(),
             [
@@ -332,6 +345,8 @@ class PostgresReduceRows(PostgresRemoval):
         )
 
     def revive(self, said: Mapping[FactId, datetime]) -> None:
+        """Facts that were said (again, and when last): who says something after it was corrected has changed his mind,
+        and it is superseded no longer."""
         if not said:
             return
         values = {"t": self._tenant, "facts": list(said), "said": list(said.values())}
@@ -340,6 +355,7 @@ class PostgresReduceRows(PostgresRemoval):
             self.mark_payloads(revived)
 
     def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:
+        """Stored scopes among these."""
         if not ids:
             return {}
         rows = self._db.execute(
@@ -359,6 +375,7 @@ class PostgresReduceRows(PostgresRemoval):
         }
 
     def scenes(self, forest: ForestId) -> list[SceneState]:
+        """All live scene scopes of a forest."""
         rows = self._db.execute(
             sa.select(
                 m.Tree.tree_id,
@@ -389,6 +406,7 @@ class PostgresReduceRows(PostgresRemoval):
         ]
 
     def next_scene(self, forest: ForestId) -> int:
+        """A number that no scene of the forest has had."""
         number = self._db.scalar(
             sa.update(m.Forest)
             .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
@@ -398,6 +416,7 @@ class PostgresReduceRows(PostgresRemoval):
         return int(number or 0)
 
     def put_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
+        """Create scopes as candidates, or update their centroid and span."""
         if not drafts:
             return
         statement = insert(m.Tree)
@@ -428,6 +447,7 @@ class PostgresReduceRows(PostgresRemoval):
         )
 
     def add_members(self, members: Sequence[Member]) -> None:
+        """Note which scopes hold which payloads; the leaf comes with ``write_trees``."""
         if not members:
             return
         self._db.execute(
@@ -444,12 +464,14 @@ class PostgresReduceRows(PostgresRemoval):
         )
 
     def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, int]]:
+        """(facts, distinct sessions) that speak for each scope."""
         if not ids:
             return {}
         rows = self._db.execute(_EVIDENCE, {"t": self._tenant, "ids": list(ids)})
         return {TreeId(row.tree_id): (row.facts, row.sessions) for row in rows}
 
     def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
+        """The facts of each scope: payload, leaf key, start and end in microseconds."""
         if not ids:
             return {}
         found: dict[TreeId, list[tuple[PayloadId, Key, int, int]]] = defaultdict(list)
@@ -462,11 +484,13 @@ class PostgresReduceRows(PostgresRemoval):
         return found
 
     def move_members(self, absorbed: TreeId, kept: TreeId) -> None:
+        """The members of a scope become those of the kept one; its tree ends with ``write_trees``."""
         ids = {"t": self._tenant, "absorbed": absorbed, "kept": kept}
         for statement in _MOVE_MEMBERS:
             self._db.execute(statement, ids)
 
     def set_placed(self, cells: Sequence[CellId]) -> list[float]:
+        """The cells are in the trees; how old they are in seconds, apart from those extracted again."""
         age = sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at)
         placed = self._db.execute(
             sa.update(m.Cell)
@@ -477,6 +501,11 @@ class PostgresReduceRows(PostgresRemoval):
         return [float(row.age) for row in placed if row.agains == 0]
 
     def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
+        """Dead-letter the one extracted cell of ``waiting``, which can't be placed.
+
+        False, and nothing is changed, when somebody else writes the forest, or the cell was placed, erased or extracted
+        anew since it was seen: then the verdict is about what is no more.
+        """
         if not self.lock_forest(waiting.forest_id):
             return False
         (cell,) = waiting.cells
@@ -495,6 +524,7 @@ class PostgresReduceRows(PostgresRemoval):
 
     def delay_forest(self, forest: ForestId, delay_s: float) -> None:
         # A process whose work others have done meanwhile must not hold back what comes next.
+        """Look at this forest again later, if cells of it still wait."""
         waits = sa.exists().where(
             m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == "done", ~m.Cell.placed
         )
@@ -519,13 +549,14 @@ _MOVE_MEMBERS = [
 ]
 
 
-class PostgresReduceStore:
-    """ReduceStore over an engine."""
+class ReduceStore:
+    """Opens reducing transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def reducing(self, tenant: TenantId) -> Iterator[ReduceRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresReduceRows(connection, tenant)
+            yield ReduceRows(connection, tenant)

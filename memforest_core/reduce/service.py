@@ -16,8 +16,9 @@ from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.reduce.canonical import Known
 from memforest_core.reduce.placing import Placing
-from memforest_core.reduce.records import ReduceBatch, ReduceRows, ReduceStore, WaitingCandidate, WaitingForest
+from memforest_core.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest
 from memforest_core.reduce.removing import retire
+from memforest_core.reduce.rows import ReduceRows, ReduceStore
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
 from memforest_core.store.repeating import repeated

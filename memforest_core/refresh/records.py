@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
-from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
+from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.domain.indexed import TermCounts
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.models.calls import CallRecord, Vectors
+from memforest_core.models.calls import Vectors
 
 
 class SummarySource(StrEnum):
@@ -81,79 +78,3 @@ class NodeArtifact:
     pooled: Vectors
     counts: TermCounts
     paid: bool
-
-
-class RefreshRows(Protocol):
-    """Rows of one refreshing transaction."""
-
-    def claim_ready(
-        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
-    ) -> tuple[LeaseToken, list[ReadyNode]]:
-        """Take nodes of due trees that are dirty and have no dirty child, the lowest level first.
-
-        A node whose refresh has failed before comes alone. In a tree first marked more than twice ``stale_s`` ago,
-        dirty children do not hold a node back.
-        """
-        ...
-
-    def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
-        """Summaries already made from the same inputs."""
-        ...
-
-    def save(
-        self,
-        token: LeaseToken,
-        artifacts: Sequence[NodeArtifact],
-        vector_model: str,
-        redo_after_s: float,
-    ) -> Sequence[NodeArtifact]:
-        """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
-
-        Waits for a node that somebody else has locked only if it is the only one given: else it is left, with its
-        lease, and returned, to be saved in a transaction of its own.
-        """
-        ...
-
-    def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
-        """Give the nodes still held under this lease back for a later try, which they did not fail.
-
-        Returns those that somebody else has locked; each is given back as the ``only`` one of another transaction.
-        """
-        ...
-
-    def fail(
-        self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
-    ) -> Sequence[NodeId]:
-        """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
-
-        A dead node holds nobody up: the nodes above it are made without its text until somebody revives it. Returns as
-        ``release``.
-        """
-        ...
-
-    def settle(self, trees: Sequence[TreeId]) -> list[float]:
-        """A tree without dirty nodes is no longer due; asked after the saves were committed.
-
-        Returns for each tree that is settled how many seconds ago it was first marked.
-        """
-        ...
-
-    def settle_idle(self, limit: int) -> list[float]:
-        """Settle due trees without dirty nodes, which a worker that died between saving and settling left behind."""
-        ...
-
-    def redo(self, limit: int) -> int:
-        """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
-        ...
-
-    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
-        """Account for model calls."""
-        ...
-
-
-class RefreshStore(Protocol):
-    """Opens refreshing transactions."""
-
-    def refreshing(self, tenant: TenantId) -> AbstractContextManager[RefreshRows]:
-        """One transaction of a tenant."""
-        ...

@@ -17,13 +17,13 @@ from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_tex
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.wanted_rows import want_indexed_in
 from memforest_core.models.calls import CallRecord
-from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, RefreshRows, SummarySource
+from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.repeating import repeated
 from memforest_core.store.trees import lock_nodes, lock_trees
-from memforest_core.store.vectors import PostgresVectors, from_bytes, text_hash, to_bytes
+from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 
 MAX_CHILD_CHARS = 1_200
 """A leaf's text as its parent's summary sees it."""
@@ -150,12 +150,17 @@ _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1
 """A try that does not count."""
 
 
-class PostgresRefreshRows(PostgresVectors):
-    """RefreshRows over one open transaction."""
+class RefreshRows(VectorRows):
+    """Rows of one refreshing transaction."""
 
     def claim_ready(
         self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
     ) -> tuple[LeaseToken, list[ReadyNode]]:
+        """Take nodes of due trees that are dirty and have no dirty child, the lowest level first.
+
+        A node whose refresh has failed before comes alone. In a tree first marked more than twice ``stale_s`` ago,
+        dirty children do not hold a node back.
+        """
         token = LeaseToken(uuid4())
         leased = {"token": token, "worker": worker, "lease": lease_s}
         rows = self._lease(leased | {"stale": stale_s, "n": limit, "tried": 0, "most": 0})
@@ -275,6 +280,7 @@ class PostgresRefreshRows(PostgresVectors):
         }
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        """Summaries already made from the same inputs."""
         rows = self._db.execute(
             sa.select(m.Summary.input_hash, m.Summary.text).where(
                 m.Summary.tenant_id == self._tenant, m.Summary.input_hash.in_(hashes)
@@ -289,6 +295,11 @@ class PostgresRefreshRows(PostgresVectors):
         vector_model: str,
         redo_after_s: float,
     ) -> Sequence[NodeArtifact]:
+        """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
+
+        Waits for a node that somebody else has locked only if it is the only one given: else it is left, with its
+        lease, and returned, to be saved in a transaction of its own.
+        """
         own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
         ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
         kept = set(
@@ -362,11 +373,20 @@ class PostgresRefreshRows(PostgresVectors):
             )
 
     def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
+        """Give the nodes still held under this lease back for a later try, which they did not fail.
+
+        Returns those that somebody else has locked; each is given back as the ``only`` one of another transaction.
+        """
         return self._give_back(token, only, _RELEASED | {"available_at": _in(delay_s)})
 
     def fail(
         self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
     ) -> Sequence[NodeId]:
+        """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
+
+        A dead node holds nobody up: the nodes above it are made without its text until somebody revives it. Returns as
+        ``release``.
+        """
         dead = m.NodeRow.attempts >= max_attempts
         values = {"available_at": _in(delay_s), "dead": dead, "error_code": code, "error_text": text}
         return self._give_back(token, only, values)
@@ -407,6 +427,10 @@ class PostgresRefreshRows(PostgresVectors):
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
+        """A tree without dirty nodes is no longer due; asked after the saves were committed.
+
+        Returns for each tree that is settled how many seconds ago it was first marked.
+        """
         seen = self._db.execute(
             sa.select(
                 m.Tree.tree_id,
@@ -430,10 +454,12 @@ class PostgresRefreshRows(PostgresVectors):
         return [float(row.age) for row in seen if row.tree_id in settled and row.age is not None]
 
     def settle_idle(self, limit: int) -> list[float]:
+        """Settle due trees without dirty nodes, which a worker that died between saving and settling left behind."""
         idle = self._db.scalars(_IDLE, {"t": self._tenant, "n": limit}).all()
         return self.settle([TreeId(tree) for tree in idle]) if idle else []
 
     def redo(self, limit: int) -> int:
+        """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
         rows = self._db.execute(_REDO_PICK, {"t": self._tenant, "n": limit}).all()
         forests = sorted({row.forest_id for row in rows}, key=str)
         held = set(
@@ -462,19 +488,21 @@ class PostgresRefreshRows(PostgresVectors):
         return len(mine)
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        """Account for model calls."""
         record_calls(self._db, self._tenant, calls, forest, session)
 
 
-class PostgresRefreshStore:
-    """RefreshStore over an engine."""
+class RefreshStore:
+    """Opens refreshing transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def refreshing(self, tenant: TenantId) -> Iterator[RefreshRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresRefreshRows(connection, tenant)
+            yield RefreshRows(connection, tenant)
 
     @repeated
     def redo(self, tenant: TenantId, limit: int) -> int:

@@ -22,7 +22,8 @@ from memforest_core.errors import (
     StoreUnavailable,
 )
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
-from memforest_core.refresh.records import NodeArtifact, ReadyNode, RefreshRows, RefreshStore, SummarySource
+from memforest_core.refresh.records import NodeArtifact, ReadyNode, SummarySource
+from memforest_core.refresh.rows import RefreshRows, RefreshStore
 from memforest_core.refresh.summarizer import OfflineSummarizer, Summarizer, input_hash
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.repeating import repeated

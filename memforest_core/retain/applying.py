@@ -11,7 +11,8 @@ from uuid import UUID
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.retain.choice import Plan, plan_of
-from memforest_core.retain.records import HeldForest, Leaf, LeafEraser, RetentionRows, RetentionStore, When
+from memforest_core.retain.records import HeldForest, Leaf, LeafEraser, When
+from memforest_core.retain.rows.retaining import RetentionRows, RetentionStore
 from memforest_core.work.records import AuditEntry, MaintenanceTask, Numbers
 
 SERVICE = "memforest"

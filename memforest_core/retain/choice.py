@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memforest_core.domain.ids import ForestId
-from memforest_core.retain.records import Leaf, Limits, RetentionRows, Totals, When
+from memforest_core.retain.records import Leaf, Limits, Totals, When
+from memforest_core.retain.rows.retaining import RetentionRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -11,7 +10,6 @@ from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.erase.records import Erased
-from memforest_core.work.records import AuditEntry, TaskId
 
 DEFAULT_FRACTION = 0.1
 """The share of a forest's facts that one run may forget at most."""
@@ -108,98 +106,6 @@ class Preview:
     over_bytes: int
     """How far the forest is over its budget once what is too old is gone."""
     kept_pinned: int
-
-
-class RetentionRows(Protocol):
-    """Policies, and what they are about, in one transaction of a tenant."""
-
-    def now(self) -> datetime:
-        """The database's clock."""
-        ...
-
-    def join(self, task: TaskId, forest: ForestId) -> bool:
-        """Take a forest for a run over many; False while an operation is at it that a policy does not run beside."""
-        ...
-
-    def part(self, task: TaskId, forest: ForestId) -> None:
-        """Let a forest go."""
-        ...
-
-    def note(self, entry: AuditEntry) -> None:
-        """Add a row to the audit."""
-        ...
-
-    def put_policy(self, forest: ForestId | None, limits: Limits) -> None:
-        """Set the limits of a forest, or (None) of the tenant's others."""
-        ...
-
-    def drop_policy(self, forest: ForestId | None) -> bool:
-        """Take a policy away; whether there was one."""
-        ...
-
-    def limits_of(self, forest: ForestId | None) -> Limits | None:
-        """A forest's own limits, or (None) those of the others."""
-        ...
-
-    def policies(self) -> Sequence[Policy]:
-        """All policies, the tenant's first, then by owner."""
-        ...
-
-    def forests_after(self, after: ForestId | None, limit: int, at: datetime) -> Sequence[HeldForest]:
-        """The next live forests in order of ids, measured against the policy that holds for each."""
-        ...
-
-    def held(self, forest: ForestId, at: datetime) -> HeldForest | None:
-        """One forest; None unless it is live."""
-        ...
-
-    def aged_cells(self, forest: ForestId, when: When, limit: int | None = None) -> Sequence[Leaf]:
-        """Cells whose turns are all too old, the oldest first; those in work, or with a pinned fact, are left out."""
-        ...
-
-    def aged_left(self, forest: ForestId, when: When) -> int:
-        """How many cells are too old."""
-        ...
-
-    def totals(self, forest: ForestId, when: When, *, bytes_too: bool) -> Totals:
-        """What the forest holds, as if what is too old were gone already."""
-        ...
-
-    def facts_left(self, forest: ForestId, when: When) -> int:
-        """Facts of the forest that were there at that moment, too old or not."""
-        ...
-
-    def bare_cells_left(self, forest: ForestId, when: When) -> int:
-        """Cells of the forest that were there at that moment, too old or not, and on which no fact rests."""
-        ...
-
-    def least_cells(self, forest: ForestId, when: When, limit: int) -> Sequence[Leaf]:
-        """Cells on which no fact rests, those least worth keeping first, ties by id."""
-        ...
-
-    def least_facts(self, forest: ForestId, when: When, limit: int) -> Sequence[Leaf]:
-        """Unpinned facts, superseded ones first, then those least worth keeping, ties by key."""
-        ...
-
-    def drop_stray_visits(self, forest: ForestId, limit: int) -> int:
-        """Drop visits of what is no more; how many."""
-        ...
-
-    def ask_sweep(self, subject: str, every_s: float) -> bool:
-        """Ask for a run over all forests if there is a policy and none was asked for this long; whether it was."""
-        ...
-
-
-class RetentionStore(Protocol):
-    """Opens transactions on policies."""
-
-    def retaining(self, tenant: TenantId) -> AbstractContextManager[RetentionRows]:
-        """One transaction of a tenant."""
-        ...
-
-    def tenants(self) -> Sequence[TenantId]:
-        """All tenants, in order."""
-        ...
 
 
 class LeafEraser(Protocol):

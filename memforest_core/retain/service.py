@@ -10,15 +10,8 @@ from memforest_core.errors import NotFound
 from memforest_core.retain.applying import Applying
 from memforest_core.retain.choice import plan_of
 from memforest_core.retain.policies import checked_limits, policy_of, told
-from memforest_core.retain.records import (
-    DEFAULT_FRACTION,
-    LeafEraser,
-    Policy,
-    Preview,
-    RetentionRows,
-    RetentionStore,
-    When,
-)
+from memforest_core.retain.records import DEFAULT_FRACTION, LeafEraser, Policy, Preview, When
+from memforest_core.retain.rows.retaining import RetentionRows, RetentionStore
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations, subject_of

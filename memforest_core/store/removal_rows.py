@@ -15,7 +15,7 @@ from memforest_core.memtree import TreeHead
 from memforest_core.store import tables as m
 from memforest_core.store.removal import Retired, ShrinkingTree
 from memforest_core.store.trees import PostgresTrees, bury_points, lock_nodes, lock_trees
-from memforest_core.store.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
 
 # For each fact first the candidate that most likely made it, by whose routing text it went to its scenes.
 _SUPERSEDED = sa.text(
@@ -124,14 +124,19 @@ _DUE = sa.text(
 )
 
 
-class PostgresRemoval(PostgresTrees):
-    """RemovalRows over one open transaction that holds the forest."""
+class RemovalRows(PostgresTrees):
+    """Rows of one transaction that takes something out."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         super().__init__(connection, tenant)
-        self._texts = PostgresVectors(connection, tenant)
+        self._texts = VectorRows(connection, tenant)
 
     def retire_superseded(self, forest: ForestId, cells: Sequence[CellId], model: str) -> Retired:
+        """Drop the candidates of these cells that lie below item 0, with their occurrences, and the facts that have no
+        other; their placements and points go too. Their leaves are named, and still there.
+
+        ``model`` is the embedding model, by whose routing vectors scenes forget them.
+        """
         values: dict[str, Any] = {"t": self._tenant, "cells": list(cells)}
         superseded = self._db.execute(_SUPERSEDED, values).all()
         if not superseded:
@@ -200,10 +205,12 @@ class PostgresRemoval(PostgresTrees):
         )
 
     def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:
+        """Facts that rest on nothing but candidates of these cells below item 0: they are about to go."""
         rows = self._db.scalars(_SUPERSEDED_ONLY, {"t": self._tenant, "cells": list(cells)})
         return frozenset(FactId(fact) for fact in rows)
 
     def shrinking(self, trees: Sequence[TreeId]) -> dict[TreeId, ShrinkingTree]:
+        """The heads of these trees."""
         rows = self._db.execute(
             sa.select(m.Tree.__table__).where(
                 m.Tree.tenant_id == self._tenant,
@@ -220,6 +227,7 @@ class PostgresRemoval(PostgresTrees):
         }
 
     def drop_empty(self, trees: Sequence[TreeId]) -> None:
+        """Take the roots of these trees, which have no leaf, and make them scopes without a tree."""
         if not trees:
             return
         roots = self._db.scalars(
@@ -234,6 +242,7 @@ class PostgresRemoval(PostgresTrees):
         bury_points(self._db, self._tenant, roots)
 
     def mark_cells(self, cells: Sequence[CellId]) -> None:
+        """The texts of these cells changed: everything above their leaves is to be summarized again."""
         self.mark_payloads(cells)
 
     def mark_payloads(self, payloads: Sequence[UUID]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
 
 import numpy as np
 import sqlalchemy as sa
@@ -88,8 +87,8 @@ def from_bytes(raw: bytes) -> Vectors:
     return np.frombuffer(raw, dtype="<f4")
 
 
-class PostgresVectors:
-    """VectorRows over one open transaction."""
+class VectorRows:
+    """The vectors of texts, kept under forest, model and content hash."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
@@ -105,6 +104,7 @@ class PostgresVectors:
         return {(ForestId(row.forest_id), bytes(row.text_hash)): from_bytes(row.vector) for row in rows}
 
     def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
+        """The stored vectors, shape (dimension,), of those texts that have one."""
         keys = {text: (text.forest_id, text_hash(text.text)) for text in texts}
         found = self.vectors_by_hash(model, keys.values())
         return {text: found[key] for text, key in keys.items() if key in found}
@@ -118,6 +118,7 @@ class PostgresVectors:
         return frozenset(ForestId(each) for each in self._db.scalars(_HOLD_FORESTS, values))
 
     def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        """Store vectors; one that is there already stays. Those of a forest that was given up are left out."""
         if not vectors:
             return
         alive = self.hold_forests({text.forest_id for text in vectors})
@@ -147,15 +148,3 @@ class PostgresVectors:
 def of_forest(forest: ForestId, texts: Sequence[str]) -> list[OwnText]:
     """These texts as texts of one forest."""
     return [OwnText(forest, text) for text in texts]
-
-
-class VectorRows(Protocol):
-    """The vectors of texts, kept under forest, model and content hash."""
-
-    def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
-        """The stored vectors, shape (dimension,), of those texts that have one."""
-        ...
-
-    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Store vectors; one that is there already stays. Those of a forest that was given up are left out."""
-        ...

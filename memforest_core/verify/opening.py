@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.verify.report import Report
-from memforest_core.verify.rows.verifying import PostgresVerifyStore
+from memforest_core.verify.rows.verifying import VerifyStore
 from memforest_core.verify.service import VerificationService
 
 
@@ -53,8 +53,8 @@ class Verification:
 def open_verification(services: VerifiedServices) -> Verification:
     """Wire verification; what is open stays the caller's to close."""
     service = VerificationService(
-        PostgresVerifyStore(services.engine),
-        PostgresIndexStore(services.engine),
+        VerifyStore(services.engine),
+        IndexStore(services.engine),
         services.index,
         services.settings.refresh.budget_chars,
     )

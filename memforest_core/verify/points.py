@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.records import IndexStore, PointRow
+from memforest_core.index.records import PointRow
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
 from memforest_core.store.repeating import repeated
-from memforest_core.verify.records import Found, VerifyStore
+from memforest_core.verify.records import Found
+from memforest_core.verify.rows.verifying import VerifyStore
 
 PAGE = 500
 """Rows or points compared at once."""

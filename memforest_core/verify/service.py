@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, NotFound
-from memforest_core.index.records import IndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.store.repeating import repeated
 from memforest_core.verify.points import PointsCheck, Stray
-from memforest_core.verify.records import Check, Found, SnapshotRows, VerifyStore
+from memforest_core.verify.records import Check, Found
 from memforest_core.verify.report import Report, Tally, repairable
+from memforest_core.verify.rows.verifying import SnapshotRows, VerifyStore
 from memforest_core.verify.summaries import stale
 
 FORESTS_AT_ONCE = 20

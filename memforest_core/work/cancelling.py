@@ -8,16 +8,8 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.work.operations import OPERATIONS, Operations
-from memforest_core.work.records import (
-    CANCELLED,
-    PHASE,
-    AuditEntry,
-    MaintenanceKind,
-    MaintenanceStore,
-    MaintenanceTask,
-    Numbers,
-    TaskId,
-)
+from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.rows.operations import MaintenanceStore
 
 Clear = Callable[[TenantId, ForestId], bool]
 """Delete a bounded batch of a forest that is nobody's; True when nothing is left."""

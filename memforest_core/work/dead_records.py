@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 from uuid import UUID
-
-from memforest_core.domain.ids import TenantId
 
 
 class DeadKind(StrEnum):
@@ -83,51 +79,3 @@ class Acted:
     """To refresh."""
     tasks: int = 0
     """Of maintenance."""
-
-
-class DeadRows(Protocol):
-    """Dead work of one transaction of a tenant. Whatever somebody else has revived meanwhile is left alone."""
-
-    def known_owner(self, owner: str) -> bool:
-        """Whether the tenant has a forest of this owner."""
-        ...
-
-    def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
-        """Dead work by kind, owner and session, ``limit`` at most."""
-        ...
-
-    def find(self, which: DeadFilter) -> Sequence[DeadRef]:
-        """All dead work that is meant."""
-        ...
-
-    def starting(self, prefixes: Sequence[str]) -> Sequence[DeadRef]:
-        """Dead work whose id begins with one of these hex digits (without dashes)."""
-        ...
-
-    def detail(self, ref: DeadRef, *, text: bool) -> DeadDetail | None:
-        """Everything about one; None when it is not dead anymore."""
-        ...
-
-    def retry(self, refs: Sequence[DeadRef]) -> Acted:
-        """Make it ready again, as if it had never been tried; its last error stays until it succeeds.
-
-        A cell that the reducer gave up is ready for the reducer again. A maintenance task whose like is under way
-        already stays as it is.
-        """
-        ...
-
-    def discard(self, refs: Sequence[DeadRef]) -> Acted:
-        """Go on without it.
-
-        A cell gives up the facts that are not in the trees yet, and its turns go into its session's tree. A node
-        keeps the summary it has until something below changes. A maintenance task is over.
-        """
-        ...
-
-
-class DeadStore(Protocol):
-    """Opens transactions on dead work."""
-
-    def looking_after(self, tenant: TenantId) -> AbstractContextManager[DeadRows]:
-        """One transaction of a tenant."""
-        ...

@@ -12,15 +12,8 @@ from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
-from memforest_core.work.records import (
-    CANCELLED,
-    AuditEntry,
-    ClaimedTask,
-    MaintenanceRows,
-    MaintenanceStore,
-    MaintenanceTask,
-    Numbers,
-)
+from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, MaintenanceTask, Numbers
+from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "maintain"

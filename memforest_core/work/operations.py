@@ -20,13 +20,12 @@ from memforest_core.work.records import (
     AuditEntry,
     AuditFilter,
     MaintenanceKind,
-    MaintenanceRows,
-    MaintenanceStore,
     MaintenanceTask,
     Neighbour,
     Numbers,
     TaskId,
 )
+from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore
 from memforest_core.work.waiting import Steps, WaitTimeout, waited
 from memforest_core.work.wakeups import WakeUps
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NewType, Protocol
+from typing import NewType
 from uuid import UUID
 
 from memforest_core.domain.beside import Answer, Role
-from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken
 
 TaskId = NewType("TaskId", UUID)
 
@@ -138,106 +137,3 @@ class AuditFilter:
     action: str | None = None
     task_id: TaskId | None = None
     since: datetime | None = None
-
-
-class MaintenanceRows(Protocol):
-    """Task rows of one transaction of a tenant."""
-
-    def enqueue(
-        self,
-        kind: str,
-        subject: str,
-        arguments: Numbers,
-        lane: int = 0,
-        *,
-        forest: ForestId | None = None,
-        actor: str = "",
-        touches: Mapping[ForestId, Role] | None = None,
-        part_of: TaskId | None = None,
-    ) -> TaskId:
-        """Ask for a task; while one of this kind and subject waits or runs, that one is meant.
-
-        ``touches`` are the forests that it changes or reads as a whole. A task that is ``part_of`` another one has its
-        place in the order of asking. Raises ForestChanged when one of the forests is gone.
-        """
-        ...
-
-    def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
-        """The earlier tasks that a task does not run beside, the earliest first."""
-        ...
-
-    def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
-        """Touch one more forest in the midst of a task; False while another task is at it that excludes this one."""
-        ...
-
-    def part(self, task: TaskId, forest: ForestId) -> None:
-        """Touch a forest no more."""
-        ...
-
-    def locked(self, task: TaskId) -> MaintenanceTask | None:
-        """One task, which nobody changes before this transaction ends."""
-        ...
-
-    def states(self, task: TaskId) -> Mapping[ForestId, str]:
-        """The states of those forests of a task that are there."""
-        ...
-
-    def cancel(self, task: TaskId, actor: str) -> None:
-        """Have an unfinished task undone; its like can be asked for anew."""
-        ...
-
-    def release_sources(self) -> None:
-        """Give the sources of merges that were given up before they moved anything back to their owners."""
-        ...
-
-    def note(self, entry: AuditEntry) -> None:
-        """Add a row to the audit."""
-        ...
-
-    def audited(self, which: AuditFilter, limit: int) -> Sequence[AuditEntry]:
-        """Rows of the audit, the newest first."""
-        ...
-
-    def forest(self, owner: str) -> ForestId | None:
-        """The owner's forest."""
-        ...
-
-    def claim(self, kinds: Sequence[str], worker: WorkerId, lease_s: float) -> ClaimedTask | None:
-        """Take the next task of these kinds, live lane first, then the one that has waited longest."""
-        ...
-
-    def keep(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
-        """Store progress and renew the lease; False when the lease was lost."""
-        ...
-
-    def finish(self, token: LeaseToken) -> bool:
-        """The task is done; False when the lease was lost."""
-        ...
-
-    def retry(self, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
-        """Give the task back for a later try; ``counts`` says whether this try counts against it."""
-        ...
-
-    def hand_back(self, token: LeaseToken) -> None:
-        """Give the task back with what it has reached, for whoever comes next."""
-        ...
-
-    def bury(self, token: LeaseToken, code: str, text: str) -> bool:
-        """The task can't succeed until somebody acts; False when the lease was lost, and nothing is changed."""
-        ...
-
-    def get(self, task: TaskId) -> MaintenanceTask | None:
-        """One task."""
-        ...
-
-    def list(self, kinds: Sequence[str], limit: int) -> Sequence[MaintenanceTask]:
-        """Tasks of these kinds, the newest first."""
-        ...
-
-
-class MaintenanceStore(Protocol):
-    """Opens transactions on tasks."""
-
-    def maintaining(self, tenant: TenantId) -> AbstractContextManager[MaintenanceRows]:
-        """One transaction of a tenant."""
-        ...

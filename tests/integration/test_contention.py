@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 
 from memforest_core.errors import StoreContended, StoreUnavailable
 from memforest_core.reduce.records import WaitingForest
-from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.reduce.rows import ReduceStore
 from memforest_core.work.records import MaintenanceKind
-from memforest_core.work.rows.operations import PostgresMaintenanceStore
+from memforest_core.work.rows.operations import MaintenanceStore
 from tests.integration.test_pipeline import said
 from tests.support.stack import Stack
 
@@ -123,7 +123,7 @@ def waiting_cell(told: Stack) -> WaitingForest:
     """The one extracted cell that is not placed yet, as the reducer sees it."""
     told.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
     told.runtime.extract()
-    with PostgresReduceStore(told.services.engine).reducing(told.tenant) as rows:
+    with ReduceStore(told.services.engine).reducing(told.tenant) as rows:
         waiting = rows.waiting(10)
     assert waiting is not None
     assert len(waiting.cells) == 1
@@ -131,7 +131,7 @@ def waiting_cell(told: Stack) -> WaitingForest:
 
 
 def buried(told: Stack, waiting: WaitingForest) -> bool:
-    with PostgresReduceStore(told.services.engine).reducing(told.tenant) as rows:
+    with ReduceStore(told.services.engine).reducing(told.tenant) as rows:
         return rows.bury_cell(waiting, "invariant_violated", "A stored statement is damaged.")
 
 
@@ -154,7 +154,7 @@ def waiting_again(told: Stack, waiting: WaitingForest) -> WaitingForest:
 def test_a_task_is_given_up_only_by_who_has_it(told: Stack) -> None:
     """Given a worker whose lease went to another, when it gives the task up, then neither task nor audit say so."""
     told.memory.lifecycle.forget("bob", session="s1", actor="test")
-    store, service = PostgresMaintenanceStore(told.services.engine), told.services.maintenance.tasks
+    store, service = MaintenanceStore(told.services.engine), told.services.maintenance.tasks
     with store.maintaining(told.tenant) as rows:
         claim = rows.claim((MaintenanceKind.ERASE,), told.runtime.worker, 60.0)
     assert claim is not None

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from memforest_core.correct.rows import PostgresCorrectionStore
+from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, TenantId
@@ -20,7 +20,7 @@ from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.states import TimelineState
-from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.reduce.rows import ReduceStore
 from memforest_core.reduce.service import Reduced, ReductionService
 from memforest_core.verify.opening import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
@@ -260,7 +260,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_nothing_is_written(i
     ines.execute("UPDATE memforest.forest SET state = 'frozen'")
     with pytest.raises(ForestFrozen):
         correction(ines).correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
-    away = Correction(PostgresCorrectionStore(ines.services.engine), AwayEmbedder(), ines.services.producer.wakeups)
+    away = Correction(CorrectionStore(ines.services.engine), AwayEmbedder(), ines.services.producer.wakeups)
     with pytest.raises(InvalidInput, match="without erase"):
         away.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", erase=True, actor=ACTOR)
     with pytest.raises(ModelUnavailable):
@@ -408,7 +408,7 @@ def test_asked_twice_it_is_one_correction_and_each_step_can_be_taken_again(ines:
 def test_a_correction_waits_for_its_reducer_and_says_when_it_waits_in_vain(ines: Stack) -> None:
     """Given a correction and no reducer, then its task is given back; a cell that was given up ends it."""
     service = Correction(
-        PostgresCorrectionStore(ines.services.engine),
+        CorrectionStore(ines.services.engine),
         ines.services.embedder,
         ines.services.producer.wakeups,
         clock=iter(range(100)).__next__,
@@ -446,7 +446,7 @@ def test_a_correction_that_comes_while_its_cell_is_being_placed_is_not_lost(ines
         ines.services.index, lambda: service.correct(ines.tenant, "ines", baker, value="brewer", actor=ACTOR)
     )
     reduction = ReductionService(
-        PostgresReduceStore(ines.services.engine),
+        ReduceStore(ines.services.engine),
         meanwhile,  # type: ignore[arg-type]
         ines.services.embedder,
         ines.settings,
@@ -489,7 +489,7 @@ def test_nothing_new_is_merged_into_what_is_wrong(ines: Stack) -> None:
         update={"reduce": ines.settings.reduce.model_copy(update={"near_duplicate": 0.5})}
     )
     reduction = ReductionService(
-        PostgresReduceStore(ines.services.engine), ines.services.index, ines.services.embedder, settings
+        ReduceStore(ines.services.engine), ines.services.index, ines.services.embedder, settings
     )
 
     def said(name: str, text: str) -> int:

@@ -16,14 +16,14 @@ from memforest_core.accept.records import Stage
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import CellId, TenantId
 from memforest_core.errors import NotFound
-from memforest_core.extract.rows import PostgresExtractStore
+from memforest_core.extract.rows import ExtractStore
 from memforest_core.messages import Queue
-from memforest_core.reduce.rows import PostgresReduceStore
+from memforest_core.reduce.rows import ReduceStore
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.cli import dead as command
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.dead_records import DeadKind, DeadRef
-from memforest_core.work.rows.dead import PostgresDeadRows, PostgresDeadStore
+from memforest_core.work.rows.dead import DeadRows, DeadStore
 from tests.support.builders import said
 from tests.support.stack import Stack
 
@@ -54,7 +54,7 @@ def enqueued(pipeline: Stack, owner: str = "bob") -> None:
 
 def bury_window(pipeline: Stack) -> None:
     """Extraction gives up the next window: as it is when its workers died over it, with all its cells."""
-    with PostgresExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+    with ExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
         window = rows.claim_window(pipeline.runtime.worker, 60.0)
         assert window is not None
         rows.bury_window(window, CODE, REASON)
@@ -66,7 +66,7 @@ def bury_extracted(pipeline: Stack, ordinal: int = 0) -> None:
     cell = pipeline.rows(
         "SELECT cell_id FROM memforest.cell WHERE ordinal = :n AND state = 'done' AND NOT placed", n=ordinal
     )[0][0]
-    with PostgresReduceStore(pipeline.services.engine).reducing(pipeline.tenant) as rows:
+    with ReduceStore(pipeline.services.engine).reducing(pipeline.tenant) as rows:
         waiting = rows.waiting(1_000)
         assert waiting is not None
         assert rows.bury_cell(
@@ -110,14 +110,14 @@ def bury_task(pipeline: Stack, kind: str = "index_rebuild", subject: str = "", *
 
 
 def letters(pipeline: Stack, sent: Sent | None = None, tenant: str | None = None) -> DeadLetters:
-    store = PostgresDeadStore(pipeline.services.engine)
+    store = DeadStore(pipeline.services.engine)
     return DeadLetters(store, sent or Sent(), TenantId(tenant or pipeline.tenant), 8)
 
 
 @contextmanager
-def looked(pipeline: Stack) -> Iterator[PostgresDeadRows]:
+def looked(pipeline: Stack) -> Iterator[DeadRows]:
     with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
-        yield PostgresDeadRows(connection, pipeline.tenant)
+        yield DeadRows(connection, pipeline.tenant)
 
 
 def only(pipeline: Stack) -> str:

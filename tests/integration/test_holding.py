@@ -14,7 +14,7 @@ from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.rows.reading import PostgresRecallStore
-from memforest_core.recall.rows.timeline import PostgresTimelineStore
+from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.opening import open_timeline
 from memforest_core.recall.timeline.states import TimelineState
@@ -125,7 +125,7 @@ def test_the_state_that_holds_comes_first_without_index_and_embedder(people: Sta
         AwayIndex(),  # type: ignore[arg-type]
         AwayEmbedder(),
         people.settings.recall,
-        states=PostgresTimelineStore(people.services.engine),
+        states=TimelineStore(people.services.engine),
     )
     result = service.recall(people.tenant, MOVED["name"].casefold(), "Where do I live now?")
     assert "Bergen" in result.evidence[0].text

@@ -27,7 +27,7 @@ from memforest_core.index import cli as command
 from memforest_core.index.marks import MarkState, parse_mark
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.qdrant.server import QdrantServerIndex
-from memforest_core.index.rows import PostgresIndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, SparseVector
 from memforest_core.models.calls import Embedded, Embedder
@@ -207,7 +207,7 @@ def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
     while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
         pass
     grown.memory.ingest("bob", "kites", KITES)
-    with PostgresIndexStore(grown.services.engine).indexing(grown.tenant) as rows:
+    with IndexStore(grown.services.engine).indexing(grown.tenant) as rows:
         _, first = rows.claim_points(ALL_KINDS, grown.runtime.worker, 3, 60.0)
     assert all("kite" in point.text for point in first)
     grown.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
@@ -290,7 +290,7 @@ def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, 
     miss something, and afterwards no row and no point has changed."""
     before, stored = grown.rows(VERSIONS), points(grown)
     forest = ForestId(grown.rows("SELECT forest_id FROM memforest.forest")[0][0])
-    store = PostgresIndexStore(grown.services.engine)
+    store = IndexStore(grown.services.engine)
     grown.execute("UPDATE memforest.collection SET store_started = 'before'")
     with store.indexing(grown.tenant) as rows:
         assert rows.behind(forest, 100) == 100
@@ -514,7 +514,7 @@ def test_nothing_is_claimed_between_two_tries_of_an_index_that_is_away(grown: St
     now = [0.0]
     away = Away()
     indexer = Indexer(
-        PostgresIndexStore(grown.services.engine),
+        IndexStore(grown.services.engine),
         away,  # type: ignore[arg-type]
         counting,
         16,

@@ -16,7 +16,7 @@ from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.maintenance import MaintenanceService
 from memforest_core.work.records import ClaimedTask, MaintenanceTask, Numbers, TaskId
 from memforest_core.work.rows.jobs import _LOST
-from memforest_core.work.rows.operations import PostgresMaintenanceRows, PostgresMaintenanceStore, free_tasks
+from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore, free_tasks
 from tests.support.stack import Stack
 
 KIND = "count"
@@ -29,9 +29,9 @@ class Killed(BaseException):
 
 
 @contextmanager
-def rows(pipeline: Stack, tenant: str | None = None) -> Iterator[PostgresMaintenanceRows]:
+def rows(pipeline: Stack, tenant: str | None = None) -> Iterator[MaintenanceRows]:
     with tenant_transaction(pipeline.services.engine, TenantId(tenant or pipeline.tenant)) as connection:
-        yield PostgresMaintenanceRows(connection, TenantId(tenant or pipeline.tenant))
+        yield MaintenanceRows(connection, TenantId(tenant or pipeline.tenant))
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_a_task_killed_in_any_step_is_resumed_and_each_step_is_done(known: Stack
             return None
 
     task = ask(known)
-    runner = Abrupt(PostgresMaintenanceStore(known.services.engine), {KIND: step}, 60.0, random.Random(1))
+    runner = Abrupt(MaintenanceStore(known.services.engine), {KIND: step}, 60.0, random.Random(1))
     for _ in range(100):
         try:
             if not runner.run_one(known.tenant, known.runtime.worker):

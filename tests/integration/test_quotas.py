@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from memforest_core.accept import cli as ingest_command
 from memforest_core.accept.quotas import DAY_S, DEPTH_S
 from memforest_core.accept.records import TenantLimits
-from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, PostgresAcceptRows, PostgresAcceptStore
+from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, AcceptRows, AcceptStore
 from memforest_core.accept.service import Acceptance
 from memforest_core.aio import AsyncMemForest
 from memforest_core.cli.commands import Commands
@@ -126,7 +126,7 @@ def test_other_processes_see_what_was_accepted_within_a_moment(tight: Stack) -> 
     """Given a process that counted an empty queue, when another fills it, then it refuses once its count is old."""
     clock = [0.0]
     mine = Acceptance(
-        PostgresAcceptStore(tight.services.engine),
+        AcceptStore(tight.services.engine),
         tight.services.producer.wakeups,
         tight.settings.accept,
         1,
@@ -158,7 +158,7 @@ def test_past_the_sample_the_number_of_cells_is_near(pipeline: Stack) -> None:
     pipeline.memory.client.enqueue("bob", "s1", turns)
     windows = 2 * SAMPLE_WINDOWS
     with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
-        counted = PostgresAcceptRows(connection, pipeline.tenant)
+        counted = AcceptRows(connection, pipeline.tenant)
         whole = counted.waiting_cells(10**6)
         assert (whole.cells, whole.complete) == (2 * windows, True)
         some = counted.waiting_cells(300)
@@ -204,7 +204,7 @@ def test_a_long_lived_session_counts_what_came_today(pipeline: Stack) -> None:
     client.enqueue("bob", "s1", old + new)
     client.enqueue("bob", "s2", said("One.", "Two."))
     with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
-        stored = PostgresAcceptRows(connection, pipeline.tenant).stored_turns(DAY_S)
+        stored = AcceptRows(connection, pipeline.tenant).stored_turns(DAY_S)
     assert stored.turns == 5
     assert 0 <= stored.oldest_s < 60
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ReadyNode
-from memforest_core.refresh.rows import PostgresRefreshRows, PostgresRefreshStore
+from memforest_core.refresh.rows import RefreshRows, RefreshStore
 from memforest_core.refresh.service import RefreshService
 from memforest_core.store.engine import tenant_transaction
 from tests.integration.test_pipeline import said
@@ -41,7 +41,7 @@ class CountingSummarizer:
 
 def service(pipeline: Stack, summarizer: CountingSummarizer, **settings: object) -> RefreshService:
     return RefreshService(
-        PostgresRefreshStore(pipeline.services.engine),
+        RefreshStore(pipeline.services.engine),
         summarizer,
         pipeline.services.embedder,
         pipeline.settings.refresh.model_copy(update={"budget_chars": 120, **settings}),
@@ -230,7 +230,7 @@ def claimed_slowly(pipeline: Stack) -> list[ReadyNode]:
     """Claim all that is ready, on the clock of ``held_up``."""
     with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
         connection.execute(sa.text("SET LOCAL search_path = hook, pg_catalog"))
-        rows = PostgresRefreshRows(connection, pipeline.tenant)
+        rows = RefreshRows(connection, pipeline.tenant)
         return rows.claim_ready(pipeline.runtime.worker, 100, 60.0, 3_600.0, pipeline.services.embedder.model)[1]
 
 

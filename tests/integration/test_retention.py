@@ -20,11 +20,11 @@ from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
-from memforest_core.recall.rows.visits import PostgresVisitStore
+from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.retain.applying import COUNTS
 from memforest_core.retain.records import LeafEraser, When
-from memforest_core.retain.rows.retaining import PostgresRetentionStore
+from memforest_core.retain.rows.retaining import RetentionStore
 from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
 from memforest_core.verify.opening import open_verification
@@ -61,7 +61,7 @@ class Kept:
         services = pipeline.services
         self.stack = pipeline
         self.eraser = Erasing(services.lifecycle.eraser)
-        self.store = PostgresRetentionStore(services.engine)
+        self.store = RetentionStore(services.engine)
         self.retention = Retention(self.store, services.operations, self.eraser)
         services.__dict__["maintenance"] = open_maintenance(
             services.engine,
@@ -184,7 +184,7 @@ def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(u
 def test_visits_are_added_up_and_the_last_is_kept(unerased: Kept) -> None:
     """Given counts written out of order and for what is unknown or gone, then they add up, the last visit is the latest,
     and nothing is kept of what is not there."""
-    store, tenant = PostgresVisitStore(unerased.stack.services.engine), unerased.stack.tenant
+    store, tenant = VisitStore(unerased.stack.services.engine), unerased.stack.tenant
     forest, fact = unerased.forest(), next(iter(unerased.facts()))
     store.add(tenant, [Visited(forest, fact, 2, 100.0), Visited(forest, uuid4(), 5, 0.0)])
     store.add(tenant, [Visited(forest, fact, 3, 5_000.0), Visited(unerased.forest("eve"), fact, 9, 0.0)])
@@ -209,7 +209,7 @@ def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Kept) 
     left: list[VisitCounter] = []
 
     def recalls(seed: int) -> None:
-        counter = VisitCounter(PostgresVisitStore(engine), items=15)
+        counter = VisitCounter(VisitStore(engine), items=15)
         for number in range(30):
             start = (number * seed) % len(facts)
             counter.note(unerased.stack.tenant, forest, (facts[start:] + facts[:start])[:: 1 if number % 2 else -1])
@@ -289,7 +289,7 @@ def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(kept
         f=superseded,
         by=facts[-2],
     )
-    PostgresVisitStore(kept.stack.services.engine).add(tenant, [Visited(forest, fact, 1, 0.0) for fact in visited])
+    VisitStore(kept.stack.services.engine).add(tenant, [Visited(forest, fact, 1, 0.0) for fact in visited])
     kept.policy(max_facts=total - 7, fraction=0.25)
     quota = total // 4
     expected = [superseded, *facts[3 : 2 + quota]]
@@ -523,7 +523,7 @@ def test_workers_apply_policies_by_themselves_now_and_then(kept: Kept) -> None:
 def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(kept: Kept) -> None:
     """Given a forest that is being merged, then a run passes it by; given a run, then no visit is left of what went."""
     kept.policy(max_facts=1, fraction=1.0)
-    store = PostgresVisitStore(kept.stack.services.engine)
+    store = VisitStore(kept.stack.services.engine)
     store.add(kept.stack.tenant, [Visited(kept.forest(), fact, 1, 9_000.0) for fact in kept.facts()])
     kept.stack.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
     assert kept.run()["forests"] == 0

@@ -12,15 +12,7 @@ from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session as OrmSession
 
-from memforest_core.accept.records import (
-    AcceptRows,
-    SessionHead,
-    SessionProgress,
-    Stage,
-    StoredTurns,
-    TenantLimits,
-    WaitingCells,
-)
+from memforest_core.accept.records import SessionHead, SessionProgress, Stage, StoredTurns, TenantLimits, WaitingCells
 from memforest_core.domain.cells import CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
@@ -30,7 +22,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.turns import turn_of
-from memforest_core.store.vectors import PostgresVectors, cell_hash
+from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkError
 
 SAMPLE_WINDOWS = 200
@@ -42,17 +34,19 @@ _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has
 """SQL states of a caller's connection that can't carry an insert."""
 
 
-class PostgresAcceptRows:
-    """AcceptRows over one open transaction."""
+class AcceptRows:
+    """Rows of one accepting transaction."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, if there is one."""
         return find_forest(self._db, self._tenant, owner, keep=True)
 
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
+        """The owner's forest, created with this id and zone when missing."""
         self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())
         self._db.execute(
             insert(m.Forest)
@@ -62,6 +56,7 @@ class PostgresAcceptRows:
         return self.forest(owner) or ForestRef(forest_id, owner, time_zone)
 
     def set_display_name(self, forest: ForestRef, name: str) -> None:
+        """Change what the owner is called; the name is one of the owner's from now on."""
         self._db.execute(
             sa.update(m.Forest)
             .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
@@ -72,6 +67,7 @@ class PostgresAcceptRows:
     def lock_session(
         self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane, trace: str | None
     ) -> SessionHead:
+        """The session's row, created when missing (with this lane and trace), locked until the transaction ends."""
         id_ = session_id(forest.id, external_id)
         made = self._db.execute(
             insert(m.Session)
@@ -118,13 +114,16 @@ class PostgresAcceptRows:
         return [turn_of(row) for row in rows.mappings()]
 
     def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
+        """Stored turns in order, from ordinal ``first``."""
         return self._turns(m.TurnRow.session_id == session, m.TurnRow.ordinal >= first)
 
     def turn_named(self, session: SessionId, turn_id: str) -> Turn | None:
+        """The stored turn with this id."""
         found = self._turns(m.TurnRow.session_id == session, m.TurnRow.external_id == turn_id)
         return found[0] if found else None
 
     def held_tail(self, session: SessionId) -> tuple[int, int] | None:
+        """(ordinal, first turn) of the session's open last cell, locked; None when it is closed."""
         row = self._db.execute(
             sa.select(m.Cell.ordinal, m.Cell.first_turn)
             .where(
@@ -137,6 +136,7 @@ class PostgresAcceptRows:
         return (row.ordinal, row.first_turn) if row else None
 
     def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
+        """Store new turns, and note their human speakers."""
         self._db.execute(
             sa.insert(m.TurnRow),
             [
@@ -178,6 +178,10 @@ class PostgresAcceptRows:
         lane: Lane,
         held_for_s: float | None,
     ) -> None:
+        """Store cells, ready for extraction, and mark them for indexing.
+
+        With ``held_for_s``, a last cell that is not full stays open for that many seconds.
+        """
         rows: list[dict[str, Any]] = [
             {
                 "tenant_id": self._tenant,
@@ -236,9 +240,10 @@ class PostgresAcceptRows:
             lane=int(lane),
         )
         # After its index row: an indexer that was at the shorter text has put its vector by now, or never will.
-        PostgresVectors(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
+        VectorRows(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
 
     def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
+        """Update the session's counters."""
         self._db.execute(
             sa.update(m.Session)
             .where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
@@ -246,6 +251,7 @@ class PostgresAcceptRows:
         )
 
     def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
+        """How far a session has come; None when it does not exist."""
         row = self._db.execute(_PROGRESS, {"t": self._tenant, "s": session}).mappings().first()
         if row is None:
             return None
@@ -262,16 +268,19 @@ class PostgresAcceptRows:
         return SessionProgress(session_id=session, stage=stage, **counts)
 
     def last_error(self, session: SessionId) -> WorkError | None:
+        """What the last failed try of the session's unfinished work ended with; else of any other waiting cell."""
         row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "s": session}).first()
         return None if row is None else WorkError(row.error_code, row.error_text or "")
 
     def limits(self) -> TenantLimits:
+        """The tenant's own limits."""
         row = self._db.execute(
             sa.select(m.Tenant.max_waiting_cells, m.Tenant.max_turns_per_day).where(m.Tenant.tenant_id == self._tenant)
         ).first()
         return TenantLimits(row.max_waiting_cells, row.max_turns_per_day) if row else TenantLimits()
 
     def set_limits(self, limits: TenantLimits) -> None:
+        """Change the tenant's own limits; a tenant that is not known yet gets its row."""
         values = {"max_waiting_cells": limits.max_waiting_cells, "max_turns_per_day": limits.max_turns_per_day}
         self._db.execute(
             insert(m.Tenant)
@@ -280,6 +289,10 @@ class PostgresAcceptRows:
         )
 
     def waiting_cells(self, most: int) -> WaitingCells:
+        """How many of the tenant's cells wait for extraction, from at most ``most`` windows.
+
+        Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
+        """
         values = {"t": self._tenant, "most": most, "sample": min(most, SAMPLE_WINDOWS), "window": MAX_WINDOW_CELLS}
         row = self._db.execute(_WAITING, values).one()
         cells = int(row.sampled)
@@ -288,6 +301,10 @@ class PostgresAcceptRows:
         return WaitingCells(cells, row.windows < most)
 
     def stored_turns(self, span_s: float) -> StoredTurns:
+        """Turns that the tenant stored within the last ``span_s`` seconds.
+
+        The second turn of an appended cell counts at the time of the first.
+        """
         row = self._db.execute(_STORED_TURNS, {"t": self._tenant, "span": span_s}).one()
         return StoredTurns(int(row.turns), float(row.oldest_s))
 
@@ -390,17 +407,19 @@ _STORED_TURNS = sa.text(
 )
 
 
-class PostgresAcceptStore:
-    """AcceptStore over an engine."""
+class AcceptStore:
+    """Opens accepting transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def accepting(self, tenant: TenantId, joined: object | None = None) -> Iterator[AcceptRows]:
+        """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
+        commits nor closes, and leaves the transaction's settings as it found them."""
         if joined is None:
             with tenant_transaction(self._engine, tenant) as connection:
-                yield PostgresAcceptRows(connection, tenant)
+                yield AcceptRows(connection, tenant)
             return
         outer = joined.connection() if isinstance(joined, OrmSession) else joined
         if not isinstance(outer, sa.Connection):
@@ -412,7 +431,7 @@ class PostgresAcceptStore:
             before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
             with outer.begin_nested():
                 set_tenant(outer, tenant)
-                yield PostgresAcceptRows(outer, tenant)
+                yield AcceptRows(outer, tenant)
             set_tenant(outer, TenantId(before or ""))
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from memforest_core.accept.flush_records import Backlog, FlushRows
+from memforest_core.accept.flush_records import Backlog
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id
@@ -72,28 +72,33 @@ _DUE_SESSION = sa.text(
 )
 
 
-class PostgresFlushRows:
-    """FlushRows over one open transaction."""
+class FlushRows:
+    """Rows of one flushing transaction."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestId | None:
+        """The owner's forest."""
         return forest_id(self._db, self._tenant, owner)
 
     def backlog(self, forest: ForestId) -> Backlog:
+        """What the forest still has to do (dead work is not counted)."""
         row = self._db.execute(_BACKLOG, {"t": self._tenant, "f": forest}).one()
         return Backlog(row.cells, row.trees, row.points)
 
     def last_error(self, forest: ForestId) -> WorkError | None:
+        """What the last failed try of the forest's unfinished work ended with."""
         row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "f": forest}).first()
         return None if row is None else WorkError(row.error_code, row.error_text or "")
 
     def release_held(self, forest: ForestId) -> int:
+        """Close the forest's open last cells now; how many became ready."""
         return self._db.execute(_RELEASE, {"t": self._tenant, "f": forest}).rowcount
 
     def make_due(self, forest: ForestId, session: SessionId | None) -> int:
+        """Make dirty trees due now: those that a session touches, or all; how many."""
         statement = _DUE_FOREST if session is None else _DUE_SESSION
         values: dict[str, object] = {"t": self._tenant, "f": forest}
         if session is not None:
@@ -101,13 +106,14 @@ class PostgresFlushRows:
         return self._db.execute(statement, values).rowcount
 
 
-class PostgresFlushStore:
-    """FlushStore over an engine."""
+class FlushStore:
+    """Opens flushing transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def flushing(self, tenant: TenantId) -> Iterator[FlushRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresFlushRows(connection, tenant)
+            yield FlushRows(connection, tenant)

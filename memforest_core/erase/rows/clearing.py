@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId
 from memforest_core.erase.rows import sql as q
 from memforest_core.store import tables as m
-from memforest_core.store.removal_rows import PostgresRemoval
+from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.work.records import TaskId
 
 Counts = Mapping[str, int]
@@ -125,10 +125,12 @@ _LEFT = sa.text(
 )
 
 
-class PostgresClearing(PostgresRemoval):
+class PostgresClearing(RemovalRows):
     """The part of ErasureRows that takes out a whole forest."""
 
     def clear(self, forest: ForestId, limit: int) -> Counts | None:
+        """Drop the next rows of a forest that is going, children first; how many of what, None when only its points'
+        rows and its own are left."""
         stages: tuple[Callable[[ForestId, int], Counts], ...] = (self._cells, self._facts, self._nodes, self._rest)
         for stage in stages:
             gone = stage(forest, limit)
@@ -168,32 +170,41 @@ class PostgresClearing(PostgresRemoval):
         return {}
 
     def drop_vectors(self, forest: ForestId, hashes: Sequence[bytes]) -> int:
+        """Drop a forest's vectors of those texts that no cell, candidate or fact of it has any more."""
         return self._texts.drop_unused(forest, hashes)
 
     def drop_orphans(self, forest: ForestId) -> int:
+        """Drop every vector of a forest whose text it has no more; how many."""
         return self._texts.drop_orphans(forest)
 
     def points_of(self, forest: ForestId, limit: int) -> list[UUID]:
+        """The next points that a forest has rows of and that no indexer is writing now."""
         return list(self._db.scalars(_POINTS, {"t": self._tenant, "f": forest, "n": limit}))
 
     def leased(self, forest: ForestId) -> bool:
+        """Whether an indexer is writing points of a forest."""
         return bool(self._db.scalar(_LEASED, {"t": self._tenant, "f": forest}))
 
     def drop_points(self, points: Sequence[UUID]) -> int:
+        """Drop the rows of points."""
         self._db.execute(q.HOLD_POINTS, {"t": self._tenant, "ids": list(points)})
         return self._db.execute(_DROP_POINTS, {"t": self._tenant, "ids": list(points)}).rowcount
 
     def drop_forest(self, forest: ForestId) -> int:
+        """Drop a forest's row. What was asked of it stays on record, as ids and counts."""
         return self._db.execute(_DROP_FOREST, {"t": self._tenant, "f": forest}).rowcount
 
     def touched(self, task: TaskId) -> list[ForestId]:
+        """The forests of a deletion: those that were meant, and copies of them."""
         return [ForestId(found) for found in self._db.scalars(_TOUCHED, {"t": self._tenant, "task": task})]
 
     def going(self, task: TaskId, kept: ForestId | None = None) -> ForestId | None:
+        """The next forest of a deletion to clear: copies first, all but the one that is ``kept``."""
         found = self._db.scalar(_GOING, {"t": self._tenant, "task": task, "kept": kept})
         return ForestId(found) if found is not None else None
 
     def counts_of(self, forest: ForestId) -> Counts:
+        """How much a forest holds, under the names that clearing counts under."""
         values = {"t": self._tenant, "f": forest}
         counts = {str(row[0]): int(row[1]) for row in self._db.execute(_COUNTS, values)}
         return counts | {"cached": int(self._db.scalar(_CACHED, values) or 0)}

@@ -74,26 +74,31 @@ _DONE_SINCE = sa.text(
 )
 
 
-class PostgresVacuumStore:
-    """VacuumStore over an engine."""
+class VacuumStore:
+    """The tables and the tasks that vacuum them."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def ask(self, tenant: TenantId, every_s: float) -> None:
+        """Ask for all tables to be vacuumed at the end of the current span of ``every_s`` seconds; all deletions of a
+        span share one task, and none of them is asked for after it began."""
         with tenant_transaction(self._engine, tenant) as connection:
             connection.execute(_ASK, {"t": tenant, "id": uuid4(), "every": every_s, "margin": min(MARGIN_S, every_s)})
 
     def tables(self) -> Sequence[str]:
+        """The tables that hold a tenant's rows, in one order."""
         with transaction(self._engine) as connection:
             return [str(name) for name in connection.scalars(_TABLES)]
 
     def held_back(self, transaction_id: int) -> bool:
+        """Whether some open transaction is older than this one, so that what this one deleted must be kept for it."""
         with transaction(self._engine) as connection:
             return bool(connection.scalar(_HELD_BACK, {"after": str(transaction_id)}))
 
     def vacuum(self, table: str) -> Vacuumed:
         # In a transaction of its own, as VACUUM asks for; without waiting for a lock.
+        """Vacuum one table and its indexes."""
         name = f"{SCHEMA}.{Base.metadata.tables[f'{SCHEMA}.{table}'].name}"
         with store_errors(), self._engine.connect() as raw:
             connection = raw.execution_options(isolation_level="AUTOCOMMIT")
@@ -105,6 +110,7 @@ class PostgresVacuumStore:
             return Vacuumed.BUSY if connection.scalar(_LAST, {"name": name}) == before else Vacuumed.DONE
 
     def done_since(self, tenant: TenantId, moment: datetime) -> bool:
+        """Whether all tables were vacuumed by a task that began after this moment."""
         with tenant_transaction(self._engine, tenant) as connection:
             return bool(connection.scalar(_DONE_SINCE, {"t": tenant, "moment": moment}))
 
@@ -118,7 +124,7 @@ def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     """
     engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
     try:
-        tables = [f"{SCHEMA}.{name}" for name in PostgresVacuumStore(engine).tables()]
+        tables = [f"{SCHEMA}.{name}" for name in VacuumStore(engine).tables()]
         with store_errors(), engine.connect() as raw:
             connection = raw.execution_options(isolation_level="AUTOCOMMIT")
             if not all(connection.scalar(_MAY, {"name": name}) for name in tables):

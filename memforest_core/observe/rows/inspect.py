@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import from_micros
-from memforest_core.observe.records import InspectRows, ModelCalls, Totals, TreeNode, TreeOverview, Trouble, WorkerSeen
+from memforest_core.observe.records import ModelCalls, Totals, TreeNode, TreeOverview, Trouble, WorkerSeen
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id
 from memforest_core.store.schema import current_revision, head_revision
@@ -115,17 +115,19 @@ def _moment(value: int | None) -> datetime | None:
     return None if value is None else from_micros(value)
 
 
-class PostgresInspectRows:
-    """InspectRows over one open transaction."""
+class InspectRows:
+    """Reads of one transaction of a tenant."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def revision(self) -> str | None:
+        """The schema's revision."""
         return current_revision(self._db)
 
     def workers(self, dead_after_s: float) -> list[WorkerSeen]:
+        """Enlisted workers, oldest first; silent for longer than ``dead_after_s`` they are not alive."""
         return [
             WorkerSeen(
                 name=row.name,
@@ -138,9 +140,11 @@ class PostgresInspectRows:
         ]
 
     def forest(self, owner: str) -> ForestId | None:
+        """The owner's forest."""
         return forest_id(self._db, self._tenant, owner)
 
     def forests(self) -> int:
+        """How many forests the tenant has."""
         count = self._db.scalar(
             sa.text("SELECT count(*) FROM memforest.forest WHERE tenant_id = :t AND state IN ('live', 'frozen')"),
             {"t": self._tenant},
@@ -148,6 +152,7 @@ class PostgresInspectRows:
         return int(count or 0)
 
     def totals(self, forest: ForestId | None) -> Totals:
+        """Totals of one forest, or of the whole tenant."""
         scope = self._scope(forest)
         cells = self._db.execute(_CELLS, scope).all()
         points = self._db.execute(_POINTS, scope).all()
@@ -167,12 +172,14 @@ class PostgresInspectRows:
         )
 
     def troubles(self, forest: ForestId | None) -> list[Trouble]:
+        """What failed and why, the most frequent first."""
         return [
             Trouble(row.kind, row.state, row.code, row.reason or "", row.n)
             for row in self._db.execute(_TROUBLES, self._scope(forest))
         ]
 
     def model_calls(self, forest: ForestId | None) -> list[ModelCalls]:
+        """Model calls by step and model."""
         return [
             ModelCalls(
                 step=row.step,
@@ -190,6 +197,7 @@ class PostgresInspectRows:
         ]
 
     def trees(self, forest: ForestId) -> list[TreeOverview]:
+        """Active trees, by kind, then by time."""
         return [
             TreeOverview(
                 id=TreeId(row.tree_id),
@@ -208,6 +216,7 @@ class PostgresInspectRows:
         ]
 
     def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[TreeNode]:
+        """A tree's nodes from ``lowest_level`` up: higher levels first, each level in key order."""
         values = {"t": self._tenant, "tree": tree, "lowest": lowest_level}
         return [
             TreeNode(
@@ -229,16 +238,18 @@ class PostgresInspectRows:
         return {"t": self._tenant, "f": forest}
 
 
-class PostgresInspectStore:
-    """InspectStore over an engine."""
+class InspectStore:
+    """Opens inspecting transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def inspecting(self, tenant: TenantId) -> Iterator[InspectRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresInspectRows(connection, tenant)
+            yield InspectRows(connection, tenant)
 
     def head_revision(self) -> str:
+        """The schema revision that this version needs."""
         return head_revision()

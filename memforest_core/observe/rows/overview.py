@@ -10,18 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ProgrammingError
 
-from memforest_core.accept.rows.accepting import PostgresAcceptRows
+from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
-from memforest_core.observe.overview_records import (
-    CostBy,
-    CostFilter,
-    OverviewRows,
-    QueueDepth,
-    Spent,
-    SpentOn,
-    WorkerBeat,
-)
+from memforest_core.observe.overview_records import CostBy, CostFilter, QueueDepth, Spent, SpentOn, WorkerBeat
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import forest_id
@@ -96,31 +88,37 @@ _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
 }
 
 
-class PostgresOverviewRows:
-    """OverviewRows over one open transaction."""
+class OverviewRows:
+    """Reads of one transaction of a tenant."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def now(self) -> datetime:
+        """The database's clock."""
         moment: datetime = self._db.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
         return moment.astimezone(UTC)
 
     def backlog(self) -> list[QueueDepth]:
+        """What waits, of this tenant."""
         return _backlog(self._db, self._tenant)
 
     def workers(self, dead_after_s: float) -> list[WorkerBeat]:
+        """Enlisted workers, oldest first; silent for longer than ``dead_after_s`` they are not alive."""
         return _workers(self._db, dead_after_s)
 
     def spent(self, since: datetime) -> Spent:
+        """All calls since then."""
         statement = sa.select(*_SUMS).where(_CALL.tenant_id == self._tenant, _CALL.at >= since)
         return _spent(self._db.execute(statement).one())
 
     def has_owner(self, owner: str) -> bool:
+        """Whether the owner has a forest."""
         return forest_id(self._db, self._tenant, owner) is not None
 
     def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
+        """Spending by one thing: days in order, all else the dearest first."""
         name, owner = _NAMES[by]
         statement = (
             sa.select(name.label("name"), owner.label("owner"), *_SUMS)
@@ -145,30 +143,37 @@ class PostgresOverviewRows:
         return [SpentOn(row.name, row.owner, _spent(row)) for row in self._db.execute(statement)]
 
 
-class PostgresOverviewStore:
-    """OverviewStore over an engine."""
+class OverviewStore:
+    """Opens watching transactions, and looks across tenants at numbers."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def watching(self, tenant: TenantId) -> Iterator[OverviewRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresOverviewRows(connection, tenant)
+            yield OverviewRows(connection, tenant)
 
     def backlog(self) -> list[QueueDepth]:
+        """What waits, of all tenants. Raises StoreUnavailable, InvalidSettings."""
         with transaction(self._engine) as connection:
             return _backlog(connection, None)
 
     def workers(self, dead_after_s: float) -> list[WorkerBeat]:
+        """Enlisted workers, as ``OverviewRows.workers``. Raises StoreUnavailable, InvalidSettings."""
         with transaction(self._engine) as connection:
             return _workers(connection, dead_after_s)
 
     def fills(self, tenants: Sequence[TenantId], limit: int) -> dict[TenantId, float]:
+        """Cells that wait for extraction, as a share of those that may: the tenant's own limit, or else ``limit``.
+
+        Counted as ``enqueue`` counts them, which refuses from 1 on. Raises StoreUnavailable.
+        """
         found: dict[TenantId, float] = {}
         for tenant in tenants:
             with tenant_transaction(self._engine, tenant) as connection:
-                rows = PostgresAcceptRows(connection, tenant)
+                rows = AcceptRows(connection, tenant)
                 most = rows.limits().max_waiting_cells or limit
                 found[tenant] = rows.waiting_cells(most + 1).cells / most
         return found

@@ -7,7 +7,7 @@ from typing import Protocol
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import ChatModel
 from memforest_core.recall.answering.service import AnswerService
-from memforest_core.recall.rows.answering import PostgresAnswerCalls
+from memforest_core.recall.rows.answering import AnswerCalls
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.telemetry import Telemetry
@@ -45,4 +45,4 @@ def open_answering(services: AnsweringServices) -> AnswerService:
             "Set MEMFOREST_LLM__MODEL (or MEMFOREST_LLM__ANSWER__MODEL) to a chat model: answers are written by one; "
             "recall gives the evidence without."
         )
-    return AnswerService(services.chat, PostgresAnswerCalls(services.engine), services.telemetry)
+    return AnswerService(services.chat, AnswerCalls(services.engine), services.telemetry)

@@ -21,8 +21,8 @@ from memforest_core.errors import (
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
 from memforest_core.recall.answering.prompt import SYSTEM, boundary, piece_lines, question_line, render
-from memforest_core.recall.answering.records import AnswerCalls
 from memforest_core.recall.answering.reply import SCHEMA_NAME, Reply, UncitedError, parse_reply, schema
+from memforest_core.recall.rows.answering import AnswerCalls
 from memforest_core.store.owners import ForestRef
 from memforest_core.work.telemetry import SILENT, Telemetry
 

@@ -14,8 +14,8 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef
 
 
-class PostgresAnswerCalls:
-    """AnswerCalls over an engine: each call is a transaction of its own, none is open while a model thinks."""
+class AnswerCalls:
+    """The forest of an owner, and the ledger of calls. Raises StoreUnavailable."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN
-from memforest_core.recall.timeline.records import KnownChain, SourceTurn, TimelineRows, TurnKey
+from memforest_core.recall.timeline.records import KnownChain, SourceTurn, TurnKey
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
@@ -105,17 +105,19 @@ SOURCES = sa.text(
 )
 
 
-class PostgresTimelineRows:
-    """TimelineRows over one open transaction."""
+class TimelineRows:
+    """Rows of one read transaction. Facts come latest first, at most ``limit``."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, if it exists."""
         return find_forest(self._db, self._tenant, owner)
 
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+        """The id and each display name of everybody who has spoken."""
         rows = self._db.execute(
             sa.select(m.Speaker.speaker_id, m.Speaker.name)
             .where(m.Speaker.tenant_id == self._tenant, m.Speaker.forest_id == forest)
@@ -126,25 +128,32 @@ class PostgresTimelineRows:
     def of_subjects(
         self, forest: ForestId, subjects: Collection[str], attributes: Collection[str] | None, limit: int
     ) -> list[StoredState]:
+        """The facts that set any of these attributes (None: any at all) of these subjects (normalized names)."""
         wanted = None if attributes is None else sorted(attributes)
         return self._states(OF_SUBJECTS, f=forest, subjects=sorted(subjects), attributes=wanted, n=limit)
 
     def of_attributes(self, forest: ForestId, attributes: Collection[str] | None, limit: int) -> list[StoredState]:
+        """The facts that set any of these attributes (None: any at all) of anybody."""
         wanted = None if attributes is None else sorted(attributes)
         return self._states(OF_ATTRIBUTES, f=forest, attributes=wanted, n=limit)
 
     def of_trees(self, trees: Collection[TreeId], limit: int) -> list[StoredState]:
+        """The facts in these trees, each once, with or without an attribute."""
         return self._states(OF_TREES, trees=list(trees), n=limit)
 
     def scenes(self, forest: ForestId) -> list[tuple[TreeId, str]]:
+        """The live scenes with their labels, largest first."""
         rows = self._db.execute(SCENES, {"t": self._tenant, "f": forest})
         return [(TreeId(row.tree_id), row.label) for row in rows]
 
     def chains(self, forest: ForestId) -> list[KnownChain]:
+        """All chains of subject and attribute, longest first."""
         rows = self._db.execute(CHAINS, {"t": self._tenant, "f": forest})
         return [KnownChain(row.subject_key, row.subject, row.attribute, row.facts) for row in rows]
 
     def mentions(self, facts: Sequence[FactId], until: datetime | None, limit: int) -> list[Mention]:
+        """For each fact when it was said, at or before ``until``: ``limit`` times, the first and the last ones. What
+        was corrected after ``until`` was not said yet."""
         if not facts:
             return []
         values = {"t": self._tenant, "facts": list(facts), "until": until, "n": limit}
@@ -159,6 +168,7 @@ class PostgresTimelineRows:
         ]
 
     def turns(self, keys: Collection[TurnKey], chars: int) -> Mapping[TurnKey, SourceTurn]:
+        """Those of the turns that exist, with at most ``chars`` of their text."""
         if not keys:
             return {}
         wanted = sorted(keys)
@@ -195,13 +205,14 @@ class PostgresTimelineRows:
         ]
 
 
-class PostgresTimelineStore:
-    """TimelineStore over an engine."""
+class TimelineStore:
+    """Opens read transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def reading(self, tenant: TenantId) -> Iterator[TimelineRows]:
+        """One read transaction of a tenant. Raises StoreUnavailable."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresTimelineRows(connection, tenant)
+            yield TimelineRows(connection, tenant)

@@ -52,14 +52,15 @@ _ADD = sa.text(
 )
 
 
-class PostgresVisitStore:
-    """VisitStore over an engine."""
+class VisitStore:
+    """Keeps how often recall returned what."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @repeated
     def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
+        """Count these visits, and those of all tree nodes above them. Raises StoreUnavailable."""
         with tenant_transaction(self._engine, tenant) as connection:
             connection.execute(
                 _ADD,

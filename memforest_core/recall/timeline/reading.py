@@ -11,8 +11,8 @@ from memforest_core.domain.chain import ChainState, states_of, wrong_states
 from memforest_core.domain.holding import Mention, Said, StoredState, placed
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.state_names import canonical
+from memforest_core.recall.rows.timeline import TimelineRows
 from memforest_core.recall.timeline.names import Speakers
-from memforest_core.recall.timeline.records import TimelineRows
 
 MAX_MENTIONS = 256
 """Mentions of one fact that are read: the first and the last ones."""

@@ -10,17 +10,11 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, MemForestError, NotFound
 from memforest_core.models.calls import Embedder
 from memforest_core.store.repeating import repeated
-from memforest_core.transfer.bundles.records import (
-    CELL,
-    SUMMARY,
-    TABLES,
-    VECTOR,
-    BundleFiles,
-    BundleStore,
-    BundleWriter,
-    ExportRows,
-)
+from memforest_core.transfer.bundles.files import BundleFiles
+from memforest_core.transfer.bundles.records import CELL, SUMMARY, TABLES, VECTOR
+from memforest_core.transfer.bundles.rows.exporting import BundleStore, ExportRows
 from memforest_core.transfer.bundles.texts import embedded_cell, hash_of
+from memforest_core.transfer.bundles.writer import BundleWriter
 from memforest_core.work.operations import refuse, subject_of
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
 

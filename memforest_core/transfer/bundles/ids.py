@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from uuid import UUID
 
-from memforest_core.transfer.bundles.records import IdKind, IdTable
+from memforest_core.transfer.bundles.records import IdKind
 
 _AT_ONCE = 500
 """Ids in one look-up: below what any SQLite takes as parameters."""
@@ -15,8 +15,8 @@ _AT_ONCE = 500
 _KINDS = tuple(IdKind)
 
 
-class SqliteIdTable:
-    """IdTable over a temporary database."""
+class IdTable:
+    """Old ids and what they become, and hashes of texts, on disk: a forest may have more than fit into memory."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
@@ -31,6 +31,7 @@ class SqliteIdTable:
             database.execute(statement)
 
     def add(self, kind: IdKind, pairs: Sequence[tuple[UUID, UUID]]) -> bool:
+        """Add (old, new) pairs; False when an old id or a new one is there already."""
         place = _KINDS.index(kind)
         try:
             self._db.executemany(
@@ -41,6 +42,7 @@ class SqliteIdTable:
         return True
 
     def find(self, ids: Iterable[UUID]) -> dict[UUID, tuple[IdKind, UUID]]:
+        """Kind and new id of those that are known."""
         wanted = [id_.bytes for id_ in set(ids)]
         found: dict[UUID, tuple[IdKind, UUID]] = {}
         for at in range(0, len(wanted), _AT_ONCE):
@@ -54,6 +56,7 @@ class SqliteIdTable:
         return found
 
     def ids(self, kind: IdKind, page: int) -> Iterator[Sequence[UUID]]:
+        """The old ids of a kind, ``page`` at a time."""
         after = b""
         while found := self._db.execute(
             "SELECT old FROM ids WHERE kind = ? AND old > ? ORDER BY old LIMIT ?", (_KINDS.index(kind), after, page)
@@ -62,15 +65,19 @@ class SqliteIdTable:
             after = found[-1][0]
 
     def want(self, hashes: Iterable[bytes]) -> None:
+        """Remember hashes of texts."""
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?)", ((each,) for each in hashes))
 
     def drop(self, hashes: Sequence[bytes]) -> int:
+        """Forget hashes of texts; how many of them were remembered."""
         return self._db.executemany("DELETE FROM texts WHERE text_hash = ?", ((each,) for each in hashes)).rowcount
 
     def wanted(self) -> int:
+        """How many hashes are remembered."""
         return int(self._db.execute("SELECT count(*) FROM texts").fetchone()[0])
 
     def clear(self) -> None:
+        """Forget all ids."""
         self._db.execute("DELETE FROM ids")
 
 
@@ -79,4 +86,4 @@ def id_table() -> Iterator[IdTable]:
     """A table of ids that is gone afterwards."""
     # An empty name is SQLite's for a private database in a temporary file.
     with closing(sqlite3.connect("")) as database:
-        yield SqliteIdTable(database)
+        yield IdTable(database)

@@ -20,12 +20,16 @@ from memforest_core.settings import Settings
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.bundles.checking import ReadStatement, damaged
 from memforest_core.transfer.bundles.export import Watch, unwatched
+from memforest_core.transfer.bundles.files import BundleFiles
 from memforest_core.transfer.bundles.filling import Filling
 from memforest_core.transfer.bundles.inspecting import Seen, accepted_model, choose_forest, inspect, rename
 from memforest_core.transfer.bundles.proving import Proof
-from memforest_core.transfer.bundles.records import TABLES, BundleFiles, BundleReader, BundleStore, ImportRows
+from memforest_core.transfer.bundles.reader import BundleReader
+from memforest_core.transfer.bundles.records import TABLES
+from memforest_core.transfer.bundles.rows.exporting import BundleStore
+from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.texts import WITH_TEXTS
-from memforest_core.verify.records import VerifyStore
+from memforest_core.verify.rows.verifying import VerifyStore
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
 from memforest_core.work.wakeups import WakeUps
 

@@ -19,17 +19,11 @@ from memforest_core.transfer.bundles.checking import (
     check_zone,
     damaged,
 )
+from memforest_core.transfer.bundles.ids import IdTable
 from memforest_core.transfer.bundles.naming import Naming
-from memforest_core.transfer.bundles.records import (
-    FACT,
-    NAMED,
-    TABLES,
-    VECTOR,
-    BundleReader,
-    BundleStore,
-    IdKind,
-    IdTable,
-)
+from memforest_core.transfer.bundles.reader import BundleReader
+from memforest_core.transfer.bundles.records import FACT, NAMED, TABLES, VECTOR, IdKind
+from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.texts import Texts, hash_of
 
 PAGE = 1_000

@@ -9,6 +9,8 @@ from memforest_core.domain.ids import ForestId, SessionId, TreeId, cell_id, leaf
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.reduce.identity import identify
 from memforest_core.transfer.bundles.checking import RowChecks, damaged
+from memforest_core.transfer.bundles.ids import IdTable
+from memforest_core.transfer.bundles.reader import BundleReader
 from memforest_core.transfer.bundles.records import (
     CANDIDATE,
     CELL,
@@ -17,10 +19,8 @@ from memforest_core.transfer.bundles.records import (
     SCOPE,
     SESSION,
     VISIT,
-    BundleReader,
     BundleTable,
     IdKind,
-    IdTable,
     Row,
     Value,
 )

@@ -13,15 +13,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
-from memforest_core.transfer.bundles.records import (
-    FORMAT,
-    TABLES,
-    BundleHead,
-    BundleReader,
-    BundleTable,
-    ForestHead,
-    Row,
-)
+from memforest_core.transfer.bundles.records import FORMAT, TABLES, BundleHead, BundleTable, ForestHead, Row
 from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, Digests, digest_of
 
 MAGIC = b"SQLite format 3\x00"
@@ -37,8 +29,8 @@ def damaged(what: str) -> InvalidInput:
     return InvalidInput(f"This bundle is damaged ({what}): export it again.", code="damaged_bundle")
 
 
-class SqliteBundleReader:
-    """BundleReader over a database opened for reading."""
+class BundleReader:
+    """An existing bundle, which nothing is believed of: every method raises InvalidInput where the file is damaged."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
@@ -80,6 +72,7 @@ class SqliteBundleReader:
         return meta
 
     def rows(self, table: BundleTable, after: int, page: int) -> Iterator[Sequence[Row]]:
+        """The rows behind the first ``after`` ones, ``page`` at a time; types of values are not checked."""
         names = ", ".join(column.name for column in table.columns)
         with _faults():
             while True:
@@ -95,6 +88,7 @@ class SqliteBundleReader:
                 yield [tuple(row[1:]) for row in found]
 
     def digests(self) -> Digests:
+        """What computes the checksums of tables from their rows."""
         return Digests()
 
 
@@ -172,4 +166,4 @@ def reading(path: Path) -> Iterator[BundleReader]:
     with closing(database):
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        yield SqliteBundleReader(database)
+        yield BundleReader(database)

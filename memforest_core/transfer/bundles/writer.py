@@ -15,23 +15,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 from memforest_core.errors import InvalidInput
-from memforest_core.transfer.bundles.records import (
-    FORMAT,
-    TABLES,
-    BundleHead,
-    BundleTable,
-    BundleWriter,
-    ForestHead,
-    Row,
-)
+from memforest_core.transfer.bundles.records import FORMAT, TABLES, BundleHead, BundleTable, ForestHead, Row
 from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, Digests, document
 
 PARTIAL = ".part"
 """Appended to the name of a bundle that is not whole yet; what a killed export leaves is written over by the next."""
 
 
-class SqliteBundleWriter:
-    """BundleWriter over an open database that nobody else uses."""
+class BundleWriter:
+    """A bundle in the making; nobody sees it under its name before ``finish``."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
@@ -55,6 +47,7 @@ class SqliteBundleWriter:
         return self._whole
 
     def add(self, table: BundleTable, rows: Sequence[Row]) -> None:
+        """Append rows to a table."""
         marks = ", ".join("?" * len(table.columns))
         names = ", ".join(column.name for column in table.columns)
         self._db.executemany(
@@ -65,9 +58,11 @@ class SqliteBundleWriter:
         self._rows[table.name] += len(rows)
 
     def want(self, hashes: Iterable[bytes]) -> None:
+        """Remember texts, by hash, whose vectors belong into the bundle."""
         self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((each,) for each in hashes))
 
     def wanted(self, page: int) -> Iterator[Sequence[bytes]]:
+        """The remembered hashes in order, each once, ``page`` at a time."""
         after = b""
         while found := self._db.execute(
             "SELECT text_hash FROM wanted WHERE text_hash > ? ORDER BY text_hash LIMIT ?", (after, page)
@@ -79,6 +74,10 @@ class SqliteBundleWriter:
     def finish(
         self, forest: ForestHead, embedding: tuple[str, int], summary_models: Sequence[str], options: tuple[bool, bool]
     ) -> BundleHead:
+        """Write what the bundle says of itself, make it durable, and give it its name.
+
+        ``embedding`` is model and dimension, ``options`` whether vectors and summaries were asked for.
+        """
         head = BundleHead(
             program=version("memforest"),
             created_at=time.time_ns() // 1000,
@@ -172,7 +171,7 @@ def _written(partial: Path, lock: int, path: Path) -> Iterator[BundleWriter]:
     named = False
     try:
         with closing(sqlite3.connect(partial)) as database:
-            writer = SqliteBundleWriter(database)
+            writer = BundleWriter(database)
             yield writer
         if writer.whole:
             os.fsync(lock)

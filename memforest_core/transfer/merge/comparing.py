@@ -12,7 +12,7 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.identity import mergeable
-from memforest_core.transfer.merge.records import MergeRows
+from memforest_core.transfer.merge.rows.merging import MergeRows
 
 PAGE = 2_000
 """Facts of a source compared at once."""

@@ -15,8 +15,9 @@ from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.merge.comparing import Comparison, Near
-from memforest_core.transfer.merge.records import MergeForest, MergeRows, MergeStore
+from memforest_core.transfer.merge.records import MergeForest
 from memforest_core.transfer.merge.report import NAMED, ConflictReport, Findings, NearDuplicate, RenamedSession
+from memforest_core.transfer.merge.rows.merging import MergeRows, MergeStore
 from memforest_core.transfer.merge.switching import Switched, Switching
 from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.work.cancelling import merge_moved, undone

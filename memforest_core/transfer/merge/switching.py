@@ -19,13 +19,13 @@ from memforest_core.transfer.merge.records import (
     FactCopy,
     ItemCopy,
     MergeForest,
-    MergeRows,
     NamedSession,
     StoredCell,
     StoredFact,
     StoredItem,
 )
 from memforest_core.transfer.merge.report import NAMED
+from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.sessions import Meeting, SessionPlan, meet, named, names, place_cells, place_items
 from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.transfer.merge.transplanting import Successor

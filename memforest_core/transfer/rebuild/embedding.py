@@ -10,11 +10,12 @@ import numpy as np
 
 from memforest_core.domain.ids import TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.index.records import IndexStore
+from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
 from memforest_core.transfer.rebuild.records import Prices
-from memforest_core.transfer.rebuild.reembed_records import NewVectors, ReembedStore, StoredSummary, TextKind
+from memforest_core.transfer.rebuild.reembed_records import NewVectors, StoredSummary, TextKind
+from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 
 BATCH = 256
 """Rows looked at, and at most about so many texts embedded, between two commits."""

@@ -15,7 +15,8 @@ from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
 from memforest_core.transfer.rebuild.options import rules_of
-from memforest_core.transfer.rebuild.records import Counts, Options, PlanRows, Prices, SourceForest, Spent
+from memforest_core.transfer.rebuild.records import Counts, Options, Prices, SourceForest, Spent
+from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from memforest_core.work.records import Numbers
 
 CHARS_PER_TOKEN = 4

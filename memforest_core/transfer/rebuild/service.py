@@ -14,7 +14,8 @@ from memforest_core.settings import Settings
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.rebuild.options import arguments_of, copy_of, options_of, rules_of
 from memforest_core.transfer.rebuild.planning import Plan, Planner, planned
-from memforest_core.transfer.rebuild.records import Copied, CopyRows, CopyStore, Options, Pair, Remaining, SourceForest
+from memforest_core.transfer.rebuild.records import Copied, Options, Pair, Remaining, SourceForest
+from memforest_core.transfer.rebuild.rows.rebuilding import CopyRows, CopyStore
 from memforest_core.work.cancelling import undone
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations

@@ -14,7 +14,7 @@ from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
-from memforest_core.store.vectors import PostgresVectors
+from memforest_core.store.vectors import VectorRows
 from memforest_core.verify.records import Check, Found
 
 _IDS = "ANY(CAST(:ids AS uuid[]))"
@@ -167,14 +167,15 @@ _OBJECTS = sa.text(
 )
 
 
-class PostgresRepairRows:
-    """RepairRows over one open transaction."""
+class RepairRows:
+    """Repairs in one transaction, each guarded: what is sound by now is left alone."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def repair(self, check: Check, found: Sequence[Found]) -> int:
+        """Mend what these violations broke, as far as it is derived; how many rows were changed."""
         ids = list(dict.fromkeys(each.id for each in found))
         match check:
             case Check.SUMMARIES | Check.DIRTY_PATHS:
@@ -201,7 +202,7 @@ class PostgresRepairRows:
             case Check.UNINDEXED:
                 return self._add_rows(ids)
             case Check.ORPHAN_VECTORS:
-                vectors = PostgresVectors(self._db, self._tenant)
+                vectors = VectorRows(self._db, self._tenant)
                 return sum(vectors.drop_orphans(ForestId(forest)) for forest in ids)
             case _:
                 return 0

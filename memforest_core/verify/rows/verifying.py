@@ -16,9 +16,9 @@ from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction, transaction
 from memforest_core.store.owners import forest_id, visible
-from memforest_core.verify.records import Check, Found, RepairRows, SnapshotRows, SummaryState
+from memforest_core.verify.records import Check, Found, SummaryState
 from memforest_core.verify.rows import sql as v
-from memforest_core.verify.rows.repair import PostgresRepairRows
+from memforest_core.verify.rows.repair import RepairRows
 
 FETCHED = 500
 """Rows that a cursor brings at once."""
@@ -63,23 +63,26 @@ _SUMMARIES = sa.text(
 )
 
 
-class PostgresSnapshotRows:
-    """SnapshotRows over one open snapshot."""
+class SnapshotRows:
+    """Rows of one forest or several, all as they were at one moment. Everything streams."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId, forests: Sequence[ForestId]) -> None:
         self._db = connection
         self._values = {"t": tenant, "f": list(forests)}
 
     def checked(self, check: Check) -> int:
+        """How many items a check looks at."""
         counted = v.COUNT_SUMMARIES if check is Check.SUMMARIES else v.STATEMENTS[check].counted
         return int(self._db.scalar(counted, self._values) or 0)
 
     def violations(self, check: Check) -> Iterator[Found]:
+        """The violations of a check that rows alone decide; an item may break a promise in several ways."""
         for page in self._streamed(v.STATEMENTS[check].broken, FETCHED):
             for row in page:
                 yield Found(row.id, row.what)
 
     def summaries(self, page: int) -> Iterator[Sequence[SummaryState]]:
+        """The clean internal nodes, ``page`` at a time."""
         for rows in self._streamed(_SUMMARIES, page):
             yield [
                 SummaryState(
@@ -97,6 +100,7 @@ class PostgresSnapshotRows:
             ]
 
     def buried(self) -> Mapping[str, int]:
+        """How many cells, nodes and index rows are dead: known, and for a person to look at."""
         return {row.kind: row.items for row in self._db.execute(v.BURIED, self._values)}
 
     def _streamed(self, statement: sa.TextClause, page: int) -> Iterator[Sequence[sa.Row[*tuple[object, ...]]]]:
@@ -105,21 +109,24 @@ class PostgresSnapshotRows:
             yield from rows.partitions(page)
 
 
-class PostgresVerifyStore:
-    """VerifyStore over an engine."""
+class VerifyStore:
+    """Opens snapshots and repairs."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def tenants(self) -> Sequence[TenantId]:
+        """All tenants, in order."""
         with transaction(self._engine) as connection:
             return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]
 
     def forest(self, tenant: TenantId, owner: str) -> ForestId | None:
+        """The forest of an owner."""
         with tenant_transaction(self._engine, tenant) as connection:
             return forest_id(connection, tenant, owner)
 
     def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
+        """The next forests in the order of ids."""
         with tenant_transaction(self._engine, tenant) as connection:
             found = connection.scalars(
                 sa.select(m.Forest.forest_id)
@@ -131,22 +138,25 @@ class PostgresVerifyStore:
 
     @contextmanager
     def snapshot(self, tenant: TenantId, forests: Sequence[ForestId]) -> Iterator[SnapshotRows]:
+        """One read-only view of these forests, at one moment; without forests, of what belongs to none."""
         with store_errors(), self._engine.connect() as raw:
             connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
                 set_tenant(connection, tenant)
                 for setting in _SNAPSHOT_SETTINGS:
                     connection.execute(sa.text(f"SET LOCAL {setting}"))
-                yield PostgresSnapshotRows(connection, tenant, forests)
+                yield SnapshotRows(connection, tenant, forests)
 
     @contextmanager
     def repairing(self, tenant: TenantId) -> Iterator[RepairRows]:
+        """One repairing transaction."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresRepairRows(connection, tenant)
+            yield RepairRows(connection, tenant)
 
     def written_rows(
         self, tenant: TenantId, forest: ForestId | None, after: UUID | None, limit: int
     ) -> Sequence[PointRow]:
+        """The next index rows in the order of ids that say that the index has their point, as they are now."""
         row = m.IndexRow
         where = [row.tenant_id == tenant, row.point_id > (after or _FIRST), row.state == "done", ~row.deleted]
         if forest is not None:
@@ -156,6 +166,7 @@ class PostgresVerifyStore:
             return [point_row(each) for each in found]
 
     def point_ids(self, tenant: TenantId, forest: ForestId, after: UUID | None, limit: int) -> Sequence[UUID]:
+        """The points that the next index rows of a forest stand for, in order, as things are now."""
         row = m.IndexRow
         with tenant_transaction(self._engine, tenant) as connection:
             return connection.scalars(

@@ -15,8 +15,8 @@ from memforest_core.errors import StoreUnavailable
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id
 from memforest_core.store.trees import lock_nodes, lock_trees
-from memforest_core.store.vectors import PostgresVectors
-from memforest_core.work.dead_records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef, DeadRows
+from memforest_core.store.vectors import VectorRows
+from memforest_core.work.dead_records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows import dead_sql as sql
 from memforest_core.work.rows.operations import take_turn
 
@@ -24,27 +24,32 @@ _TRIES = 3
 """A task that is asked for anew between the look at it and its change is looked at again."""
 
 
-class PostgresDeadRows:
-    """DeadRows over one open transaction."""
+class DeadRows:
+    """Dead work of one transaction of a tenant. Whatever somebody else has revived meanwhile is left alone."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def known_owner(self, owner: str) -> bool:
+        """Whether the tenant has a forest of this owner."""
         return forest_id(self._db, self._tenant, owner) is not None
 
     def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
+        """Dead work by kind, owner and session, ``limit`` at most."""
         return [_letter(row) for row in self._rows(sql.LIST, n=limit, **_meant(which))]
 
     def find(self, which: DeadFilter) -> Sequence[DeadRef]:
+        """All dead work that is meant."""
         return [DeadRef(DeadKind(row.kind), row.id) for row in self._rows(sql.FIND, **_meant(which))]
 
     def starting(self, prefixes: Sequence[str]) -> Sequence[DeadRef]:
+        """Dead work whose id begins with one of these hex digits (without dashes)."""
         found = self._rows(sql.STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
         return [DeadRef(DeadKind(row.kind), row.id) for row in found]
 
     def detail(self, ref: DeadRef, *, text: bool) -> DeadDetail | None:
+        """Everything about one; None when it is not dead anymore."""
         letters = self._rows(sql.ONE, kind=ref.kind.value, id=ref.id)
         about = {DeadKind.CELL: sql.CELL, DeadKind.NODE: sql.NODE, DeadKind.TASK: sql.TASK}[ref.kind]
         found = self._rows(about, id=ref.id)
@@ -57,6 +62,11 @@ class PostgresDeadRows:
         return DeadDetail(_letter(letters[0]), _about(found[0]), texts)
 
     def retry(self, refs: Sequence[DeadRef]) -> Acted:
+        """Make it ready again, as if it had never been tried; its last error stays until it succeeds.
+
+        A cell that the reducer gave up is ready for the reducer again. A maintenance task whose like is under way
+        already stays as it is.
+        """
         by_kind = self._held(refs)
         cells = self._changed(sql.RETRY_CELLS, by_kind[DeadKind.CELL])
         reduced = {row.forest_id for row in cells if row.state == "done"}
@@ -76,6 +86,11 @@ class PostgresDeadRows:
         )
 
     def discard(self, refs: Sequence[DeadRef]) -> Acted:
+        """Go on without it.
+
+        A cell gives up the facts that are not in the trees yet, and its turns go into its session's tree. A node
+        keeps the summary it has until something below changes. A maintenance task is over.
+        """
         by_kind = self._held(refs)
         ids = [row.cell_id for row in self._changed(sql.STILL_DEAD, by_kind[DeadKind.CELL])]
         unpoint, candidates, aside = sql.DISCARD_CELLS
@@ -84,7 +99,7 @@ class PostgresDeadRows:
         self._changed(aside, ids, returning=False)
         cells = self._changed(sql.END_CELLS, ids)
         vectors, hashes = (
-            PostgresVectors(self._db, self._tenant),
+            VectorRows(self._db, self._tenant),
             {bytes(key) for row in said for key in (row.text_hash, row.routing_hash)},
         )
         for forest in sorted({row.forest_id for row in cells}, key=str):
@@ -180,13 +195,14 @@ def _about(row: sa.Row[Any]) -> dict[str, str | int]:
     return about
 
 
-class PostgresDeadStore:
-    """DeadStore over an engine."""
+class DeadStore:
+    """Opens transactions on dead work."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def looking_after(self, tenant: TenantId) -> Iterator[DeadRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresDeadRows(connection, tenant)
+            yield DeadRows(connection, tenant)

@@ -13,8 +13,8 @@ from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.repeating import repeated
-from memforest_core.work.jobs import JobRows, LeaseLimits, WorkKind
-from memforest_core.work.rows.operations import PostgresMaintenanceRows, free_tasks
+from memforest_core.work.jobs import LeaseLimits, WorkKind
+from memforest_core.work.rows.operations import MaintenanceRows, free_tasks
 
 _RECONCILE_LOCK = 0x6D667263
 VERSION = version("memforest")
@@ -114,14 +114,18 @@ _REOPEN = sa.text(
 )
 
 
-class PostgresJobRows:
-    """JobRows over one open transaction."""
+class JobRows:
+    """Rows of one upkeep transaction of a tenant."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def free_lost(self, limits: LeaseLimits) -> int:
+        """Free work whose lease ended with its deadline or its worker; how much.
+
+        Lost leases are counted apart from failures; past the limit the work is dead-lettered.
+        """
         values = {
             "t": self._tenant,
             "dead_after": limits.dead_after_s,
@@ -133,9 +137,14 @@ class PostgresJobRows:
         return freed
 
     def release_sources(self) -> None:
-        PostgresMaintenanceRows(self._db, self._tenant).release_sources()
+        """Give the sources of merges that were given up before they moved anything back to their owners."""
+        MaintenanceRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
+        """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.
+
+        At most ``limit`` windows, and only those that are in the trees as a whole.
+        """
         picked = self._db.execute(_REOPEN_PICK, {"t": self._tenant, "n": limit}).all()
         if not picked:
             return 0
@@ -146,6 +155,7 @@ class PostgresJobRows:
 
     def release_held(self) -> int:
         # A cell that a turn is being added to is looked at in the next round.
+        """Open last cells whose quiet period is over become ready; how many."""
         past = (
             sa.select(m.Cell.cell_id)
             .where(
@@ -164,23 +174,26 @@ class PostgresJobRows:
         return released.rowcount
 
 
-class PostgresJobStore:
-    """JobStore over an engine."""
+class JobStore:
+    """Upkeep, within a tenant and across tenants (ids only)."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def upkeep(self, tenant: TenantId) -> Iterator[JobRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresJobRows(connection, tenant)
+            yield JobRows(connection, tenant)
 
     def waiting(self, kind: WorkKind) -> list[TenantId]:
+        """Tenants that have work of a kind that can be claimed now: the live lane first, else at random."""
         with transaction(self._engine) as connection:
             rows = connection.scalars(sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value})
             return [TenantId(row) for row in rows]
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
+        """Tenants that have leases which ended without a finish."""
         with transaction(self._engine) as connection:
             rows = connection.scalars(
                 sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))"),
@@ -190,6 +203,7 @@ class PostgresJobStore:
 
     @repeated
     def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
+        """Note a new worker process, and how many connections it may open."""
         with transaction(self._engine) as connection:
             statement = insert(m.Worker).values(
                 worker_id=worker, name=name, queues=list(queues), connections=connections, version=VERSION
@@ -203,11 +217,13 @@ class PostgresJobStore:
 
     @repeated
     def strike_off_name(self, name: str) -> int:
+        """Strike off the workers with this name, whose successor the caller is; how many."""
         with transaction(self._engine) as connection:
             return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
 
     @repeated
     def beat(self, worker: WorkerId) -> bool:
+        """Renew a worker's heartbeat on the database's clock; False when it was struck off."""
         with transaction(self._engine) as connection:
             beaten = connection.execute(
                 sa.update(m.Worker).where(m.Worker.worker_id == worker).values(heartbeat_at=sa.func.clock_timestamp())
@@ -216,11 +232,13 @@ class PostgresJobStore:
 
     @repeated
     def leave(self, worker: WorkerId) -> None:
+        """Strike a worker off; its leases end at once."""
         with transaction(self._engine) as connection:
             connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
 
     @repeated
     def strike_off_dead(self, dead_after_s: float) -> int:
+        """Remove workers long without a heartbeat; how many."""
         with transaction(self._engine) as connection:
             struck = connection.execute(
                 sa.text(
@@ -232,5 +250,6 @@ class PostgresJobStore:
 
     @contextmanager
     def reconciling(self) -> Iterator[bool]:
+        """True inside for the one worker that may reconcile now."""
         with transaction(self._engine) as connection:
             yield bool(connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _RECONCILE_LOCK}))

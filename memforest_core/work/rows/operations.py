@@ -23,7 +23,6 @@ from memforest_core.work.records import (
     AuditEntry,
     AuditFilter,
     ClaimedTask,
-    MaintenanceRows,
     MaintenanceTask,
     Neighbour,
     Numbers,
@@ -220,8 +219,8 @@ def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
     connection.execute(_TAKE_TURN, {"t": tenant})
 
 
-class PostgresMaintenanceRows:
-    """MaintenanceRows over one open transaction."""
+class MaintenanceRows:
+    """Task rows of one transaction of a tenant."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
@@ -271,32 +270,39 @@ class PostgresMaintenanceRows:
             self._db.execute(_PART_OF, values | {"parent": part_of})
 
     def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
+        """The earlier tasks that a task does not run beside, the earliest first."""
         return [
             Neighbour(TaskId(row.task_id), row.kind, row.state, Role(row.role), Answer(row.answer))
             for row in self._db.execute(_NEIGHBOURS, {"t": self._tenant, "id": task})
         ]
 
     def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
+        """Touch one more forest in the midst of a task; False while another task is at it that excludes this one."""
         self._keep({forest: role}, there=False)
         values = {"t": self._tenant, "id": task, "forest": forest}
         self._db.execute(_JOIN, values | {"role": role.value})
         return self._db.scalar(_JOINED, values) is not None
 
     def part(self, task: TaskId, forest: ForestId) -> None:
+        """Touch a forest no more."""
         self._db.execute(_PART, {"t": self._tenant, "id": task, "forest": forest})
 
     def locked(self, task: TaskId) -> MaintenanceTask | None:
+        """One task, which nobody changes before this transaction ends."""
         self._db.execute(_LOCK_TASK, {"t": self._tenant, "id": task})
         return self.get(task)
 
     def states(self, task: TaskId) -> Mapping[ForestId, str]:
+        """The states of those forests of a task that are there."""
         found = self._db.execute(_STATES, {"t": self._tenant, "id": task})
         return {ForestId(row.forest_id): row.state for row in found}
 
     def cancel(self, task: TaskId, actor: str) -> None:
+        """Have an unfinished task undone; its like can be asked for anew."""
         self._db.execute(_CANCEL, {"t": self._tenant, "id": task, "actor": actor})
 
     def release_sources(self) -> None:
+        """Give the sources of merges that were given up before they moved anything back to their owners."""
         released = self._db.execute(_UNMOVED, {"t": self._tenant}).all()
         if not released:
             return
@@ -306,6 +312,7 @@ class PostgresMaintenanceRows:
             self._db.execute(statement, values)
 
     def note(self, entry: AuditEntry) -> None:
+        """Add a row to the audit."""
         self._db.execute(
             sa.insert(m.Audit),
             {
@@ -321,6 +328,7 @@ class PostgresMaintenanceRows:
         )
 
     def audited(self, which: AuditFilter, limit: int) -> Sequence[AuditEntry]:
+        """Rows of the audit, the newest first."""
         where = [m.Audit.tenant_id == self._tenant]
         if which.owner is not None:
             mine = m.Audit.owner_hash == owner_hash(self._tenant, which.owner)
@@ -349,9 +357,11 @@ class PostgresMaintenanceRows:
         ]
 
     def forest(self, owner: str) -> ForestId | None:
+        """The owner's forest."""
         return forest_id(self._db, self._tenant, owner)
 
     def claim(self, kinds: Sequence[str], worker: WorkerId, lease_s: float) -> ClaimedTask | None:
+        """Take the next task of these kinds, live lane first, then the one that has waited longest."""
         token, which = LeaseToken(uuid4()), {"t": self._tenant, "kinds": list(kinds)}
         if self._db.scalar(_CLAIMABLE, which) is None:
             return None
@@ -361,10 +371,12 @@ class PostgresMaintenanceRows:
         return ClaimedTask(token, task) if task is not None else None
 
     def keep(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
+        """Store progress and renew the lease; False when the lease was lost."""
         until = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, lease_s)
         return self._update(token, {"progress": dict(progress), "lease_until": until})
 
     def finish(self, token: LeaseToken) -> bool:
+        """The task is done; False when the lease was lost."""
         cancelled = m.Maintenance.progress[PHASE].astext == CANCELLED
         ended = self._ended("done", None, None)
         ended["error_code"] = sa.case((cancelled, CANCELLED))
@@ -372,6 +384,7 @@ class PostgresMaintenanceRows:
         return self._update(token, ended)
 
     def retry(self, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
+        """Give the task back for a later try; ``counts`` says whether this try counts against it."""
         values = _GIVEN_BACK | {
             "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
             "error_code": code,
@@ -380,18 +393,22 @@ class PostgresMaintenanceRows:
         self._update(token, values if counts else values | self._uncounted())
 
     def hand_back(self, token: LeaseToken) -> None:
+        """Give the task back with what it has reached, for whoever comes next."""
         self._update(token, _GIVEN_BACK | self._uncounted())
 
     def bury(self, token: LeaseToken, code: str, text: str) -> bool:
+        """The task can't succeed until somebody acts; False when the lease was lost, and nothing is changed."""
         return self._update(token, self._ended("dead", code, text))
 
     def get(self, task: TaskId) -> MaintenanceTask | None:
+        """One task."""
         found = self._db.execute(
             _tasks().where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
         ).first()
         return _task(found) if found is not None else None
 
     def list(self, kinds: Sequence[str], limit: int) -> Sequence[MaintenanceTask]:
+        """Tasks of these kinds, the newest first."""
         found = self._db.execute(
             _tasks()
             .where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.kind.in_(kinds))
@@ -458,13 +475,14 @@ def _task(row: sa.Row[Any]) -> MaintenanceTask:
     )
 
 
-class PostgresMaintenanceStore:
-    """MaintenanceStore over an engine."""
+class MaintenanceStore:
+    """Opens transactions on tasks."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def maintaining(self, tenant: TenantId) -> Iterator[MaintenanceRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresMaintenanceRows(connection, tenant)
+            yield MaintenanceRows(connection, tenant)

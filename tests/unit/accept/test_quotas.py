@@ -19,7 +19,8 @@ from memforest_core.accept.quotas import (
     Quotas,
     when_there_is_room,
 )
-from memforest_core.accept.records import AcceptRows, StoredTurns, TenantLimits, WaitingCells
+from memforest_core.accept.records import StoredTurns, TenantLimits, WaitingCells
+from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded, StoreUnavailable
 from memforest_core.settings import AcceptSettings

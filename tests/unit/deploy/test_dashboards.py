@@ -14,8 +14,9 @@ import yaml
 from memforest_core.domain.ids import TenantId
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.observe.exposition import BacklogCollector
-from memforest_core.observe.overview_records import OverviewRows, QueueDepth, WorkerBeat
+from memforest_core.observe.overview_records import QueueDepth, WorkerBeat
 from memforest_core.observe.prometheus import PrometheusTelemetry
+from memforest_core.observe.rows.overview import OverviewRows
 from memforest_core.settings import Settings
 from tests.unit.deploy.builders import ROOT
 

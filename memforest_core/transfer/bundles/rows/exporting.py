@@ -12,8 +12,8 @@ from memforest_core.errors import NotFound
 from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
 from memforest_core.store.owners import forest_id
-from memforest_core.transfer.bundles.records import TABLES, VECTOR, BundleTable, ExportRows, ForestHead, ImportRows, Row
-from memforest_core.transfer.bundles.rows.importing import PostgresImportRows
+from memforest_core.transfer.bundles.records import TABLES, VECTOR, BundleTable, ForestHead, Row
+from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.rows.sql import counting, reading
 
 # Whole forests are read, and between two pages the file is written.
@@ -55,14 +55,15 @@ _MODELS = sa.text(
 )
 
 
-class PostgresExportRows:
-    """ExportRows over one open snapshot."""
+class ExportRows:
+    """One forest, all as it was at one moment; everything streams."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId, forest: ForestId) -> None:
         self._db = connection
         self._values = {"t": tenant, "f": forest}
 
     def head(self) -> ForestHead:
+        """The forest."""
         found = self._db.execute(
             sa.select(m.Forest.__table__).where(
                 m.Forest.tenant_id == self._values["t"], m.Forest.forest_id == self._values["f"]
@@ -78,36 +79,42 @@ class PostgresExportRows:
         )
 
     def counts(self) -> Mapping[str, int]:
+        """How many rows each table has, but for the vectors."""
         return {str(name): int(rows) for name, rows in self._db.execute(_COUNTS, self._values)}
 
     def pages(self, table: BundleTable, page: int, with_vectors: bool) -> Iterator[Sequence[Row]]:
+        """Rows of a table, in the order of their keys; facts in the order in which they came."""
         streaming = {"stream_results": True, "max_row_buffer": page}
         with self._db.execute(reading(table, with_vectors), self._values, execution_options=streaming) as rows:
             for some in rows.partitions(page):
                 yield [tuple(row) for row in some]
 
     def hashes(self, page: int) -> Iterator[Sequence[bytes]]:
+        """The hashes of all texts of candidates and facts that have vectors, ``page`` rows at a time."""
         streaming = {"stream_results": True, "max_row_buffer": page}
         with self._db.execute(_HASHES, self._values, execution_options=streaming) as rows:
             for some in rows.scalars().partitions(page):
                 yield [bytes(each) for each in some]
 
     def summary_models(self) -> Sequence[str]:
+        """Who wrote the summaries."""
         return self._db.scalars(_MODELS, self._values).all()
 
     def vectors(self, model: str, hashes: Sequence[bytes]) -> Sequence[Row]:
+        """The vectors of these texts that are there, in the order of hashes."""
         values = self._values | {"m": model, "h": list(hashes)}
         return [(bytes(row.text_hash), bytes(row.vector)) for row in self._db.execute(_VECTORS, values)]
 
 
-class PostgresBundleStore:
-    """BundleStore over an engine."""
+class BundleStore:
+    """Opens transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def exporting(self, tenant: TenantId, owner: str) -> Iterator[ExportRows]:
+        """One read-only view of an owner's forest. Raises NotFound."""
         with store_errors(), self._engine.connect() as raw:
             connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
@@ -117,9 +124,10 @@ class PostgresBundleStore:
                 forest = forest_id(connection, tenant, owner)
                 if forest is None:
                     raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
-                yield PostgresExportRows(connection, tenant, forest)
+                yield ExportRows(connection, tenant, forest)
 
     @contextmanager
     def importing(self, tenant: TenantId) -> Iterator[ImportRows]:
+        """One writing transaction."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresImportRows(connection, tenant)
+            yield ImportRows(connection, tenant)

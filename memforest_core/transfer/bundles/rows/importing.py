@@ -20,10 +20,10 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import lock_forests, set_forest_state
 from memforest_core.store.removal import TreeChange
 from memforest_core.store.trees import NEXT_VERSION, PostgresTrees, node_of
-from memforest_core.store.vectors import PostgresVectors, from_bytes, to_bytes
+from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
 from memforest_core.transfer.bundles.records import BundleTable, ForestHead, IdKind, Row
 from memforest_core.transfer.bundles.rows.sql import FOREVER, WRITING, arrays
-from memforest_core.transfer.bundles.rows.tasks import PostgresBundleTasks
+from memforest_core.transfer.bundles.rows.tasks import BundleTasks
 
 LONGEST_WINDOW = 16
 """Cells that one extraction call reads at most; a longer window is no window of ours."""
@@ -173,23 +173,29 @@ def _refused(what: str) -> Iterator[None]:
         raise damaged(f"{what}: a value that is too large") from None
 
 
-class PostgresImportRows(PostgresBundleTasks):
-    """ImportRows over one open transaction."""
+class ImportRows(BundleTasks):
+    """Writing a forest that nobody sees yet, in one transaction of a tenant.
+
+    Raises InvalidInput where rows contradict the schema.
+    """
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         super().__init__(connection, tenant)
-        self._vectors = PostgresVectors(connection, tenant)
+        self._vectors = VectorRows(connection, tenant)
         self._trees = PostgresTrees(connection, tenant)
 
     def used(self, kind: IdKind, ids: Sequence[UUID]) -> bool:
+        """Whether one of these ids is taken."""
         key = _KEYS[kind]
         return bool(self._db.scalar(sa.select(sa.exists().where(_TENANTS[kind] == self._tenant, key.in_(ids)))))
 
     def forest_used(self, forest: ForestId) -> bool:
+        """Whether a forest has this id, whatever its state."""
         found = sa.exists().where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
         return bool(self._db.scalar(sa.select(found)))
 
     def hide(self, forest: ForestId, owner: str, head: ForestHead) -> None:
+        """Make a hidden forest that no worker touches."""
         self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())
         with _refused("forest"):
             self._db.execute(
@@ -207,9 +213,11 @@ class PostgresImportRows(PostgresBundleTasks):
             )
 
     def lock(self, forest: ForestId) -> None:
+        """Become the forest's only writer until the transaction ends."""
         lock_forests(self._db, self._tenant, [forest])
 
     def put(self, table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> None:
+        """Insert rows, whose derived hashes follow their columns."""
         if not rows:
             return
         statement = WRITING[table.name]
@@ -218,15 +226,19 @@ class PostgresImportRows(PostgresBundleTasks):
             self._db.execute(statement, {name: values[name] for name in statement.compile().params})
 
     def known_vectors(self, model: str, texts: Collection[OwnText]) -> Collection[OwnText]:
+        """Those of these texts that have a vector."""
         return self._vectors.known_vectors(model, texts)
 
     def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
+        """Keep the vectors of texts."""
         self._vectors.put_vectors(model, vectors)
 
     def record_calls(self, calls: Sequence[CallRecord]) -> None:
+        """Keep what embedding cost."""
         record_calls(self._db, self._tenant, calls, None, None)
 
     def scenes(self, forest: ForestId, after: TreeId | None, limit: int) -> Sequence[TreeId]:
+        """Scenes that have members, in the order of ids."""
         found = self._db.scalars(
             sa.select(m.Tree.tree_id)
             .where(
@@ -241,10 +253,12 @@ class PostgresImportRows(PostgresBundleTasks):
         return [TreeId(each) for each in found]
 
     def routing_vectors(self, scene: TreeId, model: str) -> Sequence[Vectors]:
+        """The routing vectors of a scene's facts."""
         found = self._db.scalars(_ROUTING, {"t": self._tenant, "m": model, "scene": scene})
         return [from_bytes(each) for each in found]
 
     def set_centroid(self, scene: TreeId, centroid: Vectors) -> None:
+        """What routing compares with the scene."""
         self._db.execute(
             sa.update(m.Tree)
             .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == scene)
@@ -252,6 +266,7 @@ class PostgresImportRows(PostgresBundleTasks):
         )
 
     def settle(self, forest: ForestId, renamed: bool) -> None:
+        """Make windows claimable and, after ids have changed, separators those of their leaves."""
         self._unhurried()
         values: dict[str, Any] = {"t": self._tenant, "f": forest}
         self._db.execute(_WINDOWS, values | {"most": LONGEST_WINDOW})
@@ -260,6 +275,7 @@ class PostgresImportRows(PostgresBundleTasks):
                 self._db.execute(_SEPARATORS, values | {"level": level})
 
     def leaves(self, tree: TreeId) -> tuple[TreeHead, Sequence[Leaf]] | None:
+        """A tree's head and leaves; None when it has no root."""
         head = self._db.execute(
             sa.select(m.Tree.root_id, m.Tree.k).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
         ).one()
@@ -279,6 +295,7 @@ class PostgresImportRows(PostgresBundleTasks):
         return TreeHead(tree, NodeId(head.root_id), head.k, 1, 0), leaves
 
     def rebuild(self, tree: TreeId, diff: Diff) -> None:
+        """Replace all nodes of a tree."""
         where = {"t": self._tenant, "r": tree}
         self._db.execute(sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :r"), where)
         self._trees.write_trees([TreeChange(tree, diff.head, diff)], 0.0, 0.0)
@@ -290,6 +307,7 @@ class PostgresImportRows(PostgresBundleTasks):
         )
 
     def trees_of(self, nodes: Sequence[UUID]) -> Sequence[TreeId]:
+        """The trees of these nodes."""
         found = self._db.scalars(
             sa.select(m.NodeRow.tree_id)
             .distinct()
@@ -299,6 +317,7 @@ class PostgresImportRows(PostgresBundleTasks):
         return [TreeId(each) for each in found]
 
     def show(self, forest: ForestId, owner: str) -> bool:
+        """Make it its owner's memory, with all its work waiting; False when the owner has another by now."""
         self._unhurried()
         if self.forest(owner) is not None:
             return False
@@ -312,6 +331,7 @@ class PostgresImportRows(PostgresBundleTasks):
         return True
 
     def clear(self, forest: ForestId) -> None:
+        """Delete a hidden forest and all that is in it."""
         self._unhurried()
         hidden = self._db.scalar(
             sa.select(m.Forest.state)

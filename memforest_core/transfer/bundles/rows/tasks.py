@@ -11,7 +11,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Neighbour, Numbers, TaskId
-from memforest_core.work.rows.operations import PostgresMaintenanceRows
+from memforest_core.work.rows.operations import MaintenanceRows
 
 RUN = "run"
 """In a record's progress: which process may change it; whoever takes over counts on."""
@@ -53,39 +53,50 @@ _END = [
 ]
 
 
-class PostgresBundleTasks:
-    """BundleTasks over one open transaction."""
+class BundleTasks:
+    """Records of exports and imports, in one transaction of a tenant.
+
+    They are worked on by the process that has the file, so they are held: workers never claim them. Whoever takes one
+    over gets a higher run, and the one before can change nothing any more.
+    """
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
-        self._tasks = PostgresMaintenanceRows(connection, tenant)
+        self._tasks = MaintenanceRows(connection, tenant)
 
     def forest(self, owner: str) -> ForestId | None:
+        """The owner's forest."""
         return forest_id(self._db, self._tenant, owner)
 
     def hold(
         self, kind: MaintenanceKind, subject: str, arguments: Numbers, forest: ForestId | None, actor: str
     ) -> TaskId:
+        """A record for this kind and subject: the unfinished one, or a new one. Raises ForestChanged."""
         touches = {forest: Role(kind.value)} if forest is not None else {}
         return self._tasks.enqueue(kind, subject, arguments, forest=forest, actor=actor, touches=touches, held=True)
 
     def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
+        """The earlier operations that a record does not run beside."""
         return self._tasks.neighbours(task)
 
     def finished_import(self, subject: str) -> MaintenanceTask | None:
+        """The import of this subject that was finished, if its forest is still its owner's."""
         found = self._db.scalar(_FINISHED, {"t": self._tenant, "subject": subject})
         return self.get(TaskId(found)) if found is not None else None
 
     def take(self, task: TaskId) -> MaintenanceTask | None:
+        """Begin a new run; None when it has ended."""
         taken = self._db.scalar(_TAKE, {"t": self._tenant, "id": task})
         return self.get(TaskId(taken)) if taken is not None else None
 
     def keep(self, task: TaskId, progress: Numbers) -> bool:
+        """Store progress, if its run is the newest; False when another process has taken over."""
         values = {"t": self._tenant, "id": task, "progress": dict(progress), "run": progress[RUN]}
         return self._db.execute(_KEEP, values).rowcount == 1
 
     def end(self, task: TaskId, progress: Numbers, error: tuple[str, str] | None = None) -> bool:
+        """The record is done, or given up with a code and a sentence; False as in ``keep``."""
         if not self.keep(task, progress):
             return False
         code, text = error or (None, None)
@@ -95,7 +106,9 @@ class PostgresBundleTasks:
         return True
 
     def get(self, task: TaskId) -> MaintenanceTask | None:
+        """One record."""
         return self._tasks.get(task)
 
     def note(self, entry: AuditEntry) -> None:
+        """Add a row to the audit."""
         self._tasks.note(entry)

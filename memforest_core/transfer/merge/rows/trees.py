@@ -12,7 +12,7 @@ from memforest_core.domain.ids import ForestId, NodeId, PayloadId, SessionId, Tr
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Node, TreeHead
-from memforest_core.reduce.rows import PostgresReduceRows
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.trees import LOWEST, bury_points, lock_trees, node_of
 from memforest_core.store.vectors import from_bytes, to_bytes
 from memforest_core.transfer.merge.records import HeadChange, MemberCopy, SceneSum, ScopeCopy, StoredMember, StoredScope
@@ -24,20 +24,24 @@ def literal(values: Iterable[object]) -> str:
     return "{" + ",".join("NULL" if value is None else str(value) for value in values) + "}"
 
 
-class PostgresMergeTrees(PostgresReduceRows):
+class PostgresMergeTrees(ReduceRows):
     """The part of MergeRows that is about scopes and trees."""
 
     def all_scopes(self, forest: ForestId) -> Sequence[StoredScope]:
+        """Active and candidate scopes of a forest."""
         return [_scope(row) for row in self._db.execute(q.SCOPES, {"t": self._tenant, "f": forest})]
 
     def scopes_of(self, ids: Sequence[TreeId]) -> Mapping[TreeId, StoredScope]:
+        """Those of these scopes that exist."""
         rows = self._db.execute(q.SCOPES_OF, {"t": self._tenant, "ids": list(ids)})
         return {TreeId(row.tree_id): _scope(row) for row in rows}
 
     def take_scenes(self, target: ForestId, count: int) -> int:
+        """Take so many scene numbers; the first of them."""
         return int(self._db.scalar(q.TAKE_SCENES, {"t": self._tenant, "f": target, "n": count}) or 0)
 
     def nodes(self, forest: ForestId) -> Mapping[TreeId, Sequence[Node]]:
+        """All nodes of a forest's trees."""
         found: dict[TreeId, list[Node]] = defaultdict(list)
         for row in self._db.execute(q.NODES, {"t": self._tenant, "f": forest}).all():
             node = node_of(row)
@@ -45,10 +49,12 @@ class PostgresMergeTrees(PostgresReduceRows):
         return found
 
     def all_members(self, forest: ForestId) -> Sequence[StoredMember]:
+        """All members of a forest's active and candidate scopes."""
         rows = self._db.execute(q.MEMBERS, {"t": self._tenant, "f": forest}).all()
         return [StoredMember(TreeId(row.tree_id), PayloadId(row.payload_id), SessionId(row.session_id)) for row in rows]
 
     def copy_scopes(self, target: ForestId, copies: Sequence[ScopeCopy], quiet_s: float) -> None:
+        """Copy scopes."""
         if not copies:
             return
         heads = [copy.head for copy in copies]
@@ -71,6 +77,7 @@ class PostgresMergeTrees(PostgresReduceRows):
         )
 
     def copy_members(self, members: Sequence[MemberCopy]) -> None:
+        """Note which scopes hold which payloads, and in which leaves; a member that is there keeps its session."""
         if members:
             self._db.execute(
                 q.COPY_MEMBERS,
@@ -84,15 +91,18 @@ class PostgresMergeTrees(PostgresReduceRows):
             )
 
     def lock_nodes_of(self, trees: Sequence[TreeId], nodes: Sequence[NodeId]) -> None:
+        """Lock all nodes of these trees and these nodes, in the one order."""
         if trees or nodes:
             self._db.execute(q.LOCK_NODES_OF, {"t": self._tenant, "trees": list(trees), "nodes": list(nodes)})
 
     def clear_trees(self, trees: Sequence[TreeId]) -> None:
+        """Take all nodes of these trees, and their points."""
         if trees:
             gone = self._db.scalars(q.CLEAR_TREES, {"t": self._tenant, "trees": list(trees)}).all()
             bury_points(self._db, self._tenant, [id_ for id_ in gone if id_ is not None])
 
     def add_nodes(self, nodes: Sequence[Node]) -> None:
+        """Store nodes."""
         if not nodes:
             return
         keys = [node.key or LOWEST for node in nodes]
@@ -113,12 +123,14 @@ class PostgresMergeTrees(PostgresReduceRows):
         self._db.execute(q.ADD_NODES, {"t": self._tenant, **values})
 
     def copy_summaries(self, target: ForestId, renamed: Mapping[NodeId, NodeId]) -> None:
+        """Copy what was made of nodes to their copies as it is, and mark those for indexing."""
         if renamed:
             values = {"t": self._tenant, "old": literal(renamed), "new": literal(renamed.values())}
             copied = self._db.scalars(q.COPY_SUMMARIES, values).all()
             want_indexed(self._db, self._tenant, target, "node", copied, lane=1)
 
     def set_heads(self, changes: Sequence[HeadChange], quiet_s: float) -> None:
+        """Point trees to their new roots."""
         if not changes:
             return
         lock_trees(self._db, self._tenant, [change.head.tree_id for change in changes])
@@ -137,6 +149,7 @@ class PostgresMergeTrees(PostgresReduceRows):
         )
 
     def set_scenes(self, sums: Sequence[SceneSum]) -> None:
+        """Set what united scenes are about."""
         if not sums:
             return
         lock_trees(self._db, self._tenant, [scene.tree_id for scene in sums])

@@ -21,7 +21,7 @@ from memforest_core.models.calls import Step
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
 from memforest_core.store.turns import turn_of
-from memforest_core.store.vectors import PostgresVectors, of_forest
+from memforest_core.store.vectors import VectorRows, of_forest
 from memforest_core.transfer.rebuild.records import Counts, PlannedTree, Spent, Windows
 from memforest_core.transfer.rebuild.rows.sql import SESSIONS_AFTER
 
@@ -101,14 +101,15 @@ _SPENT = sa.text(
 )
 
 
-class PostgresPlanRows:
-    """PlanRows over one open transaction."""
+class PlanRows:
+    """Rows that say what it would cost."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def counts(self, source: ForestId, model: str) -> Counts:
+        """How much the forest holds; ``model`` is the embedding model."""
         values: dict[str, Any] = {"t": self._tenant, "source": source, "model": model}
         row = self._db.execute(_COUNTS, values).one()
         missing = self._db.execute(_UNEMBEDDED, values).one()
@@ -131,10 +132,11 @@ class PostgresPlanRows:
             cell_text(row.text, row.time_start.astimezone(UTC))
             for row in self._db.execute(_CELL_TEXTS, {"t": self._tenant, "source": source})
         ]
-        known = PostgresVectors(self._db, self._tenant).known_vectors(model, of_forest(source, texts))
+        known = VectorRows(self._db, self._tenant).known_vectors(model, of_forest(source, texts))
         return [own.text for own in dict.fromkeys(of_forest(source, texts)) if own not in known]
 
     def windows_after(self, source: ForestId, after: SessionId | None, turns: int) -> Windows:
+        """Windows that would be extracted anew, session by session."""
         values = {"t": self._tenant, "source": source, "after": after or _FIRST, "n": _MOST_SESSIONS}
         chosen: list[UUID] = []
         total = 0
@@ -171,6 +173,7 @@ class PostgresPlanRows:
         return found
 
     def cached_answers(self, hashes: Sequence[bytes]) -> frozenset[bytes]:
+        """Which extractions were paid for before."""
         found = self._db.scalars(
             sa.select(m.ExtractionCache.input_hash).where(
                 m.ExtractionCache.tenant_id == self._tenant, m.ExtractionCache.input_hash.in_(hashes)
@@ -179,6 +182,7 @@ class PostgresPlanRows:
         return frozenset(bytes(key) for key in found)
 
     def trees_after(self, source: ForestId, after: TreeId | None, limit: int) -> Sequence[PlannedTree]:
+        """The next active trees in the order of ids."""
         rows = self._db.execute(
             _TREES,
             {"t": self._tenant, "source": source, "after": after or _FIRST, "n": limit, "most": MAX_CHILD_CHARS},
@@ -189,6 +193,7 @@ class PostgresPlanRows:
         ]
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        """Summaries that were paid for before."""
         rows = self._db.execute(
             sa.select(m.Summary.input_hash, m.Summary.text).where(
                 m.Summary.tenant_id == self._tenant, m.Summary.input_hash.in_(hashes)
@@ -197,6 +202,7 @@ class PostgresPlanRows:
         return {bytes(row.input_hash): row.text for row in rows}
 
     def spent(self, step: Step, model: str) -> Spent:
+        """What the tenant's successful calls of a step and model have cost."""
         row = self._db.execute(_SPENT, {"t": self._tenant, "step": step.value, "model": model}).one()
         return Spent(row.calls, int(row.prompt), int(row.written), float(row.cost))
 

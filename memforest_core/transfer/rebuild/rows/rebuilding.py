@@ -15,32 +15,26 @@ from memforest_core.reduce.records import HELD, Rules
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forests, set_forest_state, visible
-from memforest_core.store.removal_rows import PostgresRemoval
+from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.store.trees import bury_points, lock_nodes
-from memforest_core.transfer.rebuild.records import (
-    Copied,
-    CopyRows,
-    Difference,
-    Pair,
-    PlanRows,
-    Remaining,
-    SourceForest,
-)
+from memforest_core.transfer.rebuild.records import Copied, Difference, Pair, Remaining, SourceForest
 from memforest_core.transfer.rebuild.rows import sql
-from memforest_core.transfer.rebuild.rows.plan import PostgresPlanRows
+from memforest_core.transfer.rebuild.rows.plan import PlanRows
 
 _FIRST = UUID(int=0)
 _MOST_SESSIONS = 200
 """Sessions copied in one transaction, however short they are."""
 
 
-class PostgresCopyRows(PostgresRemoval):
-    """CopyRows over one open transaction."""
+class CopyRows(RemovalRows):
+    """Rows of one transaction of a tenant that builds a forest anew."""
 
     def find(self, owner: str) -> SourceForest | None:
+        """The owner's forest."""
         return self._source(m.Forest.owner == owner, visible())
 
     def forest(self, forest: ForestId) -> SourceForest | None:
+        """A forest in whatever state."""
         return self._source(m.Forest.forest_id == forest)
 
     def _source(self, *where: sa.ColumnElement[bool]) -> SourceForest | None:
@@ -52,6 +46,7 @@ class PostgresCopyRows(PostgresRemoval):
         return SourceForest(ForestId(row.forest_id), row.owner, row.state, row.rules) if row is not None else None
 
     def hidden(self, owner: str) -> Sequence[ForestId]:
+        """Forests of the owner that are built beside the live one, or were."""
         found = self._db.scalars(
             sa.select(m.Forest.forest_id).where(
                 m.Forest.tenant_id == self._tenant,
@@ -64,6 +59,10 @@ class PostgresCopyRows(PostgresRemoval):
 
     def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> bool:
         # A deletion looks for copies with the same lock.
+        """Make the hidden forest, unless it is there; ``forget_summaries``: none of the source's is used again.
+
+        False while a deletion is at the source.
+        """
         lock_forests(self._db, self._tenant, [pair.source])
         if self._db.scalar(sql.BEING_DELETED_FROM, self._pair(pair)):
             return False
@@ -75,9 +74,11 @@ class PostgresCopyRows(PostgresRemoval):
         return True
 
     def kept(self, copy: ForestId) -> bool:
+        """Whether the copy is hidden still, and stays so until this transaction ends: no deletion has taken it."""
         return self._db.scalar(sql.KEEP_COPY, {"t": self._tenant, "copy": copy}) is not None
 
     def sessions_after(self, source: ForestId, after: SessionId | None, turns: int) -> Sequence[SessionId]:
+        """The next sessions in the order of ids, of about so many turns together; at least one while there is one."""
         values = {"t": self._tenant, "source": source, "after": after or _FIRST, "n": _MOST_SESSIONS}
         chosen: list[SessionId] = []
         total = 0
@@ -89,6 +90,7 @@ class PostgresCopyRows(PostgresRemoval):
         return chosen
 
     def differing(self, pair: Pair, limit: int, session: SessionId | None = None) -> Sequence[Difference]:
+        """Sessions (or that one of the source) whose turns, cells, or candidates are not the same in both."""
         values = self._pair(pair) | {"n": limit, "session": session}
         return [
             Difference(
@@ -99,6 +101,7 @@ class PostgresCopyRows(PostgresRemoval):
         ]
 
     def copy_session(self, pair: Pair, session: SessionId) -> Copied:
+        """Copy what the copy of a session lacks; cells that wait for extraction get a place that nobody works on."""
         values = self._pair(pair) | {"old": session}
         name = self._db.scalar(sql.LOCK_SESSION, values)
         if name is None:
@@ -140,14 +143,17 @@ class PostgresCopyRows(PostgresRemoval):
         return Copied(int(not there), len(missing), candidates)
 
     def lock(self, forest: ForestId) -> None:
+        """Become the forest's only writer, waiting for whoever is."""
         lock_forests(self._db, self._tenant, [forest])
 
     def set_aside(self, session: SessionId) -> Sequence[CellId]:
+        """Mark all that a session said as superseded; its cells."""
         self._db.execute(sql.SET_ASIDE, {"t": self._tenant, "session": session})
         cells = sa.select(m.Cell.cell_id).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == session)
         return [CellId(cell) for cell in self._db.scalars(cells)]
 
     def drop_session(self, forest: ForestId, session: SessionId) -> None:
+        """Delete a session of which no fact is left: its tree, cells and turns; their points get tombstones."""
         values = {"t": self._tenant, "f": forest, "s": session}
         nodes = [NodeId(node) for node in self._db.scalars(sql.SESSION_NODES, values)]
         cells = self._db.scalars(
@@ -159,25 +165,34 @@ class PostgresCopyRows(PostgresRemoval):
             self._db.execute(statement, values)
 
     def remaining(self, copy: ForestId) -> Remaining:
+        """What the copy still has to do."""
         row = self._db.execute(sql.REMAINING, {"t": self._tenant, "f": copy}).one()
         return Remaining(row.extracting, row.placing, row.trees, row.points, row.dead)
 
     def make_due(self, copy: ForestId) -> None:
+        """The copy is placed: its trees may be refreshed now."""
         self._db.execute(sql.MAKE_DUE, {"t": self._tenant, "f": copy})
 
     def carry_candidates(self, pair: Pair) -> int:
+        """Give the copy what people have said explicitly and a new extraction left out; how many are to be placed."""
         return self._db.execute(sql.CARRY_CANDIDATES, self._pair(pair)).rowcount
 
     def carry_states(self, pair: Pair) -> int:
+        """Give facts of the copy their pins and successors; how many facts changed."""
         changed = self._db.execute(sql.CARRY_STATES, self._pair(pair)).all()
         # What quotes a fact that is superseded now is written again.
         self.mark_payloads([row.fact_id for row in changed if row.changed])
         return len(changed)
 
     def busy(self, source: ForestId) -> bool:
+        """Whether a deletion or a correction of the forest is not done, or a cell is being extracted."""
         return bool(self._db.scalar(sql.BUSY, {"t": self._tenant, "source": source}))
 
     def switch(self, pair: Pair) -> bool:
+        """Make the copy the owner's forest and the source gone; False when they are not the same, and nothing is done.
+
+        Holds both forests, and waits for sessions that are being accepted.
+        """
         states = lock_forests(self._db, self._tenant, [pair.source, pair.copy])
         self._db.execute(sql.LOCK_SOURCE, self._pair(pair))
         if states.get(pair.copy) != "hidden" or states.get(pair.source) != "live":
@@ -193,11 +208,13 @@ class PostgresCopyRows(PostgresRemoval):
         return True
 
     def attribute(self, pair: Pair) -> None:
+        """What was paid for the source's words is the copy's now: cached answers, and calls in the accounts."""
         for statement in sql.ATTRIBUTE:
             self._db.execute(statement, self._pair(pair))
         self._texts.drop_orphans(pair.copy)
 
     def set_gone(self, forest: ForestId) -> None:
+        """The forest is nobody's."""
         set_forest_state(self._db, self._tenant, forest, "gone")
 
     def _pair(self, pair: Pair) -> dict[str, Any]:
@@ -213,18 +230,20 @@ def _state(cell: sa.Row[Any], extract: bool) -> str:
     return "dead" if cell.state == "dead" and not cell.placed else "done"
 
 
-class PostgresCopyStore:
-    """CopyStore over an engine."""
+class CopyStore:
+    """Opens transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def copying(self, tenant: TenantId) -> Iterator[CopyRows]:
+        """One transaction of a tenant that builds a forest anew."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresCopyRows(connection, tenant)
+            yield CopyRows(connection, tenant)
 
     @contextmanager
     def planning(self, tenant: TenantId) -> Iterator[PlanRows]:
+        """One transaction of a tenant that only reads."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresPlanRows(connection, tenant)
+            yield PlanRows(connection, tenant)

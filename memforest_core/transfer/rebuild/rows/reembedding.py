@@ -18,15 +18,15 @@ from memforest_core.errors import InvariantViolated
 from memforest_core.index.mark_rows import switch_collection
 from memforest_core.models.calls import CallRecord, OwnText, Step
 from memforest_core.refresh.records import SummarySource
-from memforest_core.refresh.rows import PostgresRefreshRows
+from memforest_core.refresh.rows import RefreshRows
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.trees import lock_trees
 from memforest_core.store.vectors import Key, to_bytes
 from memforest_core.transfer.rebuild.records import Spent
-from memforest_core.transfer.rebuild.reembed_records import NewVectors, ReembedRows, StoredSummary, TextKind, TextPage
-from memforest_core.transfer.rebuild.rows.plan import PostgresPlanRows
+from memforest_core.transfer.rebuild.reembed_records import NewVectors, StoredSummary, TextKind, TextPage
+from memforest_core.transfer.rebuild.rows.plan import PlanRows
 
 _FIRST = UUID(int=0)
 
@@ -99,10 +99,11 @@ _WORKERS = sa.text(
 )
 
 
-class PostgresReembedRows(PostgresRefreshRows):
-    """ReembedRows over one open transaction."""
+class ReembedRows(RefreshRows):
+    """Rows of one transaction of a tenant."""
 
     def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> TextPage:
+        """Texts of the next rows in the order of ids."""
         if kind is TextKind.CANDIDATE:
             return self._candidates(after or _FIRST, limit)
         table, id_ = (m.Cell, m.Cell.cell_id) if kind is TextKind.CELL else (m.FactRow, m.FactRow.fact_id)
@@ -130,9 +131,11 @@ class PostgresReembedRows(PostgresRefreshRows):
         return TextPage(tuple(texts), rows[-1].cell_id if rows else None)
 
     def levels(self) -> int:
+        """The height of the highest tree."""
         return int(self._db.scalar(sa.select(sa.func.max(m.Tree.height)).where(m.Tree.tenant_id == self._tenant)) or 0)
 
     def summaries(self, level: int, model: str, limit: int) -> Sequence[StoredSummary]:
+        """Summaries of a level that have no vectors of this model; those below them have."""
         rows = self._db.execute(_SUMMARIES, {"t": self._tenant, "level": level, "model": model, "n": limit}).all()
         children = self._children([row.node_id for row in rows], model)
         return [
@@ -147,10 +150,13 @@ class PostgresReembedRows(PostgresRefreshRows):
         ]
 
     def counts(self, model: str) -> tuple[int, int, int, int]:
+        """Summaries without vectors of this model, those among them that a model wrote with their characters, and
+        scenes."""
         row = self._db.execute(_COUNTS, {"t": self._tenant, "model": model}).one()
         return row.summaries, row.written, int(row.chars), row.scenes
 
     def put_summaries(self, model: str, vectors: Sequence[NewVectors]) -> None:
+        """Give summaries their vectors, unless they were written again meanwhile."""
         values: dict[str, Any] = {
             "ids": [each.node_id for each in vectors],
             "versions": [each.version for each in vectors],
@@ -160,6 +166,7 @@ class PostgresReembedRows(PostgresRefreshRows):
         self._db.execute(_PUT, values | {"t": self._tenant, "model": model})
 
     def recenter(self, after: TreeId | None, model: str, limit: int) -> TreeId | None:
+        """Make the centroids of the next scenes anew from what routing compares; the last of them, None at the end."""
         rows = self._db.execute(_MEMBERS, {"t": self._tenant, "after": after or _FIRST, "n": limit}).all()
         if not rows:
             return None
@@ -180,33 +187,39 @@ class PostgresReembedRows(PostgresRefreshRows):
         return TreeId(rows[-1].tree_id)
 
     def record_call(self, call: CallRecord) -> None:
+        """Keep what an embedding call cost."""
         record_calls(self._db, self._tenant, [call], None, None)
 
     def spent(self, model: str) -> Spent:
-        return PostgresPlanRows(self._db, self._tenant).spent(Step.EMBED, model)
+        """What the tenant's embedding calls of this model have cost."""
+        return PlanRows(self._db, self._tenant).spent(Step.EMBED, model)
 
 
-class PostgresReembedStore:
-    """ReembedStore over an engine."""
+class ReembedStore:
+    """Opens transactions, and knows what goes on in the whole database."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def reembedding(self, tenant: TenantId) -> Iterator[ReembedRows]:
+        """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresReembedRows(connection, tenant)
+            yield ReembedRows(connection, tenant)
 
     def workers(self, dead_after_s: float) -> Sequence[str]:
+        """The names of worker processes that are alive."""
         with transaction(self._engine) as connection:
             return list(connection.scalars(_WORKERS, {"s": dead_after_s}))
 
     def live_collection(self) -> str | None:
+        """The name of the collection that is in use."""
         with transaction(self._engine) as connection:
             found: str | None = connection.scalar(sa.select(m.Collection.name).where(m.Collection.live))
             return found
 
     def switch(self, name: str, model: str, dimension: int) -> None:
+        """Make this the collection in use."""
         with transaction(self._engine) as connection:
             connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
             switch_collection(connection, name, model, dimension)

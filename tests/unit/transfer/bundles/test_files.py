@@ -13,10 +13,10 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
-from memforest_core.transfer.bundles.files import SqliteBundles
+from memforest_core.transfer.bundles.files import BundleFiles
 from memforest_core.transfer.bundles.records import SPEAKER, TABLES, VECTOR, ForestHead, IdKind
 
-FILES = SqliteBundles()
+FILES = BundleFiles()
 HEAD = ForestHead(ForestId(UUID(int=7)), "bob", "UTC", 3, {"scene_assign": 0.7})
 SPEAKERS = [("bob", "Bob"), ("eve", "Eve \N{SNOWMAN}"), ("tom", 'T"om')]
 

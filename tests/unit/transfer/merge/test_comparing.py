@@ -16,7 +16,7 @@ from memforest_core.index.vector_index import Hit, IndexQuery, PointKind, Vector
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.records import KnownFact
 from memforest_core.transfer.merge.comparing import COMPARED_FACTS, Comparison, Near
-from memforest_core.transfer.merge.records import MergeRows
+from memforest_core.transfer.merge.rows.merging import MergeRows
 from tests.support.builders import statement
 
 SOURCE, TARGET = ForestId(UUID(int=1)), ForestId(UUID(int=2))

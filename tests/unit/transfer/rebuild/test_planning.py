@@ -17,7 +17,8 @@ from memforest_core.models.calls import Step
 from memforest_core.models.prices import ListPrices
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.planning import Models, Plan, Planner, planned
-from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, PlanRows, SourceForest, Spent, Windows
+from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent, Windows
+from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from tests.support.builders import FOREST, turn
 
 SOURCE = SourceForest(FOREST, "bob", "live", {})
