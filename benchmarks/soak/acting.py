@@ -272,9 +272,11 @@ class Export(Whole):
         return []
 
     def _in_file(self, session: Session, said: Said) -> Fate:
-        # What was not there when it began came later, or had been deleted or refused.
+        # What was not there when it began came later, or had been deleted or refused; what a killed merge was about may be
+        # in another memory.
         fates = {self._before.get(said, said.fate if said.fate is Fate.GONE else Fate.EITHER), said.fate}
-        certain = said.fate is Fate.GONE or not session.busy
+        here = said.owners == {self.owners[0]}
+        certain = said.fate is Fate.GONE or (here and not session.busy)
         return said.fate if len(fates) == 1 and certain else Fate.EITHER
 
 

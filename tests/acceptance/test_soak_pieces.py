@@ -121,6 +121,19 @@ def test_an_import_has_what_the_export_saw(known: Known, tmp_path: Path) -> None
     assert fates(copies[late.id]) == [Fate.EITHER] * 3
 
 
+def test_what_may_be_in_another_memory_may_be_missing_from_a_file(known: Known, tmp_path: Path) -> None:
+    moved = said(known, ANNA)
+    merge = Merge(known, ANNA, BERT)
+    merge.refused("not_found")  # a try that was killed may have merged
+    merge.end()
+    export = Export(known, BERT, tmp_path / "file")
+    export.done({})
+    Import(known, str(tmp_path / "file"), CARL).done({})
+    copy = next(each for each in known.sessions if each.said[0].owners == {CARL})
+    assert copy.id == moved.id
+    assert fates(copy) == [Fate.EITHER] * 3
+
+
 def test_a_word_is_allowed_as_long_as_one_copy_lives(known: Known, tmp_path: Path) -> None:
     session = said(known, ANNA)
     export = Export(known, ANNA, tmp_path / "file")
