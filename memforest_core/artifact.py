@@ -11,7 +11,7 @@ from typing import Self
 from memforest_core.api import MemForest as _MemForest
 from memforest_core.client import SessionHandle
 from memforest_core.domain.evidence import Evidence, RecallResult
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import TurnInput, checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_settings
 
@@ -45,7 +45,7 @@ class MemForest:
         """Nothing to do: an owner exists from the first session on. Raises InvalidInput for a bad id."""
         self._users.add(checked_name(user_id, "user_id"))
 
-    def ingest_session(self, user_id: str, session_id: str, turns: Sequence[object]) -> SessionHandle:
+    def ingest_session(self, user_id: str, session_id: str, turns: Sequence[TurnInput]) -> SessionHandle:
         """Store a session and wait for its facts."""
         return self._memory.ingest(user_id, session_id, turns, wait="facts")
 
@@ -96,7 +96,7 @@ def _field(request: Mapping[str, object], name: str) -> object:
     return request[name]
 
 
-def _turns(request: Mapping[str, object]) -> Sequence[object]:
+def _turns(request: Mapping[str, object]) -> Sequence[TurnInput]:
     turns = _field(request, "turns")
     if not isinstance(turns, list | tuple):
         raise InvalidInput("Send turns as a list of objects with role and content.", code="invalid_turns")

@@ -9,7 +9,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
-from memforest_core.client import DEFAULT_TIMEOUT_S
+from memforest_core.client import DEFAULT_TIMEOUT_S, waiting
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.erase.receipt import Receipt
@@ -290,30 +290,25 @@ class Lifecycle:
         """
         return self._asked(operation, self._parts.cancelling.cancel(self._tenant, operation, actor))
 
+    @waiting
     def wait(
         self,
         operation: TaskId,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         watch: Callable[[MaintenanceTask], None] = lambda _: None,
-    ) -> MaintenanceTask:
-        """Wait until an operation is done. Raises OperationFailed, WaitTimeout."""
-        return self._parts.operations.wait(self._tenant, operation, timeout_s, watch)
-
-    def wait_steps(
-        self,
-        operation: TaskId,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        watch: Callable[[MaintenanceTask], None] = lambda _: None,
     ) -> Steps[MaintenanceTask]:
-        """``wait`` in short steps, for callers that sleep in their own way."""
+        """Wait, at most ``timeout_s`` seconds, until an operation is done; ``watch`` is given it at each look.
+
+        Raises OperationFailed, WaitTimeout.
+        """
         return self._parts.operations.wait_steps(self._tenant, operation, timeout_s, watch)
 
-    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> MaintenanceTask:
-        """Wait until an operation has ended, however that is. Raises WaitTimeout."""
-        return self._parts.operations.ended(self._tenant, operation, timeout_s)
+    @waiting
+    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[MaintenanceTask]:
+        """Wait, at most ``timeout_s`` seconds, until an operation is done, was given up or cancelled.
 
-    def ended_steps(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[MaintenanceTask]:
-        """``ended`` in short steps."""
+        Raises WaitTimeout.
+        """
         return self._parts.operations.ended_steps(self._tenant, operation, timeout_s)
 
     def audit(

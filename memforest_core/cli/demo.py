@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memforest_core.cli.demo_progress import Watch
     from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
+    from memforest_core.domain.turns import TurnInput
 
 EVIDENCE = 10
 """Pieces asked for per question; an expectation is about the first few."""
@@ -79,7 +80,7 @@ def _run(memory: MemForest, progress: Watch, directory: Path, startup_s: float, 
     started = time.perf_counter()
     sessions = load_conversation()
     for session in sessions:
-        memory.ingest(session.owner, session.session_id, list(session.turns))
+        memory.ingest(session.owner, session.session_id, cast("Sequence[TurnInput]", session.turns))
     accept_s = time.perf_counter() - started
     owner = sessions[0].owner
     milestones = Milestones(started)
