@@ -22,8 +22,7 @@ from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.models.rerankers.opening import open_reranker
-from memforest_core.observe.inspect_opening import open_inspection
-from memforest_core.observe.inspection import InspectionService
+from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.recall.answering.opening import open_answering
 from memforest_core.recall.answering.service import AnswerService
 from memforest_core.recall.rows.answering import AnswerCalls
@@ -31,8 +30,7 @@ from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
-from memforest_core.recall.timeline.opening import open_timeline
-from memforest_core.recall.timeline.service import TimelineService
+from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.reduce.rows import ReduceStore
 from memforest_core.reduce.service import ReductionService

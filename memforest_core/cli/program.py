@@ -57,8 +57,3 @@ def root(
     ] = False,
 ) -> None:
     """Take options that stand before the command."""
-
-
-def main() -> None:
-    """Run the command line; see ``memforest_core.cli.output`` for exit codes."""
-    app()

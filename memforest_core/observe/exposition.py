@@ -22,9 +22,9 @@ from prometheus_client.registry import Collector
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.messages import Queue
-from memforest_core.observe.overview_records import QueueDepth, WorkerBeat
 from memforest_core.observe.prometheus import MAX_TENANTS, BoundedLabel, PrometheusTelemetry
-from memforest_core.observe.rows.overview import OverviewStore
+from memforest_core.observe.records import QueueDepth, WorkerBeat
+from memforest_core.observe.rows import ObserveStore
 from memforest_core.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class BacklogCollector(Collector):
     While the store is away there is ``memforest_store_up 0`` and nothing else, because old numbers look like calm.
     """
 
-    def __init__(self, store: OverviewStore, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: ObserveStore, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock

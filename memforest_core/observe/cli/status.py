@@ -11,12 +11,11 @@ from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.cli.top import age, dollars, json_of, opened_overview
+from memforest_core.observe.cli.top import age, dollars, json_of
 
 if TYPE_CHECKING:
     from memforest_core.accept.records import SessionProgress
-    from memforest_core.observe.inspection import SystemState
-    from memforest_core.observe.overview import Overview
+    from memforest_core.observe.records import Overview, SystemState
 
 
 def status(
@@ -36,11 +35,10 @@ def status(
         else:
             _print_session(owner, session, progress)
         return
-    with opened_overview(data) as watched:
-        state = watched.inspection.system(watched.tenant)
-        now = watched.overview.overview(watched.tenant)
+    with opened_store(data) as store:
+        state = store.inspection.system(store.tenant)
+        now = store.inspection.overview(store.tenant)
     if as_json:
-        # The workers are the state's, which also says since when they run.
         print_json(json_of(now) | plain(state))
     else:
         _print_system(state, now)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from memforest_core.domain.ids import NodeId
-    from memforest_core.observe.inspection import GrownTree
-    from memforest_core.observe.records import TreeNode, TreeOverview
+    from memforest_core.observe.records import GrownTree, TreeNode, TreeOverview
 
 TEXT_CHARS = 160
 INSTANT = timedelta(microseconds=1)

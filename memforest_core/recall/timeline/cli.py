@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 
-from memforest_core.cli.opening import opened_memory, quiet_logs
+from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.output import console, no_memory, print_json, printable, shortened
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.table import Table
 
-    from memforest_core.domain.ids import TenantId
-    from memforest_core.recall.timeline.service import TimelineService
     from memforest_core.recall.timeline.states import Timeline, TimelineState
 
 VALUE_CHARS = 60
 TEXT_CHARS = 120
 TURNS_SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Timelines:
-    """Where timelines come from, and whose."""
-
-    service: TimelineService
-    tenant: TenantId
-
-
-@contextmanager
-def opened_timelines(data: Path | None) -> Iterator[Timelines]:
-    """The database that the settings name, or an embedded node's."""
-    from memforest_core.domain.ids import TenantId
-    from memforest_core.observe.opening import watched_engine
-    from memforest_core.recall.timeline.opening import open_timeline
-    from memforest_core.settings import load_settings
-
-    if data is not None:
-        with opened_memory(data) as memory:
-            yield Timelines(open_timeline(memory.services.engine), memory.client.tenant)
-        return
-    quiet_logs()
-    settings = load_settings()
-    with watched_engine(settings) as engine:
-        yield Timelines(open_timeline(engine), TenantId(settings.tenant))
 
 
 def timeline(
@@ -73,9 +40,11 @@ def timeline(
     as_json: JsonOption = False,
 ) -> None:
     """Print states in the order of time: what held, since when, what superseded it, and which turns say so."""
-    with opened_timelines(data) as known:
-        found = known.service.timeline(
-            known.tenant,
+    from memforest_core.recall.timeline.service import open_timeline
+
+    with opened_store(data) as store:
+        found = open_timeline(store.engine).timeline(
+            store.tenant,
             owner,
             entity=entity,
             attribute=attribute,

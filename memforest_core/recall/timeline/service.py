@@ -20,6 +20,7 @@ from memforest_core.recall.timeline.names import Speakers, unknown_attribute, un
 from memforest_core.recall.timeline.reading import chains_of
 from memforest_core.recall.timeline.records import SourceTurn, TurnKey
 from memforest_core.recall.timeline.states import Timeline, TimelineState
+from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 
 MAX_LIMIT = 1_000
@@ -43,6 +44,11 @@ class _Wanted:
     until: datetime | None
     limit: int
     after: Position | None
+
+
+def open_timeline(engine: Engine) -> TimelineService:
+    """Over a connection pool: it needs no index and no models."""
+    return TimelineService(TimelineStore(engine))
 
 
 class TimelineService:
