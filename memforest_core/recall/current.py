@@ -19,8 +19,7 @@ from memforest_core.domain.text import normalize_name, terms
 from memforest_core.recall.question import FIRST_PERSON, Question
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.timeline import TimelineRows
-from memforest_core.recall.timeline.names import Speakers
-from memforest_core.recall.timeline.reading import chains_of
+from memforest_core.recall.timeline.chains import Speakers, chains_of
 from memforest_core.store.owners import ForestRef
 
 SIGNAL = "current"

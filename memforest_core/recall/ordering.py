@@ -10,7 +10,7 @@ from memforest_core.domain.ids import SessionId
 from memforest_core.domain.ordering import Told, Wanted, lift_ordered
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.text import terms
-from memforest_core.recall.pool import Pool
+from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import RecallRows
 
@@ -18,7 +18,9 @@ ORDERED = 120
 """The best pieces whose texts are read to put them in order; the others keep their places."""
 
 
-def in_order(rows: RecallRows, pool: Pool, voted: Sequence[Voted], question: Question, weight: float) -> list[Voted]:
+def in_order(
+    rows: RecallRows, candidates: Candidates, voted: Sequence[Voted], question: Question, weight: float
+) -> list[Voted]:
     """The pieces, best first, lifted by where they lie in time; anchors are looked for in what was found."""
     asked = order_of(question.text)
     first, rest = voted[:ORDERED], voted[ORDERED:]
@@ -26,9 +28,9 @@ def in_order(rows: RecallRows, pool: Pool, voted: Sequence[Voted], question: Que
     told = []
     for one in first:
         key = (SessionId(one.item.place[0]), one.item.place[1])
-        head = pool.turns[key]
+        head = candidates.turns[key]
         told.append(Told(one, (head.occurred_at, head.ordinal), frozenset(terms(texts.get(key, "")))))
-    names = frozenset(term for head in pool.turns.values() for term in terms(head.name))
+    names = frozenset(term for head in candidates.turns.values() for term in terms(head.name))
     wanted = Wanted(
         asked.order,
         frozenset(terms(asked.anchor)) - names,

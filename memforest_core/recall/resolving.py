@@ -15,8 +15,8 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Voted, same_words
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
+from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.correcting import dated_text, facts_with_successors, standing
-from memforest_core.recall.pool import Pool
 from memforest_core.recall.records import FactText, Link, PlacedNode, RecallRows, TurnHead, TurnKey
 
 SNIPPET_CHARS = 160
@@ -25,13 +25,13 @@ SPARE = 2
 
 
 class Resolver:
-    """Makes evidence out of scored items of one pool."""
+    """Makes evidence out of scored candidates."""
 
     def __init__(
         self,
         rows: RecallRows,
         forest: ForestId,
-        pool: Pool,
+        candidates: Candidates,
         zone: tzinfo,
         *,
         same_words: float,
@@ -45,14 +45,14 @@ class Resolver:
         """
         self._rows = rows
         self._forest = forest
-        self._pool = pool
+        self._candidates = candidates
         self._zone = zone
         self._same_words = same_words
         self._per_fact = per_fact
         self._said_until = said_until
         self._excluded = excluded
         # What was corrected back is said as it is: the natural occurrence counts.
-        ordered = sorted(pool.links, key=lambda link: not link.corrected)
+        ordered = sorted(candidates.links, key=lambda link: not link.corrected)
         self._links = {(link.fact_id, link.cell_id): link for link in ordered}
 
     def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
@@ -60,7 +60,7 @@ class Resolver:
         chosen = voted[: SPARE * k]
         texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
         told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
-        wanted = [*told, *(fact for one in chosen for fact in self._pool.corrections.get(_turn(one), ()))]
+        wanted = [*told, *(fact for one in chosen for fact in self._candidates.corrections.get(_turn(one), ()))]
         facts = facts_with_successors(self._rows, self._forest, wanted, self._said_until)
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
@@ -84,8 +84,8 @@ class Resolver:
     def _evidence(self, one: Voted, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
         """One piece without its path; None when its fact is gone."""
         item = one.item
-        cell = self._pool.cells[item.cell]
-        head = self._pool.turns[_turn(one)]
+        cell = self._candidates.cells[item.cell]
+        head = self._candidates.turns[_turn(one)]
         told = [facts[fact] for fact in item.facts if fact in facts]
         turns = [head]
         corrected = False
@@ -128,7 +128,7 @@ class Resolver:
 
     def _right(self, one: Voted, facts: Mapping[UUID, FactText]) -> list[FactText]:
         """What a turn should have said, where that is not what it says."""
-        found = standing(self._pool.corrections.get(_turn(one), ()), facts)
+        found = standing(self._candidates.corrections.get(_turn(one), ()), facts)
         links = ((fact, self._links.get((fact.id, CellId(one.item.cell)))) for fact in found)
         return [fact for fact, link in links if link is None or link.corrected]
 
@@ -136,11 +136,11 @@ class Resolver:
         """The turns of a fact in one cell; those read already, and at least its own."""
         link = self._links[fact, cell]
         keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
-        return [self._pool.turns[key] for key in keys if key in self._pool.turns] or [head]
+        return [self._candidates.turns[key] for key in keys if key in self._candidates.turns] or [head]
 
     def _paths(self, one: Voted) -> list[list[PlacedNode]]:
         """Each tree's nodes above an item, from the root down; its session's tree first."""
-        trees = self._pool.trees
+        trees = self._candidates.trees
         paths = [trees.session_path(one.item.cell)]
         for fact in one.item.facts[:1]:
             leaves = trees.leaves.get(fact, [])
@@ -150,7 +150,7 @@ class Resolver:
     def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
         """The pieces with the way down to them and how fresh it is."""
         payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
-        self._pool.trees.add(self._rows.paths(sorted(payloads)))
+        self._candidates.trees.add(self._rows.paths(sorted(payloads)))
         paths = [self._paths(one) for one, _ in kept]
         wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
         summaries = self._rows.summaries(list(wanted), SNIPPET_CHARS)
@@ -184,9 +184,9 @@ class Resolver:
         return False
 
     def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
-        if not self._pool.cells[cell].placed:
+        if not self._candidates.cells[cell].placed:
             return Freshness.RAW
-        path = self._pool.trees.session_path(cell)
+        path = self._candidates.trees.session_path(cell)
         if not any(node.id in summaries for node in path):
             return Freshness.FACT
         return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
@@ -214,7 +214,7 @@ class Resolver:
 
     def _entity_leaf(self, one: Voted) -> NodeId | None:
         for fact in one.item.facts:
-            for leaf in self._pool.trees.leaves.get(fact, ()):
+            for leaf in self._candidates.trees.leaves.get(fact, ()):
                 if leaf.kind is TreeKind.ENTITY:
                     return leaf.id
         return None
