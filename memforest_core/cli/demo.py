@@ -112,8 +112,3 @@ def median_timings(results: Sequence[RecallResult]) -> dict[str, float]:
         stage: statistics.median(result.timings_ms[stage] for result in results if stage in result.timings_ms)
         for stage in stages
     }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo")(demo)

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memforest_core.cli.output import console, plain, printable, shortened
+from memforest_core.cli.output import console, pairs_table, plain, plain_table, printable, shortened
 from memforest_core.recall.cli.evidence import evidence_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def print_report(report: DemoReport, *, kept: bool) -> None:
     for number, answer in enumerate(report.answers, start=1):
         _print_answer(out, number, answer, whole=number == 1)
     out.print("\nWhere the time went", style="bold")
-    out.print(_rows(time_rows(report)))
+    out.print(pairs_table(time_rows(report)))
     out.print("\nModel calls", style="bold")
     out.print(_calls(report.model_calls))
     held = sum(answer.holds for answer in report.answers)
@@ -126,25 +126,9 @@ def time_rows(report: DemoReport) -> dict[str, str]:
     return rows
 
 
-def _rows(rows: dict[str, str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    for label, value in rows.items():
-        table.add_row(label, value)
-    return table
-
-
 def _calls(calls: Sequence[ModelCalls]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("step")
-    table.add_column("model")
-    for title in ("calls", "failed", "tokens in", "tokens out", "dollars", "median ms"):
-        table.add_column(title, justify="right")
+    counts = ("calls", "failed", "tokens in", "tokens out", "dollars", "median ms")
+    table = plain_table("step", "model", *counts, right=counts)
     for call in calls:
         table.add_row(
             call.step,

@@ -28,8 +28,8 @@ OTHER_TENANT = TenantId("rival")
 def program() -> typer.Typer:
     """The commands of this file, as the program has them."""
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    for module in (status, top, cost):
-        module.register(app)
+    for command in (status.status, top.top, cost.cost):
+        app.command()(command)
     return app
 
 

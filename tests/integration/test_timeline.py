@@ -265,7 +265,7 @@ def run(ines: Stack, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
 def program() -> typer.Typer:
     app = typer.Typer()
     app.callback()(lambda: None)
-    command.register(app)
+    app.command()(command.timeline)
     return app
 
 

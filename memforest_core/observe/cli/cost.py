@@ -96,8 +96,3 @@ def moment(option: str, text: str | None, *, end: bool = False) -> datetime | No
         raise InvalidInput(
             f"Give {option} as a day such as 2024-05-06 or a time such as 2024-05-06T07:00+02:00.", code="invalid_time"
         ) from None
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("cost")(cost)

@@ -11,7 +11,7 @@ import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.cli.output import console, plain, plain_table, print_json, printable
 from memforest_core.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -138,18 +138,8 @@ def dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
 
 
-def _columns(table: Table, left: tuple[str, ...], right: tuple[str, ...]) -> None:
-    for title in left:
-        table.add_column(title)
-    for title in right:
-        table.add_column(title, justify="right", no_wrap=True)
-
-
 def _queues(now: Overview, before: Overview | None) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    _columns(table, ("work", "state"), ("items", "oldest", "per minute"))
+    table = plain_table("work", "state", "items", "oldest", "per minute", right=("items", "oldest", "per minute"))
     changes = rates(now, before)
     for depth in now.queues:
         change = changes.get((depth.kind, depth.state))
@@ -173,20 +163,14 @@ def _style(depth: QueueDepth) -> str:
 
 
 def _spending(now: Overview) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    _columns(table, ("model calls",), AMOUNTS)
+    table = plain_table("model calls", *AMOUNTS, right=AMOUNTS)
     for title, spent in (("last minute", now.last_minute), ("today (UTC)", now.today)):
         table.add_row(title, *amounts(spent))
     return table
 
 
 def _workers(now: Overview) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    _columns(table, ("worker", "queues", "version"), ("heartbeat",))
+    table = plain_table("worker", "queues", "version", "heartbeat", right=("heartbeat",))
     for worker in now.workers:
         table.add_row(
             printable(worker.name),
@@ -198,8 +182,3 @@ def _workers(now: Overview) -> Table:
     if not now.workers:
         table.add_row("no worker", "", "", "", style="red")
     return table
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("top")(top)

@@ -9,7 +9,7 @@ import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
-from memforest_core.cli.output import console, no_memory, print_json, printable, shortened
+from memforest_core.cli.output import console, no_memory, plain_table, print_json, printable, shortened
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -80,13 +80,11 @@ def _print(found: Timeline) -> None:
 
 def table_of(found: Timeline) -> Table:
     """The states, one a row; their texts come from conversations and are printed without what steers a terminal."""
-    from rich.table import Table
     from rich.text import Text
 
     zone = ZoneInfo(found.time_zone)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("when", "who", "state", "value", "mark", "said", "turns"):
-        table.add_column(title, no_wrap=title in {"when", "mark", "said"})
+    titles = ("when", "who", "state", "value", "mark", "said", "turns")
+    table = plain_table(*titles, whole=("when", "mark", "said"))
     for state in found.states:
         style = "bold" if state.current else "dim" if state.superseded_by is not None else ""
         table.add_row(
@@ -127,8 +125,3 @@ def _turns(state: TimelineState) -> str:
     shown = [printable(f"{turn.session_id}/{turn.turn_id}") for turn in state.evidence[:TURNS_SHOWN]]
     rest = len(state.evidence) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("timeline")(timeline)
