@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -67,13 +66,8 @@ class MemForest:
 
     def query_parallel(self, requests: Sequence[Mapping[str, object]]) -> list[QueryResult]:
         """Recall for many {user_id, question}, side by side."""
-        with ThreadPoolExecutor(min(8, max(1, len(requests)))) as pool:
-            return list(
-                pool.map(
-                    lambda request: self.query(str(_field(request, "user_id")), str(_field(request, "question"))),
-                    requests,
-                )
-            )
+        questions = [(str(_field(request, "user_id")), str(_field(request, "question"))) for request in requests]
+        return [QueryResult(found) for found in self._memory.recall_many(questions, 10)]
 
     def save(self, user_id: str) -> None:
         """Wait until everything of the user is durable and refreshed; nothing is ever kept in memory only."""

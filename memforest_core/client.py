@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from types import TracebackType
 from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from memforest_core.accept.flush_records import Backlog
@@ -308,12 +307,7 @@ class MemForestClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memforest_core.cli.demo_report import Answer, DemoReport
+from memforest_core.cli.demo_view import Answer, DemoReport, as_document, print_header, print_report
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import Exit, print_json
 
 if TYPE_CHECKING:
     from memforest_core.api import MemForest
-    from memforest_core.cli.demo_progress import Watch
+    from memforest_core.cli.demo_progress import StageProgress
     from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
     from memforest_core.domain.turns import TurnInput
@@ -43,7 +43,6 @@ def demo(
     Needs no server and no key. With MEMFOREST_LLM__MODEL set it uses that model.
     """
     from memforest_core.cli.demo_progress import StageProgress
-    from memforest_core.cli.demo_view import as_document, print_header, print_report
 
     with _directory(data, keep) as directory:
         started = time.perf_counter()
@@ -73,7 +72,7 @@ def _directory(data: Path | None, keep: bool) -> Iterator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _run(memory: MemForest, progress: Watch, directory: Path, startup_s: float, timeout_s: float) -> DemoReport:
+def _run(memory: MemForest, progress: StageProgress, directory: Path, startup_s: float, timeout_s: float) -> DemoReport:
     from memforest_core.cli.demo_progress import Milestones, follow
     from memforest_core.demo import load_conversation, load_questions
 

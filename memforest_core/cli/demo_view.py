@@ -1,8 +1,9 @@
-"""What the demo prints: questions with their evidence, then where the time and the tokens went."""
+"""What one run of the demo measured, and how it is printed: evidence, time, tokens."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,47 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from memforest_core.cli.demo_report import Answer, DemoReport
-    from memforest_core.observe.records import ModelCalls
+    from memforest_core.demo import DemoQuestion
+    from memforest_core.domain.evidence import RecallResult
+    from memforest_core.observe.records import ModelCalls, Totals
 
 LINE_CHARS = 110
 """Of a piece of evidence in the short form."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question, what came back, and whether that holds what is expected."""
+
+    question: DemoQuestion
+    holds: bool
+    result: RecallResult
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """A whole run. Seconds are wall time; ``reached_s`` counts from the first accepted session."""
+
+    model: str
+    data: Path
+    answers: tuple[Answer, ...]
+    totals: Totals
+    startup_s: float
+    accept_s: float
+    reached_s: dict[str, float]
+    """When every cell was searchable as text, extracted and placed, and every tree refreshed."""
+    recall_p50_ms: dict[str, float]
+    model_calls: tuple[ModelCalls, ...]
+    total_s: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether every expectation holds."""
+        return all(answer.holds for answer in self.answers)
+
+
 def print_header(model: str, directory: Path, startup_s: float) -> None:
-    """What is about to run."""
+    """Print the model, the directory and the start-up time."""
     out = console()
     hint = " (no network, no key; set MEMFOREST_LLM__MODEL for another)" if model == "offline" else ""
     out.print(f"Model {model}{hint}.", soft_wrap=True)
@@ -32,7 +65,7 @@ def print_header(model: str, directory: Path, startup_s: float) -> None:
 
 
 def print_report(report: DemoReport, *, kept: bool) -> None:
-    """Everything that was found out."""
+    """Print answers, times, model calls and what to do next."""
     out = console()
     for number, answer in enumerate(report.answers, start=1):
         _print_answer(out, number, answer, whole=number == 1)
@@ -67,7 +100,7 @@ def next_steps(report: DemoReport, *, kept: bool) -> list[str]:
 
 
 def report_owner() -> str:
-    """Whose conversation it was."""
+    """The owner of the demo's conversation."""
     from memforest_core.demo import load_conversation
 
     return load_conversation()[0].owner
@@ -98,7 +131,7 @@ def _print_answer(out: Console, number: int, answer: Answer, *, whole: bool) -> 
 
 
 def _position(answer: Answer) -> int | None:
-    """Where the answer stands, from 1; None when it is not where it should be."""
+    """The place of the answer, from 1; None when it is not among the first pieces."""
     wanted = [text.casefold() for text in answer.question.expect]
     for place, evidence in enumerate(answer.result.evidence[: answer.question.within], start=1):
         if any(text in evidence.text.casefold() for text in wanted):

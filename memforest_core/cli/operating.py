@@ -29,7 +29,7 @@ TIMEOUT_S = 3_600.0
 
 
 def actor_named(actor: str | None) -> str:
-    """Who asks: as given, or the user of this machine."""
+    """The name for the audit: as given, or the logged-in user."""
     return actor if actor is not None else f"cli:{getpass.getuser()}"
 
 

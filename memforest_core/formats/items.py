@@ -94,7 +94,7 @@ def moment_of(written: object, forms: Iterable[str], example: str) -> datetime:
 
 
 def each(values: Iterable[Value | Refused], take: Callable[[Value], Iterable[Item]]) -> Iterator[Item]:
-    """What ``take`` makes of every value; one that it raises InvalidInput for is refused and the others go on."""
+    """The items that ``take`` makes of each value; a value that it raises InvalidInput for becomes a refusal."""
     for value in values:
         if isinstance(value, Refused):
             yield value

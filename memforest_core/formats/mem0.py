@@ -58,7 +58,7 @@ def convert(values: Iterable[Value | Refused], owner: str | None) -> Iterator[It
 
 
 def _memory(value: Value, owner: str | None) -> tuple[str, _Memory]:
-    """Whose memory it is, and the memory. Raises InvalidInput."""
+    """The owner of a memory, and the memory. Raises InvalidInput."""
     raw = mapping_of(value.content, "A memory")
     id_, text = name_of(raw.get("id")), raw.get("memory")
     if id_ is None:

@@ -22,6 +22,7 @@ from memforest_core.observe.records import (
 from memforest_core.observe.rows import ObserveRows, ObserveStore
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
+from memforest_core.store.schema import head_revision
 
 LAST_MINUTE = timedelta(minutes=1)
 MAX_NAMED = 8
@@ -45,7 +46,7 @@ class InspectionService:
         with self._store.observing(tenant) as rows:
             return SystemState(
                 schema_revision=rows.revision(),
-                schema_needed=self._store.head_revision(),
+                schema_needed=head_revision(),
                 workers=tuple(rows.workers(self._dead_after_s)),
                 owners=rows.forests(),
                 totals=rows.totals(None),
@@ -60,7 +61,7 @@ class InspectionService:
             return ForestState(owner, rows.totals(forest), tuple(rows.troubles(forest)))
 
     def model_calls(self, tenant: TenantId, owner: str) -> list[ModelCalls]:
-        """What models were called for one forest. Raises NotFound, StoreUnavailable."""
+        """The model calls of one forest, by step and model. Raises NotFound, StoreUnavailable."""
         with self._store.observing(tenant) as rows:
             return rows.model_calls(_forest(rows, owner))
 

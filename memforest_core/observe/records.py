@@ -37,7 +37,7 @@ class Totals:
     verbatim_cells: int
     """Kept word by word, because no model answer was usable."""
     indexed_cells: int
-    """Whose vectors are in the index."""
+    """Cells with a vector in the index."""
     index_rows: Mapping[str, int]
     """By state: ready and running are behind, done are up to date, dead."""
     trees: int

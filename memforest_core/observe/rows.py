@@ -31,7 +31,7 @@ from memforest_core.observe.records import (
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import forest_id, visible
-from memforest_core.store.schema import current_revision, head_revision
+from memforest_core.store.schema import current_revision
 
 UNDEFINED_FUNCTION = "42883"
 
@@ -316,10 +316,6 @@ class ObserveStore:
         """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
             yield ObserveRows(connection, tenant)
-
-    def head_revision(self) -> str:
-        """The schema revision that this version needs."""
-        return head_revision()
 
     def backlog(self) -> list[QueueDepth]:
         """The work of all tenants that waits, runs or is dead. Raises StoreUnavailable, InvalidSettings."""

@@ -1,4 +1,4 @@
-"""What a process lets others see of it: metrics over HTTP, traces to a collector, or nothing."""
+"""The telemetry of a process: metrics over HTTP, traces to a collector, or nothing."""
 
 from __future__ import annotations
 

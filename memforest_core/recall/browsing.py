@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
 from uuid import UUID
 
 from memforest_core.domain.ids import NodeId, TreeId
@@ -22,10 +21,8 @@ MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""
 
 
-class Reading(Protocol):
-    """Opens a read transaction."""
-
-    def __call__(self) -> AbstractContextManager[RecallRows]: ...
+Reading = Callable[[], AbstractContextManager[RecallRows]]
+"""Opens a read transaction."""
 
 
 @dataclass(slots=True)
@@ -104,7 +101,7 @@ def browse(
 
 
 class _Guide:
-    """A ranker's part in one browse: which tree is asked what, and what its calls came to."""
+    """The ranker's part in one browse: the question of each tree, and the count of its calls."""
 
     def __init__(self, ranker: ChildRanker, questions: Mapping[UUID, str]) -> None:
         self._ranker = ranker
@@ -147,7 +144,7 @@ class _Guide:
         return Ranked(self._ranker.rank(to_rank, self._tally), shown, single)
 
     def tell(self, browsed: Browsed, *, index_away: bool) -> None:
-        """Put down how many calls were made, and for how many nodes in vain."""
+        """Add how many calls were made, and how many nodes could not be ranked."""
         browsed.calls = self._tally.calls
         told = self._tally.sentence("not followed" if index_away else "ranked by scores, not by the model")
         browsed.degraded += [told] if told else []

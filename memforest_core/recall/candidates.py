@@ -70,7 +70,7 @@ class Reads:
     said_until: datetime | None = None
     """The moment after which nothing is known."""
     metadata: Mapping[str, object] = field(default_factory=dict)
-    """What turns must carry."""
+    """Values that a turn's metadata must hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Candidates:
     cells: Mapping[UUID, CellRef]
     turns: Mapping[TurnKey, TurnHead]
     links: Collection[Link]
-    """Who says what, as far as it is not known to be wrong."""
+    """Occurrences of facts that are not known to be wrong."""
     heads: Mapping[FactId, FactHead]
     topics: Mapping[PayloadId, tuple[NodeId, ...]]
     """The lowest nodes above the facts that were found, in entity and scene trees."""
@@ -89,7 +89,7 @@ class Candidates:
     sentences: bool
     trees: KnownTrees
     corrections: Mapping[TurnKey, tuple[FactId, ...]] = field(default_factory=dict)
-    """What turns should have said."""
+    """The facts that correct what each turn says."""
 
     def facts_by_turn(self) -> dict[TurnKey, list[FactId]]:
         """Which facts each turn says."""
@@ -131,7 +131,7 @@ def gather(
     """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
     chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
     for fact, linked in _chained(rows, forest, facts, reads):
-        # Who is found by one state brings the others, and has its word for them.
+        # A state that was found brings its neighbours in the chain, and its score counts for them.
         chains[linked] += (fact,)
     facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
@@ -167,7 +167,7 @@ def _chained(rows: RecallRows, forest: ForestId, facts: Collection[UUID], reads:
 
 
 def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:
-    """What stands for the wrong facts of each turn."""
+    """The facts that correct wrong facts, by the turn that says those."""
     found: dict[TurnKey, dict[FactId, None]] = defaultdict(dict)
     for link in occurrences:
         right = link.fact_id if link.corrected else None

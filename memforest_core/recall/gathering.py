@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
@@ -20,7 +21,6 @@ from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVe
 from memforest_core.recall.asking import Asked, Range
 from memforest_core.recall.browsing import Browsed, browse
 from memforest_core.recall.candidates import Candidates, Reads, gather
-from memforest_core.recall.clock import Clock
 from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits
 from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.planning import plan_trees
@@ -38,9 +38,34 @@ TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER})
 """Modes that unite flat hits with what the trees add."""
 
 
+@dataclass(slots=True)
+class Clock:
+    """Wall time per stage of one recall."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+    _started: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a stage."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + _ms(started)
+
+    def total(self) -> dict[str, float]:
+        """All stages and their total so far, in milliseconds."""
+        return self.spent | {"total": _ms(self._started)}
+
+
+def _ms(started: float) -> float:
+    return (time.perf_counter() - started) * 1000.0
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose memory is asked, and within which bounds."""
+    """The forest that is asked, and the bounds of the evidence."""
 
     tenant: TenantId
     forest: ForestRef
@@ -131,7 +156,7 @@ class Gathering:
         return IndexSearch(self._index, scope, dense, words, cells, trees)
 
     def _reads(self, asked: Asked, bounds: Bounds) -> Reads:
-        """What this recall has to know of its candidates."""
+        """Which reads this recall needs."""
         trees = asked.trees if asked.mode is not Mode.FLAT else frozenset()
         return Reads(
             sentences=not self._pointers,
@@ -146,7 +171,7 @@ class Gathering:
     def _roots(
         self, rows: RecallRows, forest: ForestRef, asked: Asked, search: IndexSearch, hits: FlatHits
     ) -> list[UUID]:
-        """The trees to browse: of named people, the best roots, and where the hits live."""
+        """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits."""
         if asked.mode is Mode.FLAT or not asked.trees:
             return []
         best = best_roots(search, hits.roots, self._settings.root_limit, self._weights)

@@ -1,4 +1,4 @@
-"""One question's searches of the vector index: batched, counted, and given up for good at the first failure."""
+"""One question's searches of the vector index: batched, counted, and not repeated after the first failure."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ PERIODS = frozenset(
     {"morning", "afternoon", "evening", "night", "week", "weekend", "month", "year", "time"}
     | {"spring", "summer", "autumn", "fall", "winter"}
 )
-"""What "this" and "that" make a time of: "after this week" leans on nothing."""
+"""Words that make a time with "this" or "that": "after this week" refers to nothing said before."""
 OPENINGS = ("and", "but", "or", "so", "then", "also", "what about", "how about", "why not", "what else", "who else")
 """Beginnings of a question that goes on from something."""
 ELLIPTIC_WORDS = 3

@@ -21,15 +21,13 @@ from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.models.calls import ChatModel, Embedder
 from memforest_core.models.reranker import Reranker
 from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
-from memforest_core.recall.clock import Clock
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
-from memforest_core.recall.gathering import Gathered, Gathering, Place
+from memforest_core.recall.gathering import Clock, Gathered, Gathering, Place
 from memforest_core.recall.items import ALWAYS, Bounds, items
-from memforest_core.recall.ordering import in_order
+from memforest_core.recall.ordering import in_order, reranked
 from memforest_core.recall.picking import Paces, pick
 from memforest_core.recall.question import Question, parse_question
 from memforest_core.recall.records import RecallRows, RecallStore, SaidTurn
-from memforest_core.recall.reranking import reranked
 from memforest_core.recall.resolving import Resolver
 from memforest_core.recall.rewriting import LAST_TURNS
 from memforest_core.recall.rows.reading import AnswerCalls

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memforest_core.domain.calibrating import Figures, Thresholds
-    from memforest_core.recall.calibration.sample import LabelledPair
-    from memforest_core.recall.calibration.service import Calibrated
+    from memforest_core.recall.calibration.service import Calibrated, LabelledPair
 
 VARIABLE = "MEMFOREST_REDUCE__"
 REMARK = "# Thresholds by memforest calibrate, for the embedding model "
@@ -73,7 +72,7 @@ def calibrate(
 
 def pairs_of(sample: Path | None) -> list[LabelledPair]:
     """The pairs of a file, or those that come along. Raises InvalidInput."""
-    from memforest_core.recall.calibration.sample import built_in_sample, parse_sample
+    from memforest_core.recall.calibration.service import built_in_sample, parse_sample
 
     if sample is None:
         return built_in_sample()
