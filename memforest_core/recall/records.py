@@ -92,11 +92,6 @@ class PlacedNode:
     kind: TreeKind
     label: str
 
-    @property
-    def is_root(self) -> bool:
-        """Whether it is its tree's top."""
-        return self.parent_id is None
-
 
 @dataclass(frozen=True, slots=True)
 class TurnHead:
