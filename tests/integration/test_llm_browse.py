@@ -287,7 +287,7 @@ class TestPlanning:
         with bob.reading() as rows:
             trees = plan_trees(rows, roots)
         plan = Planner(chat(server)).plan(QUESTION, trees, ASKED)
-        assert plan.calls == len(server.requests) == 1
+        assert len(server.requests) == 1
         (document,) = documents(server)
         assert [tree["kind"] for tree in document["trees"]] == [tree.kind.value for tree in trees]
         assert document["trees"][-1]["label"] == "lamps"
