@@ -17,8 +17,7 @@ from memforest_core.domain.calibrating import Label
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import Embedder
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS
-from memforest_core.recall.calibration.sample import LabelledPair, built_in_sample
-from memforest_core.recall.calibration.service import calibrate
+from memforest_core.recall.calibration.service import LabelledPair, built_in_sample, calibrate
 from memforest_core.settings import ReduceSettings
 
 PACKAGES = {

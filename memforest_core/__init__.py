@@ -1,12 +1,39 @@
 """MemForest: long-term memory for LLM agents.
 
-The public names are loaded when they are first used, so that a producer pays for the client alone.
+All public names but errors are imported when they are first used, so that a producer pays for the client alone.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from memforest_core.errors import (
+    BrokerUnavailable,
+    CallerError,
+    ContentFault,
+    ContentRefused,
+    ContextTooLong,
+    ForestChanged,
+    ForestFrozen,
+    IndexUnavailable,
+    InvalidInput,
+    InvalidSettings,
+    InvariantViolated,
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelRejected,
+    ModelUnavailable,
+    NotFound,
+    PermanentError,
+    QuotaExceeded,
+    RetryableError,
+    SessionConflict,
+    StoreContended,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     from memforest_core.accept.flush_records import Backlog
@@ -16,36 +43,11 @@ if TYPE_CHECKING:
     from memforest_core.api import MemForest
     from memforest_core.client import MemForestClient, SessionHandle
     from memforest_core.domain.evidence import Evidence, RecallResult
+    from memforest_core.domain.turns import TurnInput
     from memforest_core.embedded.account import NoServerAccount
     from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
     from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
     from memforest_core.erase.receipt import Receipt
-    from memforest_core.errors import (
-        BrokerUnavailable,
-        CallerError,
-        ContentFault,
-        ContentRefused,
-        ContextTooLong,
-        ForestChanged,
-        ForestFrozen,
-        IndexUnavailable,
-        InvalidInput,
-        InvalidSettings,
-        InvariantViolated,
-        MemForestError,
-        ModelAuthFailed,
-        ModelRateLimited,
-        ModelRejected,
-        ModelUnavailable,
-        NotFound,
-        PermanentError,
-        QuotaExceeded,
-        RetryableError,
-        SessionConflict,
-        StoreContended,
-        StoreRefused,
-        StoreUnavailable,
-    )
     from memforest_core.lifecycle import Lifecycle, Operation
     from memforest_core.models.limits.budget import ModelPaused
     from memforest_core.recall.answering.answer import Answer, Citation
@@ -63,55 +65,32 @@ _HOMES = {
     "Answer": "memforest_core.recall.answering.answer",
     "AsyncMemForest": "memforest_core.aio",
     "Backlog": "memforest_core.accept.flush_records",
-    "BrokerUnavailable": "memforest_core.errors",
-    "CallerError": "memforest_core.errors",
     "Citation": "memforest_core.recall.answering.answer",
-    "ContentFault": "memforest_core.errors",
-    "ContentRefused": "memforest_core.errors",
-    "ContextTooLong": "memforest_core.errors",
     "DataDirectoryInUse": "memforest_core.embedded.directory",
     "DataDirectoryUnusable": "memforest_core.embedded.directory",
     "EmbeddedPartMissing": "memforest_core.embedded.process",
     "Evidence": "memforest_core.domain.evidence",
-    "ForestChanged": "memforest_core.errors",
-    "ForestFrozen": "memforest_core.errors",
-    "IndexUnavailable": "memforest_core.errors",
-    "InvalidInput": "memforest_core.errors",
-    "InvalidSettings": "memforest_core.errors",
-    "InvariantViolated": "memforest_core.errors",
     "Lifecycle": "memforest_core.lifecycle",
     "MaintenanceTask": "memforest_core.work.records",
     "MemForest": "memforest_core.api",
     "MemForestClient": "memforest_core.client",
-    "MemForestError": "memforest_core.errors",
-    "ModelAuthFailed": "memforest_core.errors",
     "ModelPaused": "memforest_core.models.limits.budget",
-    "ModelRateLimited": "memforest_core.errors",
-    "ModelRejected": "memforest_core.errors",
-    "ModelUnavailable": "memforest_core.errors",
     "NoServerAccount": "memforest_core.embedded.account",
-    "NotFound": "memforest_core.errors",
     "Operation": "memforest_core.lifecycle",
     "OperationFailed": "memforest_core.work.operations",
-    "PermanentError": "memforest_core.errors",
-    "QuotaExceeded": "memforest_core.errors",
     "RecallResult": "memforest_core.domain.evidence",
     "Receipt": "memforest_core.erase.receipt",
-    "RetryableError": "memforest_core.errors",
     "ServerFailed": "memforest_core.embedded.process",
-    "SessionConflict": "memforest_core.errors",
     "SessionHandle": "memforest_core.client",
     "SessionProgress": "memforest_core.accept.records",
     "Settings": "memforest_core.settings",
     "Stage": "memforest_core.accept.records",
-    "StoreContended": "memforest_core.errors",
-    "StoreRefused": "memforest_core.errors",
-    "StoreUnavailable": "memforest_core.errors",
     "Timeline": "memforest_core.recall.timeline.states",
     "TimelineState": "memforest_core.recall.timeline.states",
+    "TurnInput": "memforest_core.domain.turns",
     "UsedAfterFork": "memforest_core.embedded.directory",
-    "WaitTimeout": "memforest_core.accept.flushing",
-    "WorkError": "memforest_core.accept.records",
+    "WaitTimeout": "memforest_core.work.waiting",
+    "WorkError": "memforest_core.work.jobs",
     "load_settings": "memforest_core.settings",
 }
 
@@ -166,6 +145,7 @@ __all__ = [
     "StoreUnavailable",
     "Timeline",
     "TimelineState",
+    "TurnInput",
     "UsedAfterFork",
     "WaitTimeout",
     "WorkError",

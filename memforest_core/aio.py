@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial, wraps
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services
-from memforest_core.client import ROOM_TIMEOUT_S, MemForestClient, SessionHandle
+from memforest_core.client import ROOM_TIMEOUT_S, MemForestClient, SessionHandle, SessionInput, steps_of
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.settings import Settings
@@ -20,7 +21,7 @@ from memforest_core.work.waiting import Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
-S = TypeVar("S")
+S = TypeVar("S", covariant=True)
 
 THREADS = 16
 """Calls at once; more of them queue. A call that waits for work of others is none."""
@@ -95,14 +96,12 @@ def on_thread(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[Fa
     return called
 
 
-def in_steps(
-    method: Callable[Concatenate[S, P], T], steps: Callable[Concatenate[S, P], Steps[T]]
-) -> Callable[Concatenate[Face[S], P], Coroutine[Any, Any, T]]:
+def waiting(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[Face[S], P], Coroutine[Any, Any, T]]:
     """The same wait, without a thread between its steps."""
 
     @wraps(method)
     async def called(face: Face[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await face.threads.finish(steps(face.sync, *args, **kwargs))
+        return await face.threads.finish(steps_of(method)(face.sync, *args, **kwargs))
 
     return called
 
@@ -130,8 +129,8 @@ class AsyncLifecycle(Face[Lifecycle]):
     operation = on_thread(Lifecycle.operation)
     operations = on_thread(Lifecycle.operations)
     cancel = on_thread(Lifecycle.cancel)
-    wait = in_steps(Lifecycle.wait, Lifecycle.wait_steps)
-    ended = in_steps(Lifecycle.ended, Lifecycle.ended_steps)
+    wait = waiting(Lifecycle.wait)
+    ended = waiting(Lifecycle.ended)
     audit = on_thread(Lifecycle.audit)
 
 
@@ -193,30 +192,30 @@ class AsyncMemForest(Face[MemForest]):
         """As ``MemForest.dead``."""
         return AsyncDeadLetters(self.sync.dead, self.threads)
 
-    ingest = in_steps(MemForest.ingest, MemForest.ingest_steps)
-    enqueue = ingest
-    append = in_steps(MemForest.append, MemForest.append_steps)
-    ingest_many = in_steps(MemForest.ingest_many, MemForest.ingest_many_steps)
-    wait = in_steps(MemForest.wait, MemForest.wait_steps)
-    flush = in_steps(MemForest.flush, MemForest.flush_steps)
+    @property
+    def tenant(self) -> TenantId:
+        """As ``MemForest.tenant``."""
+        return self.sync.tenant
+
+    enqueue = ingest = waiting(MemForest.enqueue)
+    append = waiting(MemForest.append)
+    enqueue_many = ingest_many = waiting(MemForest.enqueue_many)
+    wait = waiting(MemForest.wait)
+    flush = waiting(MemForest.flush)
     recall = on_thread(MemForest.recall)
     recall_many = on_thread(MemForest.recall_many)
     answer = on_thread(MemForest.answer)
     timeline = on_thread(MemForest.timeline)
     status = on_thread(MemForest.status)
+    quota = on_thread(MemForest.quota)
+    set_limits = on_thread(MemForest.set_limits)
 
     async def enqueue_stream(
-        self,
-        sessions: Iterable[tuple[str, str, Sequence[object]]],
-        *,
-        backfill: bool = True,
-        room_timeout_s: float = ROOM_TIMEOUT_S,
+        self, sessions: Iterable[SessionInput], *, backfill: bool = True, room_timeout_s: float = ROOM_TIMEOUT_S
     ) -> AsyncIterator[SessionHandle]:
         """As ``MemForest.enqueue_stream``."""
         for owner, session_id, turns in sessions:
-            yield await self.threads.finish(
-                self.client.enqueue_steps(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
-            )
+            yield await self.enqueue(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
 
     async def close(self) -> None:
         """As ``MemForest.close``, after the calls under way; waits end with InvalidInput (code "closed")."""

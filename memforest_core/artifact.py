@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -11,7 +10,7 @@ from typing import Self
 from memforest_core.api import MemForest as _MemForest
 from memforest_core.client import SessionHandle
 from memforest_core.domain.evidence import Evidence, RecallResult
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import TurnInput, checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_settings
 
@@ -45,7 +44,7 @@ class MemForest:
         """Nothing to do: an owner exists from the first session on. Raises InvalidInput for a bad id."""
         self._users.add(checked_name(user_id, "user_id"))
 
-    def ingest_session(self, user_id: str, session_id: str, turns: Sequence[object]) -> SessionHandle:
+    def ingest_session(self, user_id: str, session_id: str, turns: Sequence[TurnInput]) -> SessionHandle:
         """Store a session and wait for its facts."""
         return self._memory.ingest(user_id, session_id, turns, wait="facts")
 
@@ -67,13 +66,8 @@ class MemForest:
 
     def query_parallel(self, requests: Sequence[Mapping[str, object]]) -> list[QueryResult]:
         """Recall for many {user_id, question}, side by side."""
-        with ThreadPoolExecutor(min(8, max(1, len(requests)))) as pool:
-            return list(
-                pool.map(
-                    lambda request: self.query(str(_field(request, "user_id")), str(_field(request, "question"))),
-                    requests,
-                )
-            )
+        questions = [(str(_field(request, "user_id")), str(_field(request, "question"))) for request in requests]
+        return [QueryResult(found) for found in self._memory.recall_many(questions, 10)]
 
     def save(self, user_id: str) -> None:
         """Wait until everything of the user is durable and refreshed; nothing is ever kept in memory only."""
@@ -96,7 +90,7 @@ def _field(request: Mapping[str, object], name: str) -> object:
     return request[name]
 
 
-def _turns(request: Mapping[str, object]) -> Sequence[object]:
+def _turns(request: Mapping[str, object]) -> Sequence[TurnInput]:
     turns = _field(request, "turns")
     if not isinstance(turns, list | tuple):
         raise InvalidInput("Send turns as a list of objects with role and content.", code="invalid_turns")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from types import TracebackType
-from typing import Self
+from functools import cached_property, wraps
+from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from memforest_core.accept.flush_records import Backlog
 from memforest_core.accept.quotas import Quota, when_there_is_room
@@ -15,30 +15,51 @@ from memforest_core.accept.records import SessionProgress, Stage, TenantLimits
 from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import TurnInput, checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_settings
+from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.dead_opening import open_deadletters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import Steps, waited
 
-WAIT_STAGES = {"raw": Stage.RAW, "facts": Stage.FACTS, "summaries": Stage.SUMMARIES}
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SessionInput: TypeAlias = tuple[str, str, Sequence[TurnInput]]
+"""A session of a bulk import: the owner's id, the session's id, its turns."""
+
+WAIT_STAGES = {"none": None, "raw": Stage.RAW, "facts": Stage.FACTS, "summaries": Stage.SUMMARIES}
 DEFAULT_TIMEOUT_S = 300.0
 ROOM_TIMEOUT_S = 3_600.0
 """How long a bulk import waits for room in the queue, for one session."""
 
 
+def waiting(steps: Callable[P, Steps[T]]) -> Callable[P, T]:
+    """Make a method that waits in the caller's thread from one that is written in steps."""
+
+    @wraps(steps)
+    def method(*args: P.args, **kwargs: P.kwargs) -> T:
+        return waited(steps(*args, **kwargs))
+
+    signature = inspect.signature(steps)
+    returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")
+    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    return method
+
+
+def steps_of(method: Callable[P, T]) -> Callable[P, Steps[T]]:
+    """The steps of a method that ``waiting`` made, for callers that sleep in their own way; it is not bound."""
+    steps: Callable[P, Steps[T]] = inspect.unwrap(method)
+    return steps
+
+
 def stage_named(name: str) -> Stage | None:
     """The stage to wait for: "none" (no waiting), "raw", "facts" or "summaries". Raises InvalidInput."""
-    if name == "none":
-        return None
-    try:
-        return WAIT_STAGES[name]
-    except KeyError:
-        raise InvalidInput(
-            f"Set wait to none, raw, facts or summaries, not {name!r:.40}.", code="invalid_wait"
-        ) from None
+    if name not in WAIT_STAGES:
+        raise InvalidInput(f"Set wait to none, raw, facts or summaries, not {name!r:.40}.", code="invalid_wait")
+    return WAIT_STAGES[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,87 +76,82 @@ class SessionHandle:
         return self._client.status(self.owner, self.session_id)
 
     def wait(self, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S) -> SessionProgress:
-        """Wait until its raw cells, facts or summaries can be asked for. Raises WaitTimeout."""
+        """Wait, at most ``timeout_s`` seconds, until its "raw" cells, "facts" or "summaries" can be asked for.
+
+        Raises WaitTimeout.
+        """
         return self._client.wait(self.owner, self.session_id, stage, timeout_s)
 
 
 class MemForestClient:
-    """Accepts sessions for one tenant. Thread-safe; opens connections on first use."""
+    """Accepts sessions for one tenant. Thread-safe; opens connections on first use.
+
+    In all methods ``owner`` and ``session_id`` are the caller's ids, at most 512 characters each.
+    """
 
     def __init__(self, settings: Settings | None = None, *, producer: Producer | None = None) -> None:
-        self.settings = settings or load_settings()
-        self._tenant = TenantId(checked_name(self.settings.tenant, "tenant"))
-        self._producer = producer or open_producer(self.settings)
+        """``settings`` are read from the environment unless given; a ``producer`` that is open already is shared."""
+        self._settings = settings or load_settings()
+        self._tenant = TenantId(checked_name(self._settings.tenant, "tenant"))
+        self._opened = producer or open_producer(self._settings)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._settings
 
     @property
     def tenant(self) -> TenantId:
         """The tenant that everything here belongs to."""
         return self._tenant
 
+    @property
+    def _producer(self) -> Producer:
+        """The accepting side, for each call."""
+        return self._opened
+
     @cached_property
     def dead(self) -> DeadLetters:
-        """The tenant's work that was given up: list it, look at it, try it again or let it go."""
+        """The tenant's dead letters: list them, look at one, retry or discard it."""
         return open_deadletters(self._producer.engine, self.settings, self._producer.wakeups)
 
+    @waiting
     def enqueue(
         self,
         owner: str,
         session_id: str,
-        turns: Sequence[object],
+        turns: Sequence[TurnInput],
         *,
+        wait: str = "none",
         started_at: object | None = None,
         display_name: str | None = None,
         backfill: bool = False,
-        transaction: object | None = None,
+        transaction: Connection | None = None,
         trace: str | None = None,
         room_timeout_s: float = 0.0,
-    ) -> SessionHandle:
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Steps[SessionHandle]:
         """Store a session and wake the workers; returns as soon as it is durable.
 
-        ``turns`` are objects with role and content, and optionally id, timestamp (ISO 8601 or unix), speaker_id, name
-        and metadata; messages of the openai and LangChain packages are taken as they are. ``display_name`` is what an
-        owner is called whose id is no name; it stays until another is given. ``backfill`` puts the session behind live
-        ones. ``transaction`` is an open SQLAlchemy connection or session whose commit then stores the session together
-        with the app's own data. ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses;
-        with ``room_timeout_s`` the call first waits that many seconds for room (not for one inside a transaction: it
-        would be held open meanwhile).
+        ``turns`` are mappings as TurnInput; messages of the openai and LangChain packages are taken as they are.
+        ``wait`` is "none", "raw", "facts" or "summaries": the stage to wait for, at most ``timeout_s`` seconds.
+        ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
+        ``display_name`` is what an owner is called whose id is no name; it stays until another is given.
+        ``backfill`` puts the session behind live ones. ``transaction`` is an open SQLAlchemy connection (or ORM
+        session) whose commit then stores the session together with the app's own data; it can't be waited for.
+        ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s``
+        the call first waits that many seconds for room.
 
         Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded, whose ``retry_after`` says in how
-        many seconds to come back; nothing is stored then.
+        many seconds to come back; nothing is stored then. Raises WaitTimeout when the stage is not reached in time;
+        the session is stored.
         """
-        return waited(
-            self.enqueue_steps(
-                owner,
-                session_id,
-                turns,
-                started_at=started_at,
-                display_name=display_name,
-                backfill=backfill,
-                transaction=transaction,
-                trace=trace,
-                room_timeout_s=room_timeout_s,
-            )
-        )
-
-    def enqueue_steps(
-        self,
-        owner: str,
-        session_id: str,
-        turns: Sequence[object],
-        *,
-        started_at: object | None = None,
-        display_name: str | None = None,
-        backfill: bool = False,
-        transaction: object | None = None,
-        trace: str | None = None,
-        room_timeout_s: float = 0.0,
-    ) -> Steps[SessionHandle]:
-        """``enqueue`` in short steps, for callers that sleep in their own way while the queue is full."""
-        lane = Lane.BACKFILL if backfill else Lane.LIVE
+        _check_wait(wait, transaction)
+        producer, lane = self._producer, Lane.BACKFILL if backfill else Lane.LIVE
 
         def attempt() -> Accepted:
-            with self._producer.tracer.span("enqueue", trace, session=str(session_id)) as own:
-                return self._producer.acceptance.enqueue(
+            with producer.tracer.span("enqueue", trace, session=str(session_id)) as own:
+                return producer.acceptance.enqueue(
                     self._tenant,
                     owner,
                     session_id,
@@ -148,23 +164,33 @@ class MemForestClient:
                 )
 
         accepted = yield from when_there_is_room(attempt, room_timeout_s, time.monotonic)
+        yield from self._reached(owner, session_id, wait, timeout_s)
         return SessionHandle(owner, session_id, accepted, self)
 
+    ingest = enqueue
+
+    @waiting
     def append(
         self,
         owner: str,
         session_id: str,
-        turn: object,
+        turn: TurnInput,
         *,
+        wait: str = "none",
         display_name: str | None = None,
         close: bool = False,
-        transaction: object | None = None,
+        transaction: Connection | None = None,
         trace: str | None = None,
-    ) -> SessionHandle:
-        """Add one turn to a running session; it waits up to ``accept.quiet_s`` for the second turn of its cell.
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Steps[SessionHandle]:
+        """Add one turn to a running session.
 
-        With ``close`` it is extracted at once: for the last turn, or one that is waited for. Raises as ``enqueue``.
+        It waits up to ``accept.quiet_s`` seconds for the second turn of its cell, and is searchable meanwhile. With
+        ``close``, or ``wait`` "facts" or "summaries", the cell is closed instead and extracted at once; the next turn
+        begins a new cell. The other arguments, and what is raised, are those of ``enqueue``.
         """
+        _check_wait(wait, transaction)
+        closes = close or WAIT_STAGES[wait] in (Stage.FACTS, Stage.SUMMARIES)
         with self._producer.tracer.span("append", trace, session=str(session_id)) as own:
             accepted = self._producer.acceptance.append(
                 self._tenant,
@@ -172,44 +198,62 @@ class MemForestClient:
                 session_id,
                 turn,
                 display_name=display_name,
-                close=close,
+                close=closes,
                 joined=transaction,
                 trace=own,
             )
+        yield from self._reached(owner, session_id, wait, timeout_s)
         return SessionHandle(owner, session_id, accepted, self)
 
     def enqueue_stream(
         self,
-        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        sessions: Iterable[SessionInput],
         *,
         backfill: bool = True,
         room_timeout_s: float = ROOM_TIMEOUT_S,
     ) -> Iterator[SessionHandle]:
-        """Enqueue (owner, session id, turns) as they come, as a backfill unless told otherwise; a handle for each.
+        """Enqueue (owner, session id, turns) as they come, as a ``backfill`` unless told otherwise; a handle for each.
 
         Nothing is kept, so any number of sessions takes the memory of one. When the queue is full it waits for room,
         at most ``room_timeout_s`` seconds for one session, and then raises QuotaExceeded; else raises as ``enqueue``.
-        What was handed over before an error is stored, and free to be sent again.
+        What was handed over before an error is stored, and may be sent again.
         """
         for owner, session_id, turns in sessions:
             yield self.enqueue(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
 
+    @waiting
     def enqueue_many(
         self,
-        sessions: Iterable[tuple[str, str, Sequence[object]]],
+        sessions: Iterable[SessionInput],
         *,
+        wait: str = "none",
         backfill: bool = True,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         room_timeout_s: float = ROOM_TIMEOUT_S,
-    ) -> list[SessionHandle]:
-        """As ``enqueue_stream``, with all handles at the end; they hold ids and counts, no turns."""
-        return list(self.enqueue_stream(sessions, backfill=backfill, room_timeout_s=room_timeout_s))
+    ) -> Steps[list[SessionHandle]]:
+        """As ``enqueue_stream``, with all handles at the end; then wait for all of them, as ``enqueue`` does.
+
+        The handles hold ids and counts, no turns. ``timeout_s`` are the seconds to wait for one session.
+        """
+        stage_named(wait)
+        handles = []
+        for owner, session_id, turns in sessions:
+            stored = steps_of(MemForestClient.enqueue)(
+                self, owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s
+            )
+            handles.append((yield from stored))
+        for handle in handles:
+            yield from self._reached(handle.owner, handle.session_id, wait, timeout_s)
+        return handles
+
+    ingest_many = enqueue_many
 
     def quota(self, tenant: str | None = None) -> Quota:
-        """The limits of a tenant (this one by default), and how much of them is used now."""
+        """The limits of a ``tenant`` (this one by default), and how much of them is used now."""
         return self._producer.acceptance.quota(self._named(tenant))
 
     def set_limits(self, limits: TenantLimits, tenant: str | None = None) -> None:
-        """Give a tenant (this one by default) limits of its own; None takes the settings'. Raises InvalidInput."""
+        """Give a ``tenant`` (this one by default) limits of its own; None takes the settings'. Raises InvalidInput."""
         self._producer.acceptance.set_limits(self._named(tenant), limits)
 
     def _named(self, tenant: str | None) -> TenantId:
@@ -222,17 +266,22 @@ class MemForestClient:
             return progress
         return replace(progress, last_error=self._producer.acceptance.last_error(self._tenant, owner, session_id))
 
-    def wait(self, owner: str, session_id: str, stage: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> SessionProgress:
-        """Wait until a session has reached a stage. Raises WaitTimeout (with ``last_error``), NotFound."""
-        return waited(self.wait_steps(owner, session_id, stage, timeout_s))
-
-    def wait_steps(
-        self, owner: str, session_id: str, stage: str, timeout_s: float = DEFAULT_TIMEOUT_S
+    @waiting
+    def wait(
+        self, owner: str, session_id: str, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> Steps[SessionProgress]:
-        """``wait`` in short steps, for callers that sleep in their own way."""
+        """Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be asked for.
+
+        Raises NotFound, and WaitTimeout whose ``last_error`` says why it goes no further.
+        """
+        reached = yield from self._reached(owner, session_id, stage, timeout_s)
+        return self.status(owner, session_id) if reached is None else reached
+
+    def _reached(self, owner: str, session_id: str, stage: str, timeout_s: float) -> Steps[SessionProgress | None]:
+        """Wait for a stage; None for "none"."""
         wanted = stage_named(stage)
         if wanted is None:
-            return self.status(owner, session_id)
+            return None
         acceptance = self._producer.acceptance
         return (
             yield from self._producer.flushing.wait_session(
@@ -245,25 +294,23 @@ class MemForestClient:
             )
         )
 
-    def flush(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Backlog:
-        """Wait until all that was accepted for the owner is placed, refreshed and indexed."""
-        return waited(self.flush_steps(owner, timeout_s))
-
-    def flush_steps(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[Backlog]:
-        """``flush`` in short steps."""
+    @waiting
+    def flush(self, owner: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[Backlog]:
+        """Wait, at most ``timeout_s`` seconds, until all that was accepted for the owner is durable, placed, refreshed
+        and indexed. Raises NotFound, WaitTimeout."""
         return self._producer.flushing.flush(self._tenant, owner, timeout_s)
 
     def close(self) -> None:
         """Release connections."""
-        self._producer.close()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_wait(wait: str, transaction: object | None) -> None:
+    if stage_named(wait) is not None and transaction is not None:
+        raise InvalidInput("Commit the transaction before you wait for its session.", code="invalid_wait")

@@ -1,4 +1,4 @@
-"""What can be done to memory once it is there: delete, correct, merge, export, import, build anew, bound, audit."""
+"""Operations on stored memory: delete, correct, merge, export, import, rebuild, limit, audit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
-from memforest_core.client import DEFAULT_TIMEOUT_S
+from memforest_core.client import DEFAULT_TIMEOUT_S, waiting
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.erase.receipt import Receipt
@@ -24,7 +24,7 @@ from memforest_core.work.waiting import Steps
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that was asked for: a task that goes on when its caller ends."""
+    """An operation that was asked for: a task that goes on when its caller ends."""
 
     id: TaskId
     kind: MaintenanceKind
@@ -37,14 +37,15 @@ class Operation:
     def wait(
         self, timeout_s: float = DEFAULT_TIMEOUT_S, watch: Callable[[MaintenanceTask], None] = lambda _: None
     ) -> Numbers:
-        """Wait until it is done; the numbers of what was done, or in a dry run would be. ``watch`` sees it on the way.
+        """Wait, at most ``timeout_s`` seconds, until it is done; returns the counts of what was done, or in a dry run
+        would be. ``watch`` is given the task at each look.
 
         Raises OperationFailed when it was given up, WaitTimeout when it takes longer (it goes on), StoreUnavailable.
         """
         return self._lifecycle.wait(self.id, timeout_s, watch).progress
 
     def wait_cancelled(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> MaintenanceTask:
-        """Wait until it has ended, cancelled or not; raises WaitTimeout, StoreUnavailable."""
+        """Wait, at most ``timeout_s`` seconds, until it has ended in any way; raises WaitTimeout, StoreUnavailable."""
         return self._lifecycle.ended(self.id, timeout_s)
 
 
@@ -52,7 +53,8 @@ class Lifecycle:
     """Operations on stored memory, for one tenant. Thread-safe.
 
     What returns an ``Operation`` returns at once: a task with a row, progress and an entry in the audit, which workers
-    carry out and which survives a kill at any point. ``actor`` is who asks, for the audit; a ``dry_run`` only counts.
+    carry out and which survives a kill at any point. ``owner`` is the owner's id, ``actor`` is who asks, for the
+    audit; a ``dry_run`` only counts. Times are ISO 8601, unix seconds or datetimes.
     All raise InvalidInput, NotFound and StoreUnavailable before anything is changed.
     """
 
@@ -74,8 +76,8 @@ class Lifecycle:
         actor: str,
         dry_run: bool = False,
     ) -> Operation:
-        """Delete ``turns`` of a session, a ``session``, a ``fact``, what was said from ``since`` to before ``until``, a
-        ``speaker``'s words, or ``everything``.
+        """Delete ``turns`` (their ids) of a session, a whole ``session`` (its id), a ``fact`` (its UUID), what was said
+        from ``since`` to before ``until``, a ``speaker``'s words (their id or name), or ``everything``.
 
         Facts that were said nowhere else go, others lose that occurrence; summaries that may quote what is gone are
         masked in the same transaction. ``receipt`` says what was removed, and that nothing refers to it.
@@ -96,7 +98,7 @@ class Lifecycle:
         return self._asked(task, MaintenanceKind.ERASE)
 
     def receipt(self, operation: TaskId) -> Receipt:
-        """What a finished deletion removed, and what the search for references to it found."""
+        """What a finished deletion (by its operation's id) removed, and what the search for references to it found."""
         return self._parts.erasure.receipt(self._tenant, operation)
 
     def correct(
@@ -112,8 +114,10 @@ class Lifecycle:
         actor: str,
         dry_run: bool = False,
     ) -> Operation:
-        """Give a fact another sentence, time or value. The old one is superseded: recall leaves it out from now on, and
-        still has it ``as_of`` before; with ``erase`` it is deleted. Done once the new one can be found.
+        """Give a ``fact`` (its UUID) another sentence (``text``), time (from ``start`` to ``end``) or ``value``.
+
+        The old one is superseded: recall leaves it out from now on, and still has it ``as_of`` before; with ``erase``
+        it is deleted. The operation is done when the new one can be found.
 
         Raises ModelUnavailable and ModelRejected too: the new sentence has to be embedded.
         """
@@ -132,11 +136,11 @@ class Lifecycle:
         return self._asked(task, MaintenanceKind.CORRECT)
 
     def pin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
-        """Keep a fact whatever a policy says."""
+        """Keep a ``fact`` (its UUID) whatever a policy says."""
         return self._asked(self._parts.correction.pin(self._tenant, owner, fact, actor), MaintenanceKind.CORRECT)
 
     def unpin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
-        """Let policies forget a fact again."""
+        """Let policies forget a ``fact`` (its UUID) again."""
         return self._asked(self._parts.correction.unpin(self._tenant, owner, fact, actor), MaintenanceKind.CORRECT)
 
     def merge(
@@ -148,7 +152,7 @@ class Lifecycle:
         actor: str,
         dry_run: bool = False,
     ) -> Operation:
-        """Merge the forests of these owners into another owner's, a new one or a living one.
+        """Merge the forests of these owners (``sources``) into the forest of another owner (``into``), old or new.
 
         The sources take no sessions meanwhile, and are gone afterwards unless ``keep_sources``. Calls no model but for
         nodes above what was joined.
@@ -159,7 +163,7 @@ class Lifecycle:
         return self._asked(task, MaintenanceKind.MERGE)
 
     def merge_conflicts(self, sources: Sequence[str], into: str) -> ConflictReport:
-        """What a merge would do, and what contradicts; nothing is changed."""
+        """What a merge of ``sources`` into the owner ``into`` would do, and which facts contradict; changes nothing."""
         return self._parts.merging.conflicts(self._tenant, sources, into)
 
     def export(
@@ -174,8 +178,11 @@ class Lifecycle:
         dry_run: bool = False,
         watch: Watch = lambda *_: None,
     ) -> Numbers:
-        """Write an owner's forest to one file, as it is at this moment; this process writes it. ``watch`` is told the
-        rows done and all rows."""
+        """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
+
+        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
+        replaced. ``watch`` is called with the rows done and the number of all rows.
+        """
         return self._parts.bundles.export(
             self._tenant,
             owner,
@@ -198,9 +205,10 @@ class Lifecycle:
         dry_run: bool = False,
         watch: Watch = lambda *_: None,
     ) -> Numbers:
-        """Read a forest from a bundle for an owner who has none (by default whose it was); this process reads it.
+        """Read a forest from the bundle at ``path`` for an ``owner`` who has none (by default the bundle's own).
 
-        Everything is checked before anything is written. Called again after an interruption it goes on where it stood.
+        This process reads it; without ``vectors`` they are made anew. Everything is checked before anything is
+        written. Called again after an interruption it continues. ``watch`` as in ``export``.
         """
         return self._parts.bundles.import_(
             self._tenant, Path(path), owner, vectors=vectors, actor=actor, dry_run=dry_run, watch=watch
@@ -209,7 +217,7 @@ class Lifecycle:
     def rematerialize_plan(
         self, owner: str, *, rules: Mapping[str, float] | None = None, extract: bool = False, summaries: bool = False
     ) -> Plan:
-        """What building an owner's forest anew would take: calls, tokens, dollars."""
+        """The cost of a rebuild of an owner's forest: calls, tokens, dollars. Arguments as in ``rematerialize``."""
         return self._parts.rematerializing.plan(self._tenant, owner, Options(dict(rules or {}), extract, summaries))
 
     def rematerialize(
@@ -222,7 +230,7 @@ class Lifecycle:
         actor: str,
         dry_run: bool = False,
     ) -> Operation:
-        """Build an owner's facts, trees and summaries anew beside the live ones, and switch at the end.
+        """Rebuild an owner's facts, trees and summaries beside the live ones, and switch at the end.
 
         ``rules`` are branching and thresholds by name (``session_k``, ``scene_assign``...); ``extract`` reads all
         windows with today's prompt and model, ``summaries`` writes all summaries with today's. Sessions that come
@@ -233,7 +241,7 @@ class Lifecycle:
         return self._asked(task, MaintenanceKind.REMATERIALIZE)
 
     def rematerialize_abandon(self, owner: str) -> int:
-        """Delete what rebuilds of an owner's forest that were given up have left; how many hidden forests that was."""
+        """Delete the hidden forests that abandoned rebuilds of an owner's forest have left; returns how many."""
         return self._parts.rematerializing.abandon(self._tenant, owner)
 
     def set_policy(
@@ -246,7 +254,11 @@ class Lifecycle:
         fraction: float = 0.1,
         actor: str,
     ) -> Policy:
-        """Bound an owner's forest, or (owner None) every forest without a policy of its own; workers apply it."""
+        """Limit an owner's forest, or (owner None) every forest without a policy of its own; workers apply it.
+
+        ``max_age_days``, ``max_facts`` and ``max_bytes`` are the limits, None for no limit; ``fraction`` is the share,
+        above 0 and at most 1, of a forest's facts that one run may forget.
+        """
         return self._parts.retention.set_policy(
             self._tenant,
             owner,
@@ -258,7 +270,7 @@ class Lifecycle:
         )
 
     def clear_policy(self, owner: str | None = None, *, actor: str) -> bool:
-        """Take a policy back; whether there was one."""
+        """Remove the policy of an owner, or (None) the one for all others; returns whether there was one."""
         return self._parts.retention.clear_policy(self._tenant, owner, actor=actor)
 
     def policies(self) -> Sequence[Policy]:
@@ -271,7 +283,7 @@ class Lifecycle:
         return [self._asked(task, MaintenanceKind.RETAIN) for task in tasks]
 
     def preview_policy(self, owner: str) -> Preview:
-        """Which facts and cells a policy would take from an owner's forest now."""
+        """Which facts and cells a policy would delete from an owner's forest now."""
         return self._parts.retention.preview(self._tenant, owner)
 
     def operation(self, operation: TaskId) -> MaintenanceTask:
@@ -279,7 +291,7 @@ class Lifecycle:
         return self._parts.operations.get(self._tenant, operation)
 
     def operations(self, limit: int = 100) -> Sequence[MaintenanceTask]:
-        """The newest operations."""
+        """The newest operations, at most ``limit``."""
         return self._parts.operations.list(self._tenant, limit)
 
     def cancel(self, operation: TaskId, *, actor: str) -> Operation:
@@ -290,30 +302,25 @@ class Lifecycle:
         """
         return self._asked(operation, self._parts.cancelling.cancel(self._tenant, operation, actor))
 
+    @waiting
     def wait(
         self,
         operation: TaskId,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         watch: Callable[[MaintenanceTask], None] = lambda _: None,
-    ) -> MaintenanceTask:
-        """Wait until an operation is done. Raises OperationFailed, WaitTimeout."""
-        return self._parts.operations.wait(self._tenant, operation, timeout_s, watch)
-
-    def wait_steps(
-        self,
-        operation: TaskId,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        watch: Callable[[MaintenanceTask], None] = lambda _: None,
     ) -> Steps[MaintenanceTask]:
-        """``wait`` in short steps, for callers that sleep in their own way."""
+        """Wait, at most ``timeout_s`` seconds, until an operation is done; ``watch`` is given it at each look.
+
+        Raises OperationFailed, WaitTimeout.
+        """
         return self._parts.operations.wait_steps(self._tenant, operation, timeout_s, watch)
 
-    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> MaintenanceTask:
-        """Wait until an operation has ended, however that is. Raises WaitTimeout."""
-        return self._parts.operations.ended(self._tenant, operation, timeout_s)
+    @waiting
+    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[MaintenanceTask]:
+        """Wait, at most ``timeout_s`` seconds, until an operation is done, was given up or cancelled.
 
-    def ended_steps(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[MaintenanceTask]:
-        """``ended`` in short steps."""
+        Raises WaitTimeout.
+        """
         return self._parts.operations.ended_steps(self._tenant, operation, timeout_s)
 
     def audit(
@@ -325,7 +332,11 @@ class Lifecycle:
         since: object | None = None,
         limit: int = 1_000,
     ) -> Sequence[AuditEntry]:
-        """Who asked for what, when, and how it ended, the newest first; of an owner also after its deletion."""
+        """Who asked for what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
+
+        ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
+        most entries.
+        """
         moment = None if since is None else parse_timestamp(since, ZoneInfo("UTC"), "since")
         return self._parts.operations.audit(
             self._tenant, owner, action=action, task=operation, since=moment, limit=limit

@@ -23,7 +23,7 @@ from memforest_core.messages import Queue
 from memforest_core.models.calls import ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.redis_address import client_address, open_redis
 from memforest_core.models.opening import open_chat, open_embedder, step_settings
-from memforest_core.observe.inspect_opening import open_inspection
+from memforest_core.observe.inspection import open_inspection
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.engine import Engine, open_engine, server_time, server_version, transaction
 from memforest_core.store.schema import check_ready, current_revision

@@ -22,17 +22,13 @@ from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.models.rerankers.opening import open_reranker
-from memforest_core.observe.inspect_opening import open_inspection
-from memforest_core.observe.inspection import InspectionService
-from memforest_core.recall.answering.opening import open_answering
-from memforest_core.recall.answering.service import AnswerService
-from memforest_core.recall.rows.answering import AnswerCalls
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.observe.inspection import InspectionService, open_inspection
+from memforest_core.recall.answering.service import AnswerService, open_answering
+from memforest_core.recall.rows.reading import AnswerCalls, PostgresRecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
-from memforest_core.recall.timeline.opening import open_timeline
-from memforest_core.recall.timeline.service import TimelineService
+from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.reduce.rows import ReduceStore
 from memforest_core.reduce.service import ReductionService
@@ -185,7 +181,7 @@ class Services(Process):
     @cached_property
     def answering(self) -> AnswerService:
         """Evidence to answers. Raises InvalidSettings without a chat model."""
-        return open_answering(self)
+        return open_answering(self.settings.llm, lambda: self.chat, self.engine, self.telemetry)
 
     @cached_property
     def timeline(self) -> TimelineService:

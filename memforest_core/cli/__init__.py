@@ -1,5 +1,8 @@
 """The command line ``memforest``; what a command needs is imported when it runs."""
 
-from memforest_core.cli.program import app, main
 
-__all__ = ["app", "main"]
+def main() -> None:
+    """Run the command line; see ``memforest_core.cli.output`` for exit codes."""
+    from memforest_core.cli.program import app
+
+    app()

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import typer
@@ -53,9 +53,7 @@ class _Interruptible:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         interrupt = interrupt_behind(error)
         if interrupt is not None:
             raise typer.Exit(Exit.TERMINATED if isinstance(interrupt, Terminated) else Exit.INTERRUPTED) from None
@@ -73,7 +71,7 @@ def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 
 
 def _drop_stdout() -> None:
-    """What is still buffered has no reader; the interpreter would complain about it at its end."""
+    """Discard buffered output: nobody reads it, and the interpreter would report an error at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

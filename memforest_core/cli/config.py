@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import typer
-
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import console, print_json
 
@@ -147,8 +145,3 @@ def _table(settings: list[Setting]) -> Table:
             " ".join(notes),
         )
     return table
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("config")(config)

@@ -9,20 +9,21 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memforest_core.cli.demo_report import Answer, DemoReport
+from memforest_core.cli.demo_view import Answer, DemoReport, as_document, print_header, print_report
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import Exit, print_json
 
 if TYPE_CHECKING:
     from memforest_core.api import MemForest
-    from memforest_core.cli.demo_progress import Watch
+    from memforest_core.cli.demo_progress import StageProgress
     from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
+    from memforest_core.domain.turns import TurnInput
 
 EVIDENCE = 10
 """Pieces asked for per question; an expectation is about the first few."""
@@ -42,7 +43,6 @@ def demo(
     Needs no server and no key. With MEMFOREST_LLM__MODEL set it uses that model.
     """
     from memforest_core.cli.demo_progress import StageProgress
-    from memforest_core.cli.demo_view import as_document, print_header, print_report
 
     with _directory(data, keep) as directory:
         started = time.perf_counter()
@@ -72,14 +72,14 @@ def _directory(data: Path | None, keep: bool) -> Iterator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _run(memory: MemForest, progress: Watch, directory: Path, startup_s: float, timeout_s: float) -> DemoReport:
+def _run(memory: MemForest, progress: StageProgress, directory: Path, startup_s: float, timeout_s: float) -> DemoReport:
     from memforest_core.cli.demo_progress import Milestones, follow
     from memforest_core.demo import load_conversation, load_questions
 
     started = time.perf_counter()
     sessions = load_conversation()
     for session in sessions:
-        memory.ingest(session.owner, session.session_id, list(session.turns))
+        memory.ingest(session.owner, session.session_id, cast("Sequence[TurnInput]", session.turns))
     accept_s = time.perf_counter() - started
     owner = sessions[0].owner
     milestones = Milestones(started)
@@ -111,8 +111,3 @@ def median_timings(results: Sequence[RecallResult]) -> dict[str, float]:
         stage: statistics.median(result.timings_ms[stage] for result in results if stage in result.timings_ms)
         for stage in stages
     }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo")(demo)

@@ -6,8 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from memforest_core.cli.output import console, printable
 from memforest_core.errors import ModelRejected
@@ -60,14 +59,6 @@ class Milestones:
                 self.reached.setdefault(name, now)
 
 
-class Watch(Protocol):
-    """Is told about progress."""
-
-    def show(self, totals: Totals, troubles: Sequence[Trouble] = ()) -> None:
-        """What is done now, and what waits for its next try."""
-        ...
-
-
 class StageProgress:
     """One bar a stage on stderr; lines where stderr is no terminal."""
 
@@ -82,9 +73,7 @@ class StageProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bars is not None:
             self._bars.stop()
 
@@ -117,7 +106,7 @@ class StageProgress:
             self._bars.update(self._tasks[name], completed=done, total=of)
 
 
-def follow(memory: MemForest, owner: str, watch: Watch, milestones: Milestones, timeout_s: float) -> Totals:
+def follow(memory: MemForest, owner: str, watch: StageProgress, milestones: Milestones, timeout_s: float) -> Totals:
     """Show progress until everything accepted for the owner is placed, refreshed and indexed; the final totals.
 
     Raises WaitTimeout, and ModelRejected as soon as a model refuses what only a person can change.

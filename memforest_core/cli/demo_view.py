@@ -1,12 +1,13 @@
-"""What the demo prints: questions with their evidence, then where the time and the tokens went."""
+"""What one run of the demo measured, and how it is printed: evidence, time, tokens."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memforest_core.cli.output import console, plain, printable, shortened
+from memforest_core.cli.output import console, pairs_table, plain, plain_table, printable, shortened
 from memforest_core.recall.cli.evidence import evidence_text
 
 if TYPE_CHECKING:
@@ -15,15 +16,47 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from memforest_core.cli.demo_report import Answer, DemoReport
-    from memforest_core.observe.records import ModelCalls
+    from memforest_core.demo import DemoQuestion
+    from memforest_core.domain.evidence import RecallResult
+    from memforest_core.observe.records import ModelCalls, Totals
 
 LINE_CHARS = 110
 """Of a piece of evidence in the short form."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question, what came back, and whether that holds what is expected."""
+
+    question: DemoQuestion
+    holds: bool
+    result: RecallResult
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """A whole run. Seconds are wall time; ``reached_s`` counts from the first accepted session."""
+
+    model: str
+    data: Path
+    answers: tuple[Answer, ...]
+    totals: Totals
+    startup_s: float
+    accept_s: float
+    reached_s: dict[str, float]
+    """When every cell was searchable as text, extracted and placed, and every tree refreshed."""
+    recall_p50_ms: dict[str, float]
+    model_calls: tuple[ModelCalls, ...]
+    total_s: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether every expectation holds."""
+        return all(answer.holds for answer in self.answers)
+
+
 def print_header(model: str, directory: Path, startup_s: float) -> None:
-    """What is about to run."""
+    """Print the model, the directory and the start-up time."""
     out = console()
     hint = " (no network, no key; set MEMFOREST_LLM__MODEL for another)" if model == "offline" else ""
     out.print(f"Model {model}{hint}.", soft_wrap=True)
@@ -32,12 +65,12 @@ def print_header(model: str, directory: Path, startup_s: float) -> None:
 
 
 def print_report(report: DemoReport, *, kept: bool) -> None:
-    """Everything that was found out."""
+    """Print answers, times, model calls and what to do next."""
     out = console()
     for number, answer in enumerate(report.answers, start=1):
         _print_answer(out, number, answer, whole=number == 1)
     out.print("\nWhere the time went", style="bold")
-    out.print(_rows(time_rows(report)))
+    out.print(pairs_table(time_rows(report)))
     out.print("\nModel calls", style="bold")
     out.print(_calls(report.model_calls))
     held = sum(answer.holds for answer in report.answers)
@@ -67,7 +100,7 @@ def next_steps(report: DemoReport, *, kept: bool) -> list[str]:
 
 
 def report_owner() -> str:
-    """Whose conversation it was."""
+    """The owner of the demo's conversation."""
     from memforest_core.demo import load_conversation
 
     return load_conversation()[0].owner
@@ -98,7 +131,7 @@ def _print_answer(out: Console, number: int, answer: Answer, *, whole: bool) -> 
 
 
 def _position(answer: Answer) -> int | None:
-    """Where the answer stands, from 1; None when it is not where it should be."""
+    """The place of the answer, from 1; None when it is not among the first pieces."""
     wanted = [text.casefold() for text in answer.question.expect]
     for place, evidence in enumerate(answer.result.evidence[: answer.question.within], start=1):
         if any(text in evidence.text.casefold() for text in wanted):
@@ -126,25 +159,9 @@ def time_rows(report: DemoReport) -> dict[str, str]:
     return rows
 
 
-def _rows(rows: dict[str, str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    for label, value in rows.items():
-        table.add_row(label, value)
-    return table
-
-
 def _calls(calls: Sequence[ModelCalls]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("step")
-    table.add_column("model")
-    for title in ("calls", "failed", "tokens in", "tokens out", "dollars", "median ms"):
-        table.add_column(title, justify="right")
+    counts = ("calls", "failed", "tokens in", "tokens out", "dollars", "median ms")
+    table = plain_table("step", "model", *counts, right=counts)
     for call in calls:
         table.add_row(
             call.step,

@@ -63,8 +63,3 @@ def _checks(call: bool, data: Path | None) -> list[Check]:
         return list(checkup(load_settings(**published), call=call, place=data))
     except InvalidSettings as error:
         return [Check("settings", State.FAIL, error.message, error.code)]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor")(doctor)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from memforest_core.client import MemForestClient
     from memforest_core.domain.ids import TenantId
     from memforest_core.observe.inspection import InspectionService
+    from memforest_core.store.engine import Engine
 
 EMBEDDED_CONCURRENCY = 8
 """Tasks at once of an embedded node."""
@@ -22,9 +23,10 @@ EMBEDDED_CONCURRENCY = 8
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What commands need that ask no question: accepting, waiting, looking inside. No models, no index."""
+    """What commands need that ask no question: accepting, waiting, reading the database. No models, no index."""
 
     client: MemForestClient
+    engine: Engine
     inspection: InspectionService
 
     @property
@@ -64,21 +66,22 @@ def _opened_node(data: Path, concurrency: int, alone: bool) -> MemForest:
 
 @contextmanager
 def opened_store(data: Path | None, *, create: bool = False) -> Iterator[Store]:
-    """Accepting and looking inside; with ``data`` an embedded node works meanwhile."""
+    """The database and the broker that the settings name, connected on first use; with ``data`` an embedded node, which
+    works meanwhile."""
     if data is not None:
         with opened_memory(data, create=create) as memory:
-            yield Store(memory.client, memory.services.inspection)
+            yield Store(memory, memory.services.engine, memory.services.inspection)
         return
     from memforest_core.bootstrap.producer import open_producer
     from memforest_core.client import MemForestClient
-    from memforest_core.observe.inspect_opening import open_inspection
+    from memforest_core.observe.inspection import open_inspection
     from memforest_core.settings import load_settings
 
     quiet_logs()
     settings = load_settings()
     producer = open_producer(settings)
     with MemForestClient(settings, producer=producer) as client:
-        yield Store(client, open_inspection(producer.engine, settings))
+        yield Store(client, producer.engine, open_inspection(producer.engine, settings))
 
 
 def quiet_logs() -> None:

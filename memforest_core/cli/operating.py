@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.output import Exit, console, plain, print_json, printable
+from memforest_core.cli.output import Exit, console, pairs_table, plain, print_json, printable
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ TIMEOUT_S = 3_600.0
 
 
 def actor_named(actor: str | None) -> str:
-    """Who asks: as given, or the user of this machine."""
+    """The name for the audit: as given, or the logged-in user."""
     return actor if actor is not None else f"cli:{getpass.getuser()}"
 
 
@@ -101,12 +101,6 @@ def told(numbers: Mapping[str, object], limit: int | None = None) -> str:
 
 def print_numbers(numbers: Mapping[str, object]) -> None:
     """Counts as a table; ids, cursors and the phase are left out."""
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    for name, value in numbers.items():
-        if isinstance(value, int):
-            table.add_row(printable(name.replace("_", " ")), str(value))
-    console().print(table)
+    counts = {name: str(value) for name, value in numbers.items() if isinstance(value, int)}
+    named = {printable(name.replace("_", " ")): count for name, count in counts.items()}
+    console().print(pairs_table(named, counts=True))

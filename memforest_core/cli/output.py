@@ -32,7 +32,10 @@ from memforest_core.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from rich.console import Console
+    from rich.table import Table
 
 PIPE_WIDTH = 10_000
 """Columns when no terminal says how wide it is: lines are for other programs then, and stay whole."""
@@ -112,6 +115,29 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
     return PipeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def plain_table(*titles: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
+    """A table without lines; the columns in ``right`` hold numbers, those in ``whole`` are not wrapped either."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in titles:
+        counts = title in right
+        table.add_column(title, justify="right" if counts else "left", no_wrap=counts or title in whole)
+    return table
+
+
+def pairs_table(rows: Mapping[str, str], *, counts: bool = False) -> Table:
+    """Names and values, one pair a row; ``counts`` are flush right."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right" if counts else "left")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
 
 
 def printable(text: str) -> str:

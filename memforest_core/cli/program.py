@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from memforest_core import __version__
 from memforest_core.accept import cli as ingest
-from memforest_core.cli import config, demo, doctor, up, worker
 from memforest_core.cli.commands import Commands
+from memforest_core.cli.config import config
+from memforest_core.cli.demo import demo
+from memforest_core.cli.doctor import doctor
+from memforest_core.cli.up import up
+from memforest_core.cli.worker import worker, worker_health
 from memforest_core.correct import cli as correct
 from memforest_core.erase import cli as forget
 from memforest_core.index import cli as index
-from memforest_core.observe.cli import cost, status, top, tree
-from memforest_core.recall.answering import cli as answer
-from memforest_core.recall.calibration import cli as calibrate
-from memforest_core.recall.cli import recall
-from memforest_core.recall.timeline import cli as timeline
+from memforest_core.observe.cli.cost import cost
+from memforest_core.observe.cli.status import status
+from memforest_core.observe.cli.top import top
+from memforest_core.observe.cli.tree import tree
+from memforest_core.recall.calibration.cli import calibrate
+from memforest_core.recall.cli.recall import answer, recall
+from memforest_core.recall.timeline.cli import timeline
 from memforest_core.retain import cli as policy
 from memforest_core.store.cli import db, tenants
 from memforest_core.transfer.bundles import cli as bundle
@@ -35,12 +42,22 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-for module in (
-    *(demo, up, ingest, recall, answer, timeline, tree, status, top, cost),
-    *(forget, correct, merge, bundle, rematerialize, policy, audit),
-    *(doctor, dead, verify, tenants, index, calibrate, config, worker),
-):
+
+
+def _add(*commands: Callable[..., None]) -> None:
+    for command in commands:
+        app.command()(command)
+
+
+_add(demo, up)
+ingest.register(app)
+_add(recall, answer, timeline, tree, status, top, cost)
+for module in (forget, correct, merge, bundle, rematerialize, policy, audit):
     module.register(app)
+_add(doctor)
+for module in (dead, verify, tenants, index):
+    module.register(app)
+_add(calibrate, config, worker, worker_health)
 app.add_typer(db.app, name="db")
 
 
@@ -57,8 +74,3 @@ def root(
     ] = False,
 ) -> None:
     """Take options that stand before the command."""
-
-
-def main() -> None:
-    """Run the command line; see ``memforest_core.cli.output`` for exit codes."""
-    app()

@@ -107,8 +107,3 @@ def _announce(settings: Settings, data: Path, concurrency: int, page: str | None
             out.print(f"  export {name}='{value}'", soft_wrap=True)
         out.print("\nStop with Ctrl-C.")
     sys.stdout.flush()  # whoever started this may wait for these lines
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("up")(up)

@@ -138,9 +138,3 @@ def worker_health(as_json: JsonOption = False) -> None:
         print(f"The last heartbeat was {silent_s:.1f} s ago.")
     if not alive:
         raise typer.Exit(Exit.FAILED)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("worker")(worker)
-    app.command("worker-health")(worker_health)

@@ -16,18 +16,18 @@ Key = TypeVar("Key", bound=Hashable)
 class Weights:
     """How much each signal counts; 0 switches one off. Every list is scaled to [0, 1] before."""
 
-    lexical: float = 1.0
-    dense: float = 1.0
-    cell: float = 0.5
-    fact: float = 1.0
-    interval: float = 0.5
-    root: float = 0.5
-    topic: float = 0.2
-    chain: float = 0.5
-    neighbour: float = 0.2
-    speaker: float = 0.3
-    time: float = 0.3
-    ranked: float = 1.0
+    lexical: float
+    dense: float
+    cell: float
+    fact: float
+    interval: float
+    root: float
+    topic: float
+    chain: float
+    neighbour: float
+    speaker: float
+    time: float
+    ranked: float
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Required, TypedDict
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.chat_messages import turn_fields
@@ -22,6 +23,22 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     SYSTEM = "system"
     TOOL = "tool"
+
+
+class TurnInput(TypedDict, total=False):
+    """A turn as a caller sends it (docs/input.md)."""
+
+    role: Required[str]
+    """user, assistant, system or tool."""
+    content: Required[str | Sequence[Mapping[str, object]]]
+    """Text, or the content parts of a chat API."""
+    id: str
+    """The caller's own, unique in the session."""
+    timestamp: str | float | datetime
+    """ISO 8601, unix seconds or milliseconds, or a datetime."""
+    speaker_id: str
+    name: str
+    metadata: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The formats that files of sessions come in, and telling them by a file's beginning."""
+"""The formats of session files, and recognizing one by the beginning of a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memforest_core.formats.items import Item
 from memforest_core.formats.json_items import json_items
 
 HEAD_BYTES = 2**16
-"""What is looked at to tell a format."""
+"""Bytes of a file's beginning that are read to recognize its format."""
 
 
 class Format(StrEnum):
@@ -51,7 +51,7 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
 
 
 def told(head: bytes) -> Format | None:
-    """The format by a file's beginning; None for our own lines. Raises InvalidInput when nothing tells it."""
+    """The format recognized by a file's beginning; None for our own lines. Raises InvalidInput when it is unknown."""
     marks = _marks(head)
     if not marks:
         names = ", ".join([OWN_LINES, *Format])
@@ -60,7 +60,7 @@ def told(head: bytes) -> Format | None:
 
 
 def tells(head: bytes) -> bool:
-    """Whether a file's beginning tells its format."""
+    """Whether the format can be recognized by a file's beginning."""
     return bool(_marks(head))
 
 

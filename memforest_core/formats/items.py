@@ -1,11 +1,20 @@
-"""What a file is taken apart into: values, sessions, and what was refused, each with its place in the file."""
+"""What a file is converted into: values, sessions, turns, and refusals, each with its place in the file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
+from memforest_core.domain.text import clean
+from memforest_core.domain.turns import TurnInput, TurnLimits
 from memforest_core.errors import InvalidInput
+
+MAX_BYTES = TurnLimits().max_turn_bytes
+"""Longer texts become several turns."""
+_MAX_CHARS = MAX_BYTES // 4
+"""A character has at most four bytes in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +32,7 @@ class Converted:
     position: int
     owner: str
     session_id: str
-    turns: Sequence[object]
+    turns: Sequence[TurnInput]
     started_at: object | None = None
     display_name: str | None = None
 
@@ -74,8 +83,18 @@ def name_of(value: object) -> str | None:
     return None
 
 
+def moment_of(written: object, forms: Iterable[str], example: str) -> datetime:
+    """A time without a zone in one of these forms of ``strptime``. Raises InvalidInput with the ``example``."""
+    for form in forms:
+        try:
+            return datetime.strptime(str(written).strip(), form)  # noqa: DTZ007 - the file names no zone
+        except ValueError:
+            continue
+    raise bad_item(f"{str(written)!r:.40} is no time such as {example!r}.")
+
+
 def each(values: Iterable[Value | Refused], take: Callable[[Value], Iterable[Item]]) -> Iterator[Item]:
-    """What ``take`` makes of every value; one that it raises InvalidInput for is refused and the others go on."""
+    """The items that ``take`` makes of each value; a value that it raises InvalidInput for becomes a refusal."""
     for value in values:
         if isinstance(value, Refused):
             yield value
@@ -84,3 +103,43 @@ def each(values: Iterable[Value | Refused], take: Callable[[Value], Iterable[Ite
             yield from take(value)
         except InvalidInput as error:
             yield Refused(value.position, error)
+
+
+def turns_of(
+    role: str,
+    content: str,
+    *,
+    id: str | None = None,
+    metadata: Mapping[str, object] | None = None,
+    timestamp: Any = None,
+    name: str | None = None,
+) -> list[TurnInput]:
+    """One turn, several for a text beyond 256 KiB ("id", "id#2", ...), none for one without words.
+
+    NUL and lone surrogates are left out.
+    """
+    made: list[TurnInput] = []
+    for number, piece in enumerate(_pieces(clean(content).strip()), start=1):
+        turn: TurnInput = {"role": role, "content": piece}
+        if id is not None:
+            turn["id"] = id if number == 1 else f"{id}#{number}"
+        if timestamp is not None:
+            turn["timestamp"] = timestamp
+        if name is not None:
+            turn["name"] = name
+        if metadata:
+            turn["metadata"] = dict(metadata)
+        made.append(turn)
+    return made
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in parts that fit, cut at the last white space of each where there is one."""
+    while len(text) > _MAX_CHARS and len(text.encode()) > MAX_BYTES:
+        head = text[:_MAX_CHARS]
+        words = head.rsplit(maxsplit=1)
+        kept = words[0] if len(words) == 2 and words[0].strip() else head
+        yield kept.strip()
+        text = text[len(kept) :].strip()
+    if text:
+        yield text

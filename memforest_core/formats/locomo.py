@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 
+from memforest_core.domain.turns import TurnInput
 from memforest_core.errors import InvalidInput
 from memforest_core.formats.items import (
     Converted,
@@ -23,9 +23,10 @@ from memforest_core.formats.items import (
     each,
     list_of,
     mapping_of,
+    moment_of,
     name_of,
+    turns_of,
 )
-from memforest_core.formats.turns import turns_of
 
 _SESSION = re.compile(r"session_(\d+)")
 _TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
@@ -34,16 +35,6 @@ _TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 def convert(values: Iterable[Value | Refused], owner: str | None) -> Iterator[Item]:
     """A session for each of a sample's; the sample is the owner, unless one is given for all of them."""
     return each(values, lambda value: _sample(value, owner))
-
-
-def moment(written: object) -> datetime:
-    """A session's time such as "1:56 pm on 8 May, 2023", without a zone. Raises InvalidInput."""
-    for form in _TIMES:
-        try:
-            return datetime.strptime(str(written).strip(), form)  # noqa: DTZ007 - the file names no zone
-        except ValueError:
-            continue
-    raise bad_item(f"{str(written)!r:.40} is no time such as '1:56 pm on 8 May, 2023'.")
 
 
 def _sample(value: Value, owner: str | None) -> Iterator[Item]:
@@ -65,7 +56,7 @@ def _sample(value: Value, owner: str | None) -> Iterator[Item]:
 
 
 def _session(position: int, owner: str, session: str, key: str, conversation: Mapping[str, object]) -> Item:
-    turns: list[object] = []
+    turns: list[TurnInput] = []
     for number, raw in enumerate(list_of(conversation[key] or [], key), start=1):
         turns += _turn(key, number, raw)
     if not turns:
@@ -73,10 +64,10 @@ def _session(position: int, owner: str, session: str, key: str, conversation: Ma
     written = conversation.get(f"{key}_date_time")
     if not written:
         raise bad_item(f"{key} has no {key}_date_time.")
-    return Converted(position, owner, session, turns, moment(written).isoformat())
+    return Converted(position, owner, session, turns, moment_of(written, _TIMES, "1:56 pm on 8 May, 2023").isoformat())
 
 
-def _turn(key: str, number: int, raw: object) -> list[dict[str, object]]:
+def _turn(key: str, number: int, raw: object) -> list[TurnInput]:
     where = f"Turn {number} of {key}"
     turn = mapping_of(raw, where)
     speaker = name_of(turn.get("speaker"))

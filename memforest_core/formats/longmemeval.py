@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
+from memforest_core.domain.turns import TurnInput
 from memforest_core.errors import InvalidInput
 from memforest_core.formats.items import (
     Converted,
@@ -23,28 +23,19 @@ from memforest_core.formats.items import (
     each,
     list_of,
     mapping_of,
+    moment_of,
     name_of,
+    turns_of,
 )
-from memforest_core.formats.turns import turns_of
 
 _ROLES = ("user", "assistant")
+_TIMES = ("%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d")
 _WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
 
 
 def convert(values: Iterable[Value | Refused], owner: str | None) -> Iterator[Item]:
     """A session for each of a question's history; the question is the owner, unless one is given for all."""
     return each(values, lambda value: _history(value, owner))
-
-
-def moment(written: object) -> datetime:
-    """A time such as "2023/05/30 (Tue) 23:40", without a zone. Raises InvalidInput."""
-    plain = _WEEKDAY.sub(" ", str(written)).strip()
-    for form in ("%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d"):
-        try:
-            return datetime.strptime(plain, form)  # noqa: DTZ007 - the file names no zone
-        except ValueError:
-            continue
-    raise bad_item(f"{str(written)!r:.40} is no time such as '2023/05/30 (Tue) 23:40'.")
 
 
 def _history(value: Value, owner: str | None) -> Iterator[Item]:
@@ -76,7 +67,7 @@ def _numbered(histories: list[object]) -> list[object]:
 
 
 def _session(position: int, owner: str, session: str, name: str, date: object, raw: object) -> Item:
-    turns: list[object] = []
+    turns: list[TurnInput] = []
     for number, one in enumerate(list_of(raw, "A session"), start=1):
         where = f"Turn {number}"
         turn = mapping_of(one, where)
@@ -93,4 +84,10 @@ def _session(position: int, owner: str, session: str, name: str, date: object, r
         )
     if not turns:
         return Wordless(position, session)
-    return Converted(position, owner, session, turns, moment(date).isoformat())
+    return Converted(
+        position,
+        owner,
+        session,
+        turns,
+        moment_of(_WEEKDAY.sub(" ", str(date)), _TIMES, "2023/05/30 (Tue) 23:40").isoformat(),
+    )

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.turns import parse_timestamp
+from memforest_core.domain.turns import TurnInput, parse_timestamp
 from memforest_core.errors import InvalidInput
-from memforest_core.formats.items import Converted, Item, Refused, Value, bad_item, mapping_of, name_of
-from memforest_core.formats.turns import turns_of
+from memforest_core.formats.items import Converted, Item, Refused, Value, bad_item, mapping_of, name_of, turns_of
 
 UNDER = ("results", "memories")
 """Keys of a page under which its memories are."""
@@ -59,7 +58,7 @@ def convert(values: Iterable[Value | Refused], owner: str | None) -> Iterator[It
 
 
 def _memory(value: Value, owner: str | None) -> tuple[str, _Memory]:
-    """Whose memory it is, and the memory. Raises InvalidInput."""
+    """The owner of a memory, and the memory. Raises InvalidInput."""
     raw = mapping_of(value.content, "A memory")
     id_, text = name_of(raw.get("id")), raw.get("memory")
     if id_ is None:
@@ -75,6 +74,6 @@ def _memory(value: Value, owner: str | None) -> tuple[str, _Memory]:
     return whose, _Memory(value.position, id_, text, moment, {"mem0_id": id_, **kept})
 
 
-def _turns(memory: _Memory) -> list[dict[str, object]]:
+def _turns(memory: _Memory) -> list[TurnInput]:
     made = memory.made.isoformat() if memory.made else None
     return turns_of("user", memory.text, id=memory.id, metadata=memory.metadata, timestamp=made)

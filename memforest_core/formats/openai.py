@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from memforest_core.domain.turns import TurnInput
 from memforest_core.formats.items import (
     Converted,
     Item,
@@ -23,8 +24,8 @@ from memforest_core.formats.items import (
     list_of,
     mapping_of,
     name_of,
+    turns_of,
 )
-from memforest_core.formats.turns import turns_of
 
 _ROLES = ("user", "assistant")
 _TEXTS = ("text", "multimodal_text")
@@ -44,7 +45,7 @@ def _conversation(value: Value, owner: str) -> Iterator[Item]:
     if name is None:
         raise bad_item("The conversation has no id.")
     title = conversation.get("title")
-    turns: list[object] = []
+    turns: list[TurnInput] = []
     for node, message in _shown(conversation):
         more = {"title": title} if isinstance(title, str) and title and not turns else {}
         turns += _turn(node, message, more)
@@ -85,7 +86,7 @@ def _only_leaf(nodes: Mapping[str, object]) -> object:
     return leaves[0] if leaves else None
 
 
-def _turn(node: str, message: Mapping[str, object], more: Mapping[str, object]) -> list[dict[str, object]]:
+def _turn(node: str, message: Mapping[str, object], more: Mapping[str, object]) -> list[TurnInput]:
     author = mapping_of(message.get("author"), "A message's author")
     content = mapping_of(message.get("content") or {}, "A message's content")
     role, kind = author.get("role"), content.get("content_type")

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 from memforest_core.errors import InvalidInput
 from memforest_core.formats.items import Converted, Refused
 from memforest_core.formats.json_items import lines
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLine:
-    """One session, as ``enqueue`` takes it."""
-
-    owner: str
-    session_id: str
-    turns: Sequence[object]
-    started_at: object | None
-    display_name: str | None = None
-
-
-def read_line(raw: bytes, owner: str | None) -> SessionLine:
+def read_line(raw: bytes, owner: str | None, number: int = 1) -> Converted:
     """The session in a line of JSON; ``owner`` is whose it is when the line does not say. Raises InvalidInput."""
     try:
         line = json.loads(raw.decode("utf-8-sig"))
@@ -44,7 +32,7 @@ def read_line(raw: bytes, owner: str | None) -> SessionLine:
     for name in ("session_id", "turns"):
         if name not in line:
             raise InvalidInput(f"Add {name} to the line.", code="invalid_line")
-    return SessionLine(whose, line["session_id"], line["turns"], line.get("started_at"), line.get("display_name"))
+    return Converted(number, whose, line["session_id"], line["turns"], line.get("started_at"), line.get("display_name"))
 
 
 def read_lines(chunks: Iterable[bytes], owner: str | None) -> Iterator[Converted | Refused]:
@@ -53,8 +41,6 @@ def read_lines(chunks: Iterable[bytes], owner: str | None) -> Iterator[Converted
         if not raw.strip():
             continue
         try:
-            line = read_line(raw, owner)
+            yield read_line(raw, owner, number)
         except InvalidInput as error:
             yield Refused(number, error)
-        else:
-            yield Converted(number, line.owner, line.session_id, line.turns, line.started_at, line.display_name)

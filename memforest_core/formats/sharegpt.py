@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 
+from memforest_core.domain.turns import TurnInput
 from memforest_core.formats.items import (
     Converted,
     Item,
@@ -22,8 +23,8 @@ from memforest_core.formats.items import (
     list_of,
     mapping_of,
     name_of,
+    turns_of,
 )
-from memforest_core.formats.turns import turns_of
 
 _ROLES = {
     "human": "user",
@@ -49,7 +50,7 @@ def convert(values: Iterable[Value | Refused], owner: str) -> Iterator[Item]:
 
 def _conversation(value: Value, owner: str) -> Iterator[Item]:
     conversation = mapping_of(value.content, "A conversation")
-    turns: list[object] = []
+    turns: list[TurnInput] = []
     for number, raw in enumerate(list_of(conversation.get("conversations"), "conversations"), start=1):
         where = f"Turn {number}"
         turn = mapping_of(raw, where)
@@ -67,6 +68,6 @@ def _conversation(value: Value, owner: str) -> Iterator[Item]:
         yield Wordless(value.position, name)
 
 
-def _named_by(turns: list[object]) -> str:
+def _named_by(turns: list[TurnInput]) -> str:
     """A name that is the same whenever the same is said."""
     return f"sharegpt-{hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:32]}"

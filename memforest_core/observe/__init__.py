@@ -1,1 +1,1 @@
-"""What can be seen of it: status, trees, costs, metrics, traces."""
+"""Observing a running system: status, trees, costs, metrics, traces."""

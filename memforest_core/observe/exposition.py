@@ -8,9 +8,8 @@ import socketserver
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -22,9 +21,9 @@ from prometheus_client.registry import Collector
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.messages import Queue
-from memforest_core.observe.overview_records import QueueDepth, WorkerBeat
 from memforest_core.observe.prometheus import MAX_TENANTS, BoundedLabel, PrometheusTelemetry
-from memforest_core.observe.rows.overview import OverviewStore
+from memforest_core.observe.records import QueueDepth, WorkerBeat
+from memforest_core.observe.rows import ObserveStore
 from memforest_core.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class BacklogCollector(Collector):
     While the store is away there is ``memforest_store_up 0`` and nothing else, because old numbers look like calm.
     """
 
-    def __init__(self, store: OverviewStore, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: ObserveStore, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -98,63 +97,50 @@ class BacklogCollector(Collector):
         yield from _workers(snapshot.workers)
 
     def _queues(self, depths: list[QueueDepth]) -> Iterator[Metric]:
-        labels = ("tenant", "kind", "state")
-        items = GaugeMetricFamily("memforest_queue_items", "Units of work by kind and state.", labels=labels)
-        oldest = GaugeMetricFamily("memforest_queue_oldest_seconds", "Age of the oldest of them.", labels=labels)
-        dead = GaugeMetricFamily(
-            "memforest_dead_items", "Units of work that wait for a person.", labels=("tenant", "kind")
-        )
-        dirty = GaugeMetricFamily("memforest_dirty_nodes", "Nodes whose summary is behind.", labels=("tenant",))
-        counts: Counter[tuple[str, str, str]] = Counter()
-        dead_of: Counter[tuple[str, str]] = Counter()
-        dirty_of: Counter[str] = Counter()
-        ages: dict[tuple[str, str, str], float] = {}
+        items: Counter[tuple[str, ...]] = Counter()
+        dead: Counter[tuple[str, ...]] = Counter()
+        dirty: Counter[tuple[str, ...]] = Counter()
+        ages: dict[tuple[str, ...], float] = {}
         for depth in depths:
             tenant = self._tenant(depth.tenant)
             key = (tenant, depth.kind, depth.state)
-            counts[key] += depth.items
+            items[key] += depth.items
             ages[key] = max(ages.get(key, 0.0), depth.oldest_s)
             if depth.dead:
-                dead_of[tenant, depth.kind] += depth.items
+                dead[tenant, depth.kind] += depth.items
             if depth.dirty:
-                dirty_of[tenant] += depth.items
-        for key, count in counts.items():
-            items.add_metric(key, count)
-            oldest.add_metric(key, ages[key])
-        for of, count in dead_of.items():
-            dead.add_metric(of, count)
-        for tenant, count in dirty_of.items():
-            dirty.add_metric((tenant,), count)
-        yield from (items, oldest, dead, dirty)
+                dirty[tenant,] += depth.items
+        labels = ("tenant", "kind", "state")
+        yield _gauge("memforest_queue_items", "Units of work by kind and state.", labels, items)
+        yield _gauge("memforest_queue_oldest_seconds", "Age of the oldest of them.", labels, ages)
+        yield _gauge("memforest_dead_items", "Units of work that wait for a person.", ("tenant", "kind"), dead)
+        yield _gauge("memforest_dirty_nodes", "Nodes whose summary is behind.", ("tenant",), dirty)
 
     def _staleness(self, depths: list[QueueDepth]) -> Iterator[Metric]:
-        stale = GaugeMetricFamily(
-            "memforest_staleness_seconds",
-            "Age of the oldest change that summaries or the vector index lack.",
-            labels=("tenant", "artifact"),
-        )
-        ages: dict[tuple[str, str], float] = {}
+        ages: dict[tuple[str, ...], float] = {}
         for depth in depths:
             if depth.dirty or depth.behind:
                 key = (self._tenant(depth.tenant), "summaries" if depth.dirty else "index")
                 ages[key] = max(ages.get(key, 0.0), depth.oldest_s)
-        for key, age in ages.items():
-            stale.add_metric(key, age)
-        yield stale
+        meaning = "Age of the oldest change that summaries or the vector index lack."
+        yield _gauge("memforest_staleness_seconds", meaning, ("tenant", "artifact"), ages)
 
     def _fills(self, fills: dict[TenantId, float]) -> Metric:
-        ratio = GaugeMetricFamily(
-            "memforest_queue_fill_ratio",
-            "Cells that wait for extraction per cell that may: from 0.8 on backfill is refused, from 1 on all.",
-            labels=("tenant",),
-        )
-        fullest: dict[str, float] = {}
+        fullest: dict[tuple[str, ...], float] = {}
         for tenant, fill in fills.items():
-            label = self._tenant(tenant)
-            fullest[label] = max(fullest.get(label, 0.0), fill)
-        for label, fill in fullest.items():
-            ratio.add_metric((label,), fill)
-        return ratio
+            key = (self._tenant(tenant),)
+            fullest[key] = max(fullest.get(key, 0.0), fill)
+        meaning = "Cells that wait for extraction per cell that may: from 0.8 on backfill is refused, from 1 on all."
+        return _gauge("memforest_queue_fill_ratio", meaning, ("tenant",), fullest)
+
+
+def _gauge(
+    name: str, meaning: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, meaning, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
 
 
 def _store_up(up: bool) -> Metric:
@@ -162,15 +148,14 @@ def _store_up(up: bool) -> Metric:
 
 
 def _workers(workers: list[WorkerBeat]) -> Iterator[Metric]:
-    counted = GaugeMetricFamily("memforest_workers", "Worker processes by heartbeat.", labels=("state",))
-    serving = GaugeMetricFamily("memforest_queue_workers", "Live worker processes of a queue.", labels=("queue",))
     alive = [worker for worker in workers if worker.alive]
-    counted.add_metric(("alive",), len(alive))
-    counted.add_metric(("silent",), len(workers) - len(alive))
+    states: dict[tuple[str, ...], float] = {("alive",): len(alive), ("silent",): len(workers) - len(alive)}
+    yield _gauge("memforest_workers", "Worker processes by heartbeat.", ("state",), states)
     # Each queue is there even without a worker: an alert can't see what is absent.
-    for queue in Queue:
-        serving.add_metric((queue.value,), sum(queue.value in worker.queues for worker in alive))
-    yield from (counted, serving)
+    serving: dict[tuple[str, ...], float] = {
+        (queue.value,): sum(queue.value in worker.queues for worker in alive) for queue in Queue
+    }
+    yield _gauge("memforest_queue_workers", "Live worker processes of a queue.", ("queue",), serving)
 
 
 class _Handler(WSGIRequestHandler):
@@ -216,9 +201,7 @@ class MetricsServer:
     def __enter__(self) -> MetricsServer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

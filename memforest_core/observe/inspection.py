@@ -1,62 +1,52 @@
-"""Answers what people ask about a running system: how far, how much, which trees, and why not yet."""
+"""Answers what people ask about a running system: how far, how much, which trees, what it costs, and why not yet."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import timedelta
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.observe.records import ModelCalls, Totals, TreeNode, TreeOverview, Trouble, WorkerSeen
-from memforest_core.observe.rows.inspect import InspectRows, InspectStore
+from memforest_core.observe.records import (
+    CostBy,
+    CostFilter,
+    Costs,
+    ForestState,
+    GrownTree,
+    ModelCalls,
+    Overview,
+    Spent,
+    SystemState,
+    TreeOverview,
+)
+from memforest_core.observe.rows import ObserveRows, ObserveStore
+from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
+from memforest_core.store.schema import head_revision
 
+LAST_MINUTE = timedelta(minutes=1)
 MAX_NAMED = 8
 """Trees that an ambiguous name lists in its error."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemState:
-    """The whole of a tenant at one moment, and the workers that serve all tenants."""
-
-    schema_revision: str | None
-    schema_needed: str
-    workers: tuple[WorkerSeen, ...]
-    owners: int
-    totals: Totals
-    troubles: tuple[Trouble, ...]
-    model_calls: tuple[ModelCalls, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ForestState:
-    """One owner's forest at one moment."""
-
-    owner: str
-    totals: Totals
-    troubles: tuple[Trouble, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GrownTree:
-    """A tree and its nodes, higher levels first, each level in key order."""
-
-    overview: TreeOverview
-    nodes: tuple[TreeNode, ...]
+def open_inspection(engine: Engine, settings: Settings) -> InspectionService:
+    """Over a connection pool: it needs no index and no models."""
+    return InspectionService(ObserveStore(engine), settings.worker.dead_after_s)
 
 
 class InspectionService:
     """Reads only; every answer is one transaction's view."""
 
-    def __init__(self, store: InspectStore, dead_after_s: float) -> None:
+    def __init__(self, store: ObserveStore, dead_after_s: float) -> None:
         self._store = store
         self._dead_after_s = dead_after_s
 
     def system(self, tenant: TenantId) -> SystemState:
         """Schema, workers, and the tenant's totals. Raises StoreUnavailable, InvalidSettings."""
-        with self._store.inspecting(tenant) as rows:
+        with self._store.observing(tenant) as rows:
             return SystemState(
                 schema_revision=rows.revision(),
-                schema_needed=self._store.head_revision(),
+                schema_needed=head_revision(),
                 workers=tuple(rows.workers(self._dead_after_s)),
                 owners=rows.forests(),
                 totals=rows.totals(None),
@@ -66,18 +56,18 @@ class InspectionService:
 
     def forest(self, tenant: TenantId, owner: str) -> ForestState:
         """One forest's totals. Raises NotFound, StoreUnavailable."""
-        with self._store.inspecting(tenant) as rows:
+        with self._store.observing(tenant) as rows:
             forest = _forest(rows, owner)
             return ForestState(owner, rows.totals(forest), tuple(rows.troubles(forest)))
 
     def model_calls(self, tenant: TenantId, owner: str) -> list[ModelCalls]:
-        """What models were called for one forest. Raises NotFound, StoreUnavailable."""
-        with self._store.inspecting(tenant) as rows:
+        """The model calls of one forest, by step and model. Raises NotFound, StoreUnavailable."""
+        with self._store.observing(tenant) as rows:
             return rows.model_calls(_forest(rows, owner))
 
     def trees(self, tenant: TenantId, owner: str) -> list[TreeOverview]:
         """The owner's active trees, by kind, then by time. Raises NotFound, StoreUnavailable."""
-        with self._store.inspecting(tenant) as rows:
+        with self._store.observing(tenant) as rows:
             return rows.trees(_forest(rows, owner))
 
     def tree(self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None) -> GrownTree:
@@ -85,13 +75,47 @@ class InspectionService:
 
         ``wanted`` is as ``chosen`` takes it. Raises NotFound, InvalidInput, StoreUnavailable.
         """
-        with self._store.inspecting(tenant) as rows:
+        with self._store.observing(tenant) as rows:
             overview = chosen(rows.trees(_forest(rows, owner)), wanted)
             lowest = 0 if depth is None else max(0, overview.height - depth + 1)
             return GrownTree(overview, tuple(rows.nodes(overview.id, lowest)))
 
+    def overview(self, tenant: TenantId) -> Overview:
+        """How a tenant's work stands. Raises StoreUnavailable, InvalidSettings."""
+        with self._store.observing(tenant) as rows:
+            now = rows.now()
+            return Overview(
+                at=now,
+                queues=tuple(rows.backlog()),
+                workers=tuple(rows.workers(self._dead_after_s)),
+                last_minute=rows.spent(now - LAST_MINUTE),
+                today=rows.spent(now.replace(hour=0, minute=0, second=0, microsecond=0)),
+            )
 
-def _forest(rows: InspectRows, owner: str) -> ForestId:
+    def costs(self, tenant: TenantId, by: CostBy, which: CostFilter) -> Costs:
+        """What model calls cost. Raises InvalidInput, NotFound for an unknown owner, StoreUnavailable."""
+        if which.since is not None and which.until is not None and which.since >= which.until:
+            raise InvalidInput("Give a --since that is before --until.", code="invalid_period")
+        with self._store.observing(tenant) as rows:
+            if which.owner is not None:
+                _forest(rows, which.owner)
+            found = tuple(rows.spent_on(by, which))
+        return Costs(by, found, summed([row.spent for row in found]))
+
+
+def summed(parts: Sequence[Spent]) -> Spent:
+    """The sum of all parts."""
+    return Spent(
+        calls=sum(part.calls for part in parts),
+        failed=sum(part.failed for part in parts),
+        prompt_tokens=sum(part.prompt_tokens for part in parts),
+        completion_tokens=sum(part.completion_tokens for part in parts),
+        cached_tokens=sum(part.cached_tokens for part in parts),
+        cost_usd=sum(part.cost_usd for part in parts),
+    )
+
+
+def _forest(rows: ObserveRows, owner: str) -> ForestId:
     forest = rows.forest(owner)
     if forest is None:
         raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")

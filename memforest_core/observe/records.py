@@ -1,24 +1,14 @@
-"""What looking inside needs from the store: counts, workers, trees and their nodes; nothing is changed."""
+"""What can be seen of a running system: depths, ages, workers, counts, trees and their nodes, spending."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
-from memforest_core.domain.ids import NodeId, TreeId
+from memforest_core.domain.ids import NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSeen:
-    """A worker process and how long it has been silent, on the database's clock."""
-
-    name: str
-    queues: tuple[str, ...]
-    started_at: datetime
-    silent_s: float
-    alive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +37,7 @@ class Totals:
     verbatim_cells: int
     """Kept word by word, because no model answer was usable."""
     indexed_cells: int
-    """Whose vectors are in the index."""
+    """Cells with a vector in the index."""
     index_rows: Mapping[str, int]
     """By state: ready and running are behind, done are up to date, dead."""
     trees: int
@@ -125,3 +115,163 @@ class TreeNode:
     """How the text was made: fact, cell, or the summary's source."""
     session_id: str
     """The caller's session id of a leaf that is a cell; else empty."""
+
+
+class CostBy(StrEnum):
+    """What spending is summed by."""
+
+    SESSION = "session"
+    OWNER = "owner"
+    STEP = "step"
+    DAY = "day"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """Work of one tenant, kind and state that is under way or stuck."""
+
+    tenant: TenantId
+    kind: str
+    """extract, reextract, reduce, refresh, maintain, or index_ and the kind of point."""
+    state: str
+    """held, ready, running or dead."""
+    items: int
+    oldest_s: float
+    """Age of the oldest of them in seconds."""
+
+    @property
+    def dead(self) -> bool:
+        """Whether it waits for a person."""
+        return self.state == "dead"
+
+    @property
+    def dirty(self) -> bool:
+        """Whether these are nodes that refresh has still to do."""
+        return self.kind == "refresh" and not self.dead
+
+    @property
+    def behind(self) -> bool:
+        """Whether these are rows that the vector index lacks."""
+        return self.kind.startswith("index_") and not self.dead
+
+    @property
+    def unextracted(self) -> bool:
+        """Whether this counts towards what a tenant may have waiting."""
+        return self.kind == "extract" and self.state == "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """A worker process and the seconds since its last heartbeat, on the database's clock."""
+
+    name: str
+    queues: tuple[str, ...]
+    version: str
+    silent_s: float
+    alive: bool
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Model calls and what they cost, failed ones included. ``cached_tokens`` are part of ``prompt_tokens``."""
+
+    calls: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpentOn:
+    """What was spent on one thing."""
+
+    name: str
+    """The caller's name of it; empty for calls that belong to none."""
+    owner: str
+    """Of a session its owner; else empty."""
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class CostFilter:
+    """Which calls count: from ``since`` (included) to ``until`` (not included), of one owner or of all."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemState:
+    """The whole of a tenant at one moment, and the workers that serve all tenants."""
+
+    schema_revision: str | None
+    schema_needed: str
+    workers: tuple[WorkerBeat, ...]
+    owners: int
+    totals: Totals
+    troubles: tuple[Trouble, ...]
+    model_calls: tuple[ModelCalls, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForestState:
+    """One owner's forest at one moment."""
+
+    owner: str
+    totals: Totals
+    troubles: tuple[Trouble, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GrownTree:
+    """A tree and its nodes, higher levels first, each level in key order."""
+
+    overview: TreeOverview
+    nodes: tuple[TreeNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A tenant's work at one moment, and the workers that serve all tenants."""
+
+    at: datetime
+    queues: tuple[QueueDepth, ...]
+    workers: tuple[WorkerBeat, ...]
+    last_minute: Spent
+    """Model calls of the last 60 seconds."""
+    today: Spent
+    """Model calls since midnight UTC."""
+
+    @property
+    def dead(self) -> int:
+        """Items that wait for a person."""
+        return sum(depth.items for depth in self.queues if depth.dead)
+
+    @property
+    def dirty_nodes(self) -> int:
+        """Nodes whose summary is behind, dead ones apart."""
+        return sum(depth.items for depth in self.queues if depth.dirty)
+
+    @property
+    def summaries_stale_s(self) -> float:
+        """Age in seconds of the oldest change that no summary knows."""
+        return max((depth.oldest_s for depth in self.queues if depth.dirty), default=0.0)
+
+    @property
+    def index_stale_s(self) -> float:
+        """Age in seconds of the oldest row that the vector index lacks."""
+        return max((depth.oldest_s for depth in self.queues if depth.behind), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Spending by one thing, and in all."""
+
+    by: CostBy
+    rows: tuple[SpentOn, ...]
+    total: Spent

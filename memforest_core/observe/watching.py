@@ -1,13 +1,13 @@
-"""What a process lets others see of it: metrics over HTTP, traces to a collector, or nothing."""
+"""The telemetry of a process: metrics over HTTP, traces to a collector, or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memforest_core.observe.exposition import MetricsServer
-from memforest_core.observe.opening import open_metrics
+from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
 from memforest_core.observe.prometheus import PrometheusTelemetry
+from memforest_core.observe.rows import ObserveStore
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
@@ -41,3 +41,15 @@ def open_watching(settings: Settings) -> Watching:
     watched = tracing is not None or settings.observe.metrics_port is not None
     telemetry: Telemetry = PrometheusTelemetry(tracing) if watched else SILENT
     return Watching(settings, telemetry, tracing.close if tracing is not None else lambda: None)
+
+
+def open_metrics(
+    engine: Engine, settings: Settings, telemetry: PrometheusTelemetry, healthy: Callable[[], bool], offset: int = 0
+) -> MetricsServer | None:
+    """Serve metrics where the settings say, ``offset`` ports further; None without a port. Raises InvalidSettings."""
+    port = settings.observe.metrics_port
+    if port is None:
+        return None
+    collector = BacklogCollector(ObserveStore(engine), settings)
+    # Port 0 asks for any free one, which needs no offset.
+    return serve_metrics(telemetry, collector, settings.observe.metrics_host, port + offset if port else 0, healthy)

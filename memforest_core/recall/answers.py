@@ -34,10 +34,13 @@ def parsed(text: str, shape: type[Shape]) -> Shape:
         document, _ = json.JSONDecoder().raw_decode(text, start)
         return shape.model_validate(document)
     except ValidationError as error:
-        fields = ", ".join(".".join(str(part) for part in fault["loc"]) for fault in error.errors()[:5])
-        raise ContentFault(f"the JSON does not fit the schema: {fields}") from None
-    except ValueError:
-        raise ContentFault("the JSON is malformed or cut off") from None
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+            for fault in error.errors(include_url=False, include_input=False)[:5]
+        )
+        raise ContentFault(f"the JSON does not fit the schema: {faults}") from None
+    except ValueError as error:
+        raise ContentFault(f"the JSON is malformed or cut off: {error}") from None
     except RecursionError:
         raise ContentFault("the JSON is nested too deeply") from None
 

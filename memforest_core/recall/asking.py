@@ -132,11 +132,11 @@ def checked(
         mode=_mode(settings.mode if mode is None else mode),
         neighbours=_whole(options.get("neighbours"), "neighbours", 0, MAX_NEIGHBOURS) or 0,
         max_tokens=max_tokens,
-        budget_ms=_budget(options.get("budget_ms")),
+        budget_ms=_number(options.get("budget_ms"), "budget_ms", "a number of milliseconds above 0", 0.0),
         session_id=None if session is None else checked_name(session, "session_id"),
         sessions=_names(options.get("sessions"), "sessions"),
         exclude_sessions=frozenset(_names(options.get("exclude_sessions"), "exclude_sessions")),
-        min_score=_score(options.get("min_score")),
+        min_score=_number(options.get("min_score"), "min_score", "a finite number", float("-inf")),
         speakers=frozenset(name.casefold() for name in _names(options.get("speakers"), "speakers")),
         roles=frozenset(_role(name) for name in _names(options.get("roles"), "roles")),
         metadata=_metadata(options.get("metadata")),
@@ -156,19 +156,12 @@ def _whole(value: object, name: str, least: int, most: int) -> int | None:
     return value
 
 
-def _budget(value: object) -> float | None:
+def _number(value: object, name: str, what: str, above: float) -> float | None:
+    """A finite number larger than ``above``. Raises InvalidInput."""
     if value is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
-        raise InvalidInput("Set budget_ms to a number of milliseconds above 0.", code="invalid_budget_ms")
-    return float(value)
-
-
-def _score(value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < float("inf"):
-        raise InvalidInput("Set min_score to a finite number.", code="invalid_min_score")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not above < value < float("inf"):
+        raise InvalidInput(f"Set {name} to {what}.", code=f"invalid_{name}")
     return float(value)
 
 

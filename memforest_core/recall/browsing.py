@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
 from uuid import UUID
 
 from memforest_core.domain.ids import NodeId, TreeId
@@ -14,7 +13,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Weights, fused
 from memforest_core.domain.times import from_micros
 from memforest_core.index.vector_index import PointKind
-from memforest_core.recall.probe import Probe
+from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, ChildRanker, Siblings, Tally
 from memforest_core.recall.records import PlacedNode, RecallRows
 
@@ -22,10 +21,8 @@ MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""
 
 
-class Reading(Protocol):
-    """Opens a read transaction."""
-
-    def __call__(self) -> AbstractContextManager[RecallRows]: ...
+Reading = Callable[[], AbstractContextManager[RecallRows]]
+"""Opens a read transaction."""
 
 
 @dataclass(slots=True)
@@ -60,7 +57,7 @@ UNRANKED = Ranked()
 
 def browse(
     reading: Reading,
-    probe: Probe,
+    search: IndexSearch,
     roots: Sequence[UUID],
     beam: int,
     weights: Weights,
@@ -82,29 +79,29 @@ def browse(
     while frontier and browsed.levels < MAX_LEVELS:
         with reading() as rows:
             children = rows.children(frontier)
-            children = [child for child in children if _within(child, probe.scope.overlaps)]
+            children = [child for child in children if _within(child, search.scope.overlaps)]
             families = guide.families(rows, children) if guide is not None else []
-        probe.glance({_point(child): _kind(child) for child in children})
+        search.glance({_point(child): _kind(child) for child in children})
         ranked = guide.rank(families) if guide is not None else UNRANKED
-        if probe.failure is not None:
+        if search.failure is not None:
             children = [c for c in children if c.parent_id in ranked.positions or c.parent_id in ranked.single]
             if not children:
                 break
         browsed.levels += 1
         frontier = []
-        for child in _best(children, probe, beam, weights, ranked):
+        for child in _best(children, search, beam, weights, ranked):
             if child.payload_id is None:
                 frontier.append(child.id)
                 continue
             (browsed.cells if child.kind is TreeKind.SESSION else browsed.facts).add(child.payload_id)
             _note(browsed.positions, child, ranked)
     if guide is not None:
-        guide.tell(browsed, index_away=probe.failure is not None)
+        guide.tell(browsed, index_away=search.failure is not None)
     return browsed
 
 
 class _Guide:
-    """A ranker's part in one browse: which tree is asked what, and what its calls came to."""
+    """The ranker's part in one browse: the question of each tree, and the count of its calls."""
 
     def __init__(self, ranker: ChildRanker, questions: Mapping[UUID, str]) -> None:
         self._ranker = ranker
@@ -147,7 +144,7 @@ class _Guide:
         return Ranked(self._ranker.rank(to_rank, self._tally), shown, single)
 
     def tell(self, browsed: Browsed, *, index_away: bool) -> None:
-        """Put down how many calls were made, and for how many nodes in vain."""
+        """Add how many calls were made, and how many nodes could not be ranked."""
         browsed.calls = self._tally.calls
         told = self._tally.sentence("not followed" if index_away else "ranked by scores, not by the model")
         browsed.degraded += [told] if told else []
@@ -181,7 +178,7 @@ def _kind(node: PlacedNode) -> PointKind:
 
 
 def _best(
-    children: Sequence[PlacedNode], probe: Probe, beam: int, weights: Weights, ranked: Ranked
+    children: Sequence[PlacedNode], search: IndexSearch, beam: int, weights: Weights, ranked: Ranked
 ) -> list[PlacedNode]:
     """The best children of each tree; scores are scaled among this level's points of a kind."""
     points: dict[PointKind, list[UUID]] = defaultdict(list)
@@ -189,7 +186,7 @@ def _best(
         points[_kind(child)].append(_point(child))
     scores: dict[UUID, float] = {}
     for kind, ids in points.items():
-        scores |= fused(probe.of(kind).only(ids), weights)
+        scores |= fused(search.of(kind).only(ids), weights)
     by_tree: dict[TreeId, list[PlacedNode]] = defaultdict(list)
     for child in children:
         by_tree[child.tree_id].append(child)

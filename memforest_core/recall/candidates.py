@@ -1,108 +1,184 @@
-"""From gathered rows to items that can be scored: turns, parts of long turns, and sentences that a model wrote."""
+"""What a recall gathers from the store: candidate cells, their facts and turns, and the trees above them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from memforest_core.domain.scoring import Item
-from memforest_core.recall.asking import Range
-from memforest_core.recall.pool import Pool, cell_turns
-from memforest_core.recall.question import Question
-from memforest_core.recall.records import FactHead, TurnHead
+from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.index.vector_index import PointKind
+from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, RecallRows, TurnHead, TurnKey
 
-ALWAYS: Range = (None, None)
+OCCURRENCES_PER_FACT = 4
+"""A fact that was said often brings the cells where it was said last."""
+
+
+CHAIN_NEIGHBOURS = 2
+"""States before and after a found one that become candidates."""
+
+
+@dataclass(slots=True)
+class KnownTrees:
+    """Nodes that were read: leaves by what they hold, and the way up from them."""
+
+    nodes: dict[UUID, PlacedNode] = field(default_factory=dict)
+    leaves: dict[UUID, list[PlacedNode]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, nodes: Iterable[PlacedNode]) -> None:
+        """Remember leaves and ancestors; what is known already stays."""
+        for node in nodes:
+            if node.id not in self.nodes:
+                self.nodes[node.id] = node
+                if node.payload_id is not None:
+                    self.leaves[node.payload_id].append(node)
+
+    def path(self, leaf: PlacedNode) -> list[PlacedNode]:
+        """The ancestors of a leaf, lowest first."""
+        path: list[PlacedNode] = []
+        above = self.nodes.get(leaf.parent_id) if leaf.parent_id else None
+        while above is not None:
+            path.append(above)
+            above = self.nodes.get(above.parent_id) if above.parent_id else None
+        return path
+
+    def session_path(self, cell: UUID) -> list[PlacedNode]:
+        """The nodes above a cell in its session's tree, lowest first; empty until it is placed."""
+        for leaf in self.leaves.get(cell, ()):
+            if leaf.kind is TreeKind.SESSION:
+                return self.path(leaf)
+        return []
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Which turns may be evidence, and which time the question is about."""
+class Reads:
+    """What a recall needs to know of its candidates beyond their cells, turns and links."""
 
-    between: Range = ALWAYS
-    """When evidence was said, or what it tells happened."""
+    sentences: bool
+    """Whether facts are delivered by themselves; else each points to its turn."""
+    fact_times: bool
+    """Whether it matters when what they tell happened."""
+    session_paths: bool
+    """Whether session trees vote."""
+    topics: frozenset[TreeKind]
+    """The families whose trees vote for the facts in them: of entities, of scenes."""
+    chains: bool
+    """Whether states before and after what was found count: asked of every question, they cost a point of recall."""
     said_until: datetime | None = None
     """The moment after which nothing is known."""
-    sessions: frozenset[UUID] | None = None
-    excluded: frozenset[str] = frozenset()
-    """The caller's ids of sessions that are left out."""
-    speakers: frozenset[str] = frozenset()
-    """Ids or display names, casefolded; empty for anybody."""
-    roles: frozenset[str] = frozenset()
-    about: Range = ALWAYS
-    """The time that the question names; what lies in it is lifted."""
-
-    def allow(self, head: TurnHead) -> bool:
-        """Whether a turn may be evidence, whatever it tells."""
-        return (
-            (self.said_until is None or head.occurred_at <= self.said_until)
-            and (self.sessions is None or head.session_id in self.sessions)
-            and head.session_external_id not in self.excluded
-            and (not self.roles or head.role in self.roles)
-            and (not self.speakers or not self.speakers.isdisjoint({head.speaker_id.casefold(), head.name.casefold()}))
-        )
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    """Values that a turn's metadata must hold."""
 
 
-def items(
-    pool: Pool, question: Question, owner: str, bounds: Bounds, positions: Mapping[UUID, int] | None = None
-) -> list[Item]:
-    """All candidates within the bounds; ``positions`` are those that a chat model gave to cells and facts, 0 the best.
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates of one recall."""
 
-    A turn competes with its own text; beside it each sentence that a model wrote about it competes for itself.
-    """
-    said = pool.facts_by_turn()
-    found: dict[tuple[UUID | None, tuple[UUID, int, int]], Item] = {}
-    for cell in pool.cells.values():
-        path = pool.trees.session_path(cell.id)
-        interval, root = (path[0].id, path[-1].id) if path else (None, None)
-        for key in cell_turns(cell):
-            head = pool.turns.get(key)
-            if head is None or not bounds.allow(head):
-                continue
-            facts = said.get(key, [])
-            written = [fact for fact in facts if pool.writes(fact)]
-            pointing = [fact for fact in facts if not pool.writes(fact)]
-            place = (cell.session_id, key[1], cell.char_start or 0)
-            for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
-                spans = list(_spans(head, [pool.heads.get(voice) for voice in voices]))
-                if not _touches(spans, bounds.between):
-                    continue
-                found[fact, place] = Item(
-                    place=place,
-                    cell=cell.id,
-                    facts=tuple(voices),
-                    interval=interval,
-                    root=root,
-                    topics=pool.topics_of(voices),
-                    chained=pool.chained_to(voices),
-                    named_speaker=_named(head, question, owner),
-                    position=_best_position(positions or {}, (cell.id, *voices)),
-                    in_time=bounds.about != ALWAYS and _touches(spans, bounds.about),
-                    fact=fact,
-                )
-    return list(found.values())
+    cells: Mapping[UUID, CellRef]
+    turns: Mapping[TurnKey, TurnHead]
+    links: Collection[Link]
+    """Occurrences of facts that are not known to be wrong."""
+    heads: Mapping[FactId, FactHead]
+    topics: Mapping[PayloadId, tuple[NodeId, ...]]
+    """The lowest nodes above the facts that were found, in entity and scene trees."""
+    chains: Mapping[FactId, tuple[FactId, ...]]
+    """The states next to a fact's own: before it, after it."""
+    sentences: bool
+    trees: KnownTrees
+    corrections: Mapping[TurnKey, tuple[FactId, ...]] = field(default_factory=dict)
+    """The facts that correct what each turn says."""
 
+    def facts_by_turn(self) -> dict[TurnKey, list[FactId]]:
+        """Which facts each turn says."""
+        said: dict[TurnKey, list[FactId]] = defaultdict(list)
+        for link in self.links:
+            for ordinal in link.turn_ordinals:
+                voices = said[link.session_id, ordinal]
+                if link.fact_id not in voices:
+                    voices.append(link.fact_id)
+        return said
 
-def _named(head: TurnHead, question: Question, owner: str) -> bool:
-    """Whether the question names who said it; "I" is the owner."""
-    if question.first_person and head.speaker_id == owner:
-        return True
-    return question.names(head.name)
+    def writes(self, fact: FactId) -> bool:
+        """Whether a model wrote the fact's sentence, so that it is worth delivering for itself."""
+        head = self.heads.get(fact)
+        return self.sentences and head is not None and not head.pointer
 
+    def topics_of(self, facts: Iterable[FactId]) -> tuple[NodeId, ...]:
+        """The lowest nodes above these facts in entity and scene trees."""
+        return tuple({node: None for fact in facts for node in self.topics.get(PayloadId(fact), ())})
 
-def _best_position(positions: Mapping[UUID, int], payloads: Sequence[UUID]) -> int | None:
-    return min((positions[payload] for payload in payloads if payload in positions), default=None)
+    def chained_to(self, facts: Iterable[FactId]) -> tuple[FactId, ...]:
+        """The states next to these facts' own."""
+        return tuple({linked: None for fact in facts for linked in self.chains.get(fact, ())})
 
-
-def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[datetime, datetime]]:
-    """When a turn was said, and when what it tells happened."""
-    yield head.occurred_at, head.occurred_at
-    for fact in facts:
-        if fact is not None and fact.time_start is not None and fact.time_end is not None:
-            yield fact.time_start, fact.time_end
+    def voters(self) -> dict[UUID, PointKind]:
+        """Every point whose score counts for some candidate, with what it is."""
+        voters: dict[UUID, PointKind] = dict.fromkeys(self.cells, PointKind.CELL)
+        voters.update((link.fact_id, PointKind.FACT) for link in self.links)
+        voters.update((node, PointKind.NODE) for nodes in self.topics.values() for node in nodes)
+        for cell in self.cells:
+            path = self.trees.session_path(cell)
+            voters.update((node.id, PointKind.NODE) for node in (path[:1] + path[-1:]))
+        return voters
 
 
-def _touches(spans: Sequence[tuple[datetime, datetime]], wanted: Range) -> bool:
-    first, last = wanted
-    return any((last is None or start <= last) and (first is None or end >= first) for start, end in spans)
+def gather(
+    rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID], reads: Reads
+) -> Candidates:
+    """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
+    chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
+    for fact, linked in _chained(rows, forest, facts, reads):
+        # A state that was found brings its neighbours in the chain, and its score counts for them.
+        chains[linked] += (fact,)
+    facts = {*facts, *chains}
+    said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
+    wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
+    found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, list(wanted))}
+    occurrences = rows.links_of_cells(list(found), reads.said_until)
+    links = [link for link in occurrences if link.superseded_by is None]
+    told = list(dict.fromkeys(link.fact_id for link in links))
+    keys = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
+    trees = KnownTrees()
+    if reads.session_paths:
+        trees.add(rows.paths(list(found)))
+    topics: dict[PayloadId, tuple[NodeId, ...]] = defaultdict(tuple)
+    for payload, node in rows.lowest_above(list(facts), reads.topics) if reads.topics else ():
+        topics[payload] += (node,)
+    heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
+    wanted_turns = keys.keys() if not reads.metadata else rows.marked_turns(list(keys), reads.metadata)
+    return Candidates(
+        cells=found,
+        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(list(wanted_turns))},
+        links=links,
+        heads={head.id: head for head in heads},
+        topics=dict(topics),
+        chains=dict(chains),
+        sentences=reads.sentences,
+        trees=trees,
+        corrections=_corrections(occurrences),
+    )
+
+
+def _chained(rows: RecallRows, forest: ForestId, facts: Collection[UUID], reads: Reads) -> list[tuple[FactId, FactId]]:
+    return rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until) if reads.chains else []
+
+
+def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:
+    """The facts that correct wrong facts, by the turn that says those."""
+    found: dict[TurnKey, dict[FactId, None]] = defaultdict(dict)
+    for link in occurrences:
+        right = link.fact_id if link.corrected else None
+        if link.superseded_by is not None:
+            right = link.superseded_by
+        if right is not None:
+            for ordinal in link.turn_ordinals:
+                found[link.session_id, ordinal][right] = None
+    return {turn: tuple(facts) for turn, facts in found.items()}
+
+
+def cell_turns(cell: CellRef) -> list[TurnKey]:
+    """The turns of a cell."""
+    return [(cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)]

@@ -19,8 +19,7 @@ from memforest_core.domain.text import normalize_name, terms
 from memforest_core.recall.question import FIRST_PERSON, Question
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.timeline import TimelineRows
-from memforest_core.recall.timeline.names import Speakers
-from memforest_core.recall.timeline.reading import chains_of
+from memforest_core.recall.timeline.chains import Chain, Speakers, chains_of
 from memforest_core.store.owners import ForestRef
 
 SIGNAL = "current"
@@ -59,13 +58,8 @@ def current_states(
     Whether something still holds is also asked by its value alone. A fixed number of statements. Raises
     StoreUnavailable.
     """
-    speakers = Speakers(forest.owner, rows.speakers(forest.id))
-    subjects = frozenset(_subjects(question, speakers))
     still = asks_still(question.text)
-    facts = rows.of_subjects(forest.id, subjects, None if still else attributes, MAX_FACTS) if subjects else []
-    if not facts:
-        return Current()
-    chains, _ = chains_of(rows, facts, speakers, as_of)
+    chains = _chains(rows, forest, question, None if still else attributes, as_of)
     answers = [
         state
         for (_, name), states in chains.items()
@@ -82,15 +76,24 @@ def previous_states(
     """What held before the state that the question names, of these attributes; before the one that holds if it names
     none. A fixed number of statements. Raises StoreUnavailable.
     """
-    speakers = Speakers(forest.owner, rows.speakers(forest.id))
-    subjects = frozenset(_subjects(question, speakers))
-    facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS) if subjects else []
-    if not facts:
-        return Current()
-    chains, _ = chains_of(rows, facts, speakers, as_of)
+    chains = _chains(rows, forest, question, attributes, as_of)
     anchor = frozenset(terms(order_of(question.text).anchor))
     found = [state for (_, name), states in chains.items() if (state := _before(name, states, anchor)) is not None]
     return Current(tuple(_told(state) for state in found[:MAX_STATES]), PREVIOUS)
+
+
+def _chains(
+    rows: TimelineRows,
+    forest: ForestRef,
+    question: Question,
+    attributes: Collection[str] | None,
+    as_of: datetime | None,
+) -> dict[Chain, list[ChainState]]:
+    """The chains of whom the question names; none when it names nobody with stored states."""
+    speakers = Speakers(forest.owner, rows.speakers(forest.id))
+    subjects = frozenset(_subjects(question, speakers))
+    facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS) if subjects else []
+    return chains_of(rows, facts, speakers, as_of)[0] if facts else {}
 
 
 def _before(attribute: str, states: Sequence[ChainState], anchor: frozenset[str]) -> ChainState | None:

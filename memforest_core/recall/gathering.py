@@ -1,42 +1,71 @@
-"""Gathering: from a question's searches and tree browsing to the pool of candidates."""
+"""From a question's searches, with the vector index or without it, and tree browsing to the candidates."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from uuid import UUID
 
 from memforest_core.domain.attributes import asked_attributes, telling_terms
 from memforest_core.domain.evidence import Mode
-from memforest_core.domain.ids import FactId, SessionId, TenantId
+from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
 from memforest_core.domain.lexical import query_weights
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.scoring import Weights
-from memforest_core.domain.text import normalize_name
+from memforest_core.domain.scoring import Scores, Weights, coverage, fused
+from memforest_core.domain.text import normalize_name, terms
 from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex
 from memforest_core.recall.asking import Asked, Range
 from memforest_core.recall.browsing import Browsed, browse
-from memforest_core.recall.candidates import ALWAYS, Bounds
-from memforest_core.recall.clock import Clock
+from memforest_core.recall.candidates import Candidates, Reads, gather
+from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits
+from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.planning import plan_trees
-from memforest_core.recall.pool import Pool, Reads, gather
-from memforest_core.recall.probe import FlatHits, Limits, Probe
 from memforest_core.recall.question import Question
-from memforest_core.recall.recalling import best_roots, full_text_hits, raw_hits, trees_of_hits
-from memforest_core.recall.records import RecallRows, RecallStore
+from memforest_core.recall.records import FoundText, RecallRows, RecallStore
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
 
 PICKY_FACTOR = 4
 """How many times more the flat search brings when turns are left out that no index can leave out."""
+RAW_LIMIT = 64
+"""Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
 TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER})
 """Modes that unite flat hits with what the trees add."""
 
 
+@dataclass(slots=True)
+class Clock:
+    """Wall time per stage of one recall."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+    _started: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a stage."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + _ms(started)
+
+    def total(self) -> dict[str, float]:
+        """All stages and their total so far, in milliseconds."""
+        return self.spent | {"total": _ms(self._started)}
+
+
+def _ms(started: float) -> float:
+    return (time.perf_counter() - started) * 1000.0
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose memory is asked, and within which bounds."""
+    """The forest that is asked, and the bounds of the evidence."""
 
     tenant: TenantId
     forest: ForestRef
@@ -47,8 +76,8 @@ class Place:
 class Gathered:
     """The candidates of one recall and their scores."""
 
-    pool: Pool
-    probe: Probe
+    candidates: Candidates
+    search: IndexSearch
     leaves: Browsed
     degraded: list[str] = field(default_factory=list)
 
@@ -74,22 +103,22 @@ class Gathering:
         clock: Clock,
         sure: frozenset[FactId] = frozenset(),
     ) -> Gathered:
-        """Candidates, with their scores in the probe: flat hits united with what the trees add and with ``sure``."""
+        """Candidates with their scores: flat hits united with what the trees add and with ``sure``."""
 
         def reading() -> AbstractContextManager[RecallRows]:
             return self._store.recalling(place.tenant)
 
         forest = place.forest
-        probe = self._probe(place, asked, dense)
+        search = self._index_search(place, asked, dense)
         degraded: list[str] = []
         with clock.stage("search"):
-            hits = probe.flat(self._limits(asked, place.bounds))
+            hits = search.flat(self._limits(asked, place.bounds))
         with clock.stage("load"), reading() as rows:
-            if probe.failure is not None:
+            if search.failure is not None:
                 limit = self._settings.flat_limit
-                hits = full_text_hits(rows, forest.id, asked.question, probe, limit, place.bounds.said_until)
+                hits = full_text_hits(rows, forest.id, asked.question, search, limit, place.bounds.said_until)
             raw = raw_hits(rows, forest.id, asked.question)
-            roots = self._roots(rows, forest, asked, probe, hits)
+            roots = self._roots(rows, forest, asked, search, hits)
             ranked = roots[: self._settings.llm_trees]
             trees = plan_trees(rows, ranked) if asked.mode is Mode.PLANNER else []
         if raw.catching_up:
@@ -100,18 +129,20 @@ class Gathering:
                 questions |= thought.plan(asked.question.text, trees)
         with clock.stage("browse"):
             ranker = thought.ranker() if asked.mode in (Mode.LLM, Mode.PLANNER) else None
-            leaves = browse(reading, probe, roots, self._settings.beam, self._weights, ranker, questions)
+            leaves = browse(reading, search, roots, self._settings.beam, self._weights, ranker, questions)
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys()
-            pool = gather(rows, forest.id, cells, hits.facts | leaves.facts | sure, self._reads(asked, place.bounds))
+            candidates = gather(
+                rows, forest.id, cells, hits.facts | leaves.facts | sure, self._reads(asked, place.bounds)
+            )
         with clock.stage("search"):
-            probe.score(pool.voters())
-        raw.join(probe.cells)
-        if probe.failure is not None:
+            search.score(candidates.voters())
+        raw.join(search.cells)
+        if search.failure is not None:
             degraded.append("The vector index is away: answered from full text and what it had found before.")
-        return Gathered(pool, probe, leaves, degraded + leaves.degraded)
+        return Gathered(candidates, search, leaves, degraded + leaves.degraded)
 
-    def _probe(self, place: Place, asked: Asked, dense: DenseVector | None) -> Probe:
+    def _index_search(self, place: Place, asked: Asked, dense: DenseVector | None) -> IndexSearch:
         """The searches of one question, limited to what the index knows of the bounds."""
         bounds = place.bounds
         scope = IndexFilter(place.tenant, place.forest.id, overlaps=_seconds(bounds.between))
@@ -122,10 +153,10 @@ class Gathering:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in asked.trees))
         words = expanded(asked.question, self._settings.wording_weight)
-        return Probe(self._index, scope, dense, words, cells, trees)
+        return IndexSearch(self._index, scope, dense, words, cells, trees)
 
     def _reads(self, asked: Asked, bounds: Bounds) -> Reads:
-        """What this recall has to know of its candidates."""
+        """Which reads this recall needs."""
         trees = asked.trees if asked.mode is not Mode.FLAT else frozenset()
         return Reads(
             sentences=not self._pointers,
@@ -137,15 +168,17 @@ class Gathering:
             metadata=asked.metadata,
         )
 
-    def _roots(self, rows: RecallRows, forest: ForestRef, asked: Asked, probe: Probe, hits: FlatHits) -> list[UUID]:
-        """The trees to browse: of named people, the best roots, and where the hits live."""
+    def _roots(
+        self, rows: RecallRows, forest: ForestRef, asked: Asked, search: IndexSearch, hits: FlatHits
+    ) -> list[UUID]:
+        """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits."""
         if asked.mode is Mode.FLAT or not asked.trees:
             return []
-        best = best_roots(probe, hits.roots, self._settings.root_limit, self._weights)
+        best = best_roots(search, hits.roots, self._settings.root_limit, self._weights)
         if asked.mode is Mode.ROOT:
             return best
         named = self._named_roots(rows, forest, asked.question) if TreeKind.ENTITY in asked.trees else []
-        lived = trees_of_hits(rows, probe, hits, self._weights, asked.trees)
+        lived = trees_of_hits(rows, search, hits, self._weights, asked.trees)
         return list(dict.fromkeys([*named, *best, *lived]))[: self._settings.tree_limit]
 
     def _limits(self, asked: Asked, bounds: Bounds) -> Limits:
@@ -196,3 +229,69 @@ def _seconds(between: Range) -> tuple[float, float] | None:
         first.timestamp() if first is not None else float("-inf"),
         last.timestamp() if last is not None else float("inf"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RawHits:
+    """Cells that are not in the index yet, and how much of the question each holds, in (0, 1]."""
+
+    coverage: Mapping[UUID, float]
+    catching_up: bool = False
+    """More may be missing than were read: full text was asked too."""
+
+    def join(self, scores: Scores) -> None:
+        """Give them scores on the scale of the indexed cells: full coverage equals the best hit."""
+        for signal in (scores.lexical, scores.dense):
+            best = max(signal.values(), default=1.0)
+            for id_, share in self.coverage.items():
+                signal[id_] = share * best
+
+
+def raw_hits(rows: RecallRows, forest: ForestId, question: Question) -> RawHits:
+    """Search what has been accepted but not indexed yet, so that a turn is found at once."""
+    latest = rows.not_indexed(forest, RAW_LIMIT + 1)
+    covered = _covering(question, latest[:RAW_LIMIT])
+    if len(latest) <= RAW_LIMIT and not rows.index_unsure():
+        return RawHits(covered)
+    cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
+    return RawHits(_covering(question, cells) | covered, catching_up=True)
+
+
+def full_text_hits(
+    rows: RecallRows,
+    forest: ForestId,
+    question: Question,
+    search: IndexSearch,
+    limit: int,
+    until: datetime | None = None,
+) -> FlatHits:
+    """What Postgres full text finds when the index is away; scores go where the index's would.
+
+    Facts that are known by ``until`` to be wrong are not found.
+    """
+    cells, facts = rows.full_text(forest, question.words, limit, until)
+    search.cells.lexical |= _covering(question, cells)
+    search.facts.lexical |= _covering(question, facts)
+    return FlatHits(frozenset(search.cells.lexical), frozenset(search.facts.lexical))
+
+
+def _covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float]:
+    shares = coverage(question.wanted, [question.held(terms(text.text)) for text in found])
+    return {text.id: share for text, share in zip(found, shares, strict=True) if share > 0.0}
+
+
+def best_roots(search: IndexSearch, roots: Collection[UUID], limit: int, weights: Weights) -> list[UUID]:
+    """The best of the roots that the flat search found."""
+    scores = fused(search.nodes.only(roots), weights)
+    return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
+
+
+def trees_of_hits(
+    rows: RecallRows, search: IndexSearch, hits: FlatHits, weights: Weights, kinds: Collection[TreeKind]
+) -> list[UUID]:
+    """Roots of the trees of these families where the hits live, those with the best hits first."""
+    scores = fused(search.cells.only(hits.cells), weights) | fused(search.facts.only(hits.facts), weights)
+    votes: dict[UUID, float] = defaultdict(float)
+    for payload, root in rows.roots_above(list(scores), kinds):
+        votes[root] += scores[payload]
+    return sorted(votes, key=lambda root: (-votes[root], root))

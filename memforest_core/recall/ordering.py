@@ -1,24 +1,33 @@
-"""The order of time as a signal: what a question asks for before, after, between, first or last."""
+"""Pieces put in another order: by time, as the question asks, and by a cross-encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memforest_core.domain.asked_order import order_of
 from memforest_core.domain.attributes import asked_attributes, telling_terms
+from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import SessionId
 from memforest_core.domain.ordering import Told, Wanted, lift_ordered
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.text import terms
-from memforest_core.recall.pool import Pool
+from memforest_core.errors import ModelRejected, ModelUnavailable
+from memforest_core.models.reranker import Reranker
+from memforest_core.recall.candidates import Candidates
+from memforest_core.recall.current import SIGNAL as CURRENT
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import RecallRows
 
 ORDERED = 120
 """The best pieces whose texts are read to put them in order; the others keep their places."""
+RERANKED = "rerank"
+"""The signal of a cross-encoder."""
 
 
-def in_order(rows: RecallRows, pool: Pool, voted: Sequence[Voted], question: Question, weight: float) -> list[Voted]:
+def in_order(
+    rows: RecallRows, candidates: Candidates, voted: Sequence[Voted], question: Question, weight: float
+) -> list[Voted]:
     """The pieces, best first, lifted by where they lie in time; anchors are looked for in what was found."""
     asked = order_of(question.text)
     first, rest = voted[:ORDERED], voted[ORDERED:]
@@ -26,9 +35,9 @@ def in_order(rows: RecallRows, pool: Pool, voted: Sequence[Voted], question: Que
     told = []
     for one in first:
         key = (SessionId(one.item.place[0]), one.item.place[1])
-        head = pool.turns[key]
+        head = candidates.turns[key]
         told.append(Told(one, (head.occurred_at, head.ordinal), frozenset(terms(texts.get(key, "")))))
-    names = frozenset(term for head in pool.turns.values() for term in terms(head.name))
+    names = frozenset(term for head in candidates.turns.values() for term in terms(head.name))
     wanted = Wanted(
         asked.order,
         frozenset(terms(asked.anchor)) - names,
@@ -36,3 +45,24 @@ def in_order(rows: RecallRows, pool: Pool, voted: Sequence[Voted], question: Que
         telling_terms(asked_attributes(question.terms)),
     )
     return [*lift_ordered(told, wanted, weight), *rest]
+
+
+def reranked(
+    reranker: Reranker, question: str, evidence: Sequence[Evidence], first: int
+) -> tuple[tuple[Evidence, ...], list[str]]:
+    """The first pieces in the cross-encoder's order, the others after them; and what had to be done without.
+
+    Each piece is shown under its date. Scores become those of the cross-encoder, moved above those of the rest; what
+    tells the state that holds now stays first.
+    """
+    read, rest = evidence[:first], evidence[first:]
+    try:
+        scores = reranker.rerank(question, [f"{piece.time_label}\n{piece.text}" for piece in read])
+    except (ModelUnavailable, ModelRejected):
+        return tuple(evidence), ["The rerank model is away: pieces are in the order of recall."]
+    ahead = max(scores, default=0.0) - min(scores, default=0.0)
+    scores = [score + ahead * (CURRENT in piece.signals) for score, piece in zip(scores, read, strict=True)]
+    lift = max((piece.score for piece in rest), default=0.0) - min(scores, default=0.0)
+    pairs = sorted(zip(scores, read, strict=True), key=lambda pair: -pair[0])
+    anew = [replace(piece, score=score + lift, signals={**piece.signals, RERANKED: score}) for score, piece in pairs]
+    return (*anew, *rest), []

@@ -14,7 +14,7 @@ FIRST_GUESS_MS: Mapping[Mode, float] = {
     Mode.LLM: 6_000.0,
     Mode.PLANNER: 8_000.0,
 }
-"""What a mode is taken to cost until this process has measured it, in milliseconds.
+"""The assumed time of a recall in each mode until this process has measured it, in milliseconds.
 
 The first two are generous for 100,000 facts in one forest; the others are four levels of calls of 1.5 s, and one more
 call and its waiting for the planner.
@@ -38,7 +38,7 @@ class Picked:
 
 @dataclass(slots=True)
 class Paces:
-    """What a recall in each mode takes in this process: an exponentially weighted mean. Thread-safe."""
+    """The time of a recall in each mode in this process: an exponentially weighted mean. Thread-safe."""
 
     _means: dict[Mode, float] = field(default_factory=lambda: dict(FIRST_GUESS_MS))
     _lock: threading.Lock = field(default_factory=threading.Lock)

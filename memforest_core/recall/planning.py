@@ -116,14 +116,13 @@ class Plan:
     question_type: QuestionType = QuestionType.OPEN
     anchors: tuple[str, str] | None = None
     """The two events to compare; set for plans of that type."""
-    calls: int = 0
     degraded: tuple[str, ...] = field(default=())
     """A sentence when the question had to be taken as it is."""
 
     @classmethod
-    def direct(cls, question: str, roots: Sequence[UUID], calls: int = 0, degraded: tuple[str, ...] = ()) -> Self:
+    def direct(cls, question: str, roots: Sequence[UUID], degraded: tuple[str, ...] = ()) -> Self:
         """Every tree is asked the question itself."""
-        return cls(dict.fromkeys(roots, question), calls=calls, degraded=degraded)
+        return cls(dict.fromkeys(roots, question), degraded=degraded)
 
     def told(self) -> dict[str, str]:
         """What was decided, for the result of a recall."""
@@ -159,7 +158,7 @@ class Planner:
             return _checked(parsed(self._chat.complete(request).text, PlanAnswer), question, roots)
         except MODEL_FAILURES as error:
             told = f"The planner could not be used ({why(error)}): every tree was asked the question itself."
-            return Plan.direct(question, roots, 1, (told,))
+            return Plan.direct(question, roots, (told,))
 
 
 def plan_trees(rows: RecallRows, roots: Sequence[UUID]) -> list[PlanTree]:
@@ -219,4 +218,4 @@ def _checked(answer: PlanAnswer, question: str, roots: Sequence[UUID]) -> Plan:
         ask = clean(each.ask).strip()
         if 1 <= each.tree <= min(len(roots), MAX_TREES) and ask and len(ask) <= MAX_QUESTION_CHARS:
             questions[roots[each.tree - 1]] = ask
-    return Plan(questions, answer.plan, answer.question_type, anchors, calls=1)
+    return Plan(questions, answer.plan, answer.question_type, anchors)

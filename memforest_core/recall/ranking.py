@@ -78,7 +78,7 @@ class Siblings:
 
 @dataclass(slots=True)
 class Tally:
-    """What the model calls of one browse came to. Thread-safe."""
+    """Counts the model calls of one browse and how they ended. Thread-safe."""
 
     calls: int = 0
     nodes: int = 0
@@ -120,7 +120,6 @@ class ChildRanker(Protocol):
         Nodes that could not be ranked are missing, and counted in ``tally.fallen``. Two children share a position when
         they were ranked by different calls.
         """
-        ...
 
 
 class LlmRanker:

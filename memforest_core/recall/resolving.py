@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from uuid import UUID
@@ -15,23 +15,25 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Voted, same_words
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
-from memforest_core.recall.correcting import dated_text, facts_with_successors, standing
-from memforest_core.recall.pool import Pool
+from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.records import FactText, Link, PlacedNode, RecallRows, TurnHead, TurnKey
 
 SNIPPET_CHARS = 160
 SPARE = 2
 """Candidates read per piece wanted: repetitions are left out. So many neighbours too: those that are wrong are."""
 
+LONGEST = 8
+"""Corrections of corrections that are followed."""
+
 
 class Resolver:
-    """Makes evidence out of scored items of one pool."""
+    """Makes evidence out of scored candidates."""
 
     def __init__(
         self,
         rows: RecallRows,
         forest: ForestId,
-        pool: Pool,
+        candidates: Candidates,
         zone: tzinfo,
         *,
         same_words: float,
@@ -45,14 +47,14 @@ class Resolver:
         """
         self._rows = rows
         self._forest = forest
-        self._pool = pool
+        self._candidates = candidates
         self._zone = zone
         self._same_words = same_words
         self._per_fact = per_fact
         self._said_until = said_until
         self._excluded = excluded
-        # What was corrected back is said as it is: the natural occurrence counts.
-        ordered = sorted(pool.links, key=lambda link: not link.corrected)
+        # A fact can be in a cell by extraction and by a correction: the extracted occurrence counts.
+        ordered = sorted(candidates.links, key=lambda link: not link.corrected)
         self._links = {(link.fact_id, link.cell_id): link for link in ordered}
 
     def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
@@ -60,7 +62,7 @@ class Resolver:
         chosen = voted[: SPARE * k]
         texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
         told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
-        wanted = [*told, *(fact for one in chosen for fact in self._pool.corrections.get(_turn(one), ()))]
+        wanted = [*told, *(fact for one in chosen for fact in self._candidates.corrections.get(_turn(one), ()))]
         facts = facts_with_successors(self._rows, self._forest, wanted, self._said_until)
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
@@ -84,8 +86,8 @@ class Resolver:
     def _evidence(self, one: Voted, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
         """One piece without its path; None when its fact is gone."""
         item = one.item
-        cell = self._pool.cells[item.cell]
-        head = self._pool.turns[_turn(one)]
+        cell = self._candidates.cells[item.cell]
+        head = self._candidates.turns[_turn(one)]
         told = [facts[fact] for fact in item.facts if fact in facts]
         turns = [head]
         corrected = False
@@ -108,27 +110,37 @@ class Resolver:
             text = with_corrections(text, [dated_text(fact, self._zone) for fact in right])
             told = [*right, *(fact for fact in told if fact not in right)]
         dated = [fact for fact in told if fact.time.known]
-        return Evidence(
-            text=text,
-            time=span,
-            time_label=day_label(span, self._zone),
+        return replace(
+            self._piece(text, span, kind, head, turns),
             score=one.score,
-            kind=kind,
             fact_ids=tuple(fact.id for fact in told),
-            session_id=head.session_external_id,
-            turn_ids=tuple(turn.external_id for turn in turns),
-            ordinal=head.ordinal,
-            speaker=head.name,
             signals=one.signals,
             event=dated[0].time if dated else UNKNOWN_TIME,
             corrected=corrected,
             pinned=any(fact.pinned for fact in told),
+        )
+
+    def _piece(
+        self, text: str, span: TimeSpan, kind: EvidenceKind, head: TurnHead, turns: Sequence[TurnHead]
+    ) -> Evidence:
+        """A piece of the turn ``head``, told by ``turns``; without a score and facts."""
+        return Evidence(
+            text=text,
+            time=span,
+            time_label=day_label(span, self._zone),
+            score=0.0,
+            kind=kind,
+            fact_ids=(),
+            session_id=head.session_external_id,
+            turn_ids=tuple(turn.external_id for turn in turns),
+            ordinal=head.ordinal,
+            speaker=head.name,
             origin=head.origin,
         )
 
     def _right(self, one: Voted, facts: Mapping[UUID, FactText]) -> list[FactText]:
-        """What a turn should have said, where that is not what it says."""
-        found = standing(self._pool.corrections.get(_turn(one), ()), facts)
+        """The facts that correct a turn."""
+        found = standing(self._candidates.corrections.get(_turn(one), ()), facts)
         links = ((fact, self._links.get((fact.id, CellId(one.item.cell)))) for fact in found)
         return [fact for fact, link in links if link is None or link.corrected]
 
@@ -136,11 +148,11 @@ class Resolver:
         """The turns of a fact in one cell; those read already, and at least its own."""
         link = self._links[fact, cell]
         keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
-        return [self._pool.turns[key] for key in keys if key in self._pool.turns] or [head]
+        return [self._candidates.turns[key] for key in keys if key in self._candidates.turns] or [head]
 
     def _paths(self, one: Voted) -> list[list[PlacedNode]]:
         """Each tree's nodes above an item, from the root down; its session's tree first."""
-        trees = self._pool.trees
+        trees = self._candidates.trees
         paths = [trees.session_path(one.item.cell)]
         for fact in one.item.facts[:1]:
             leaves = trees.leaves.get(fact, [])
@@ -150,7 +162,7 @@ class Resolver:
     def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
         """The pieces with the way down to them and how fresh it is."""
         payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
-        self._pool.trees.add(self._rows.paths(sorted(payloads)))
+        self._candidates.trees.add(self._rows.paths(sorted(payloads)))
         paths = [self._paths(one) for one, _ in kept]
         wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
         summaries = self._rows.summaries(list(wanted), SNIPPET_CHARS)
@@ -184,9 +196,9 @@ class Resolver:
         return False
 
     def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
-        if not self._pool.cells[cell].placed:
+        if not self._candidates.cells[cell].placed:
             return Freshness.RAW
-        path = self._pool.trees.session_path(cell)
+        path = self._candidates.trees.session_path(cell)
         if not any(node.id in summaries for node in path):
             return Freshness.FACT
         return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
@@ -214,7 +226,7 @@ class Resolver:
 
     def _entity_leaf(self, one: Voted) -> NodeId | None:
         for fact in one.item.facts:
-            for leaf in self._pool.trees.leaves.get(fact, ()):
+            for leaf in self._candidates.trees.leaves.get(fact, ()):
                 if leaf.kind is TreeKind.ENTITY:
                     return leaf.id
         return None
@@ -239,21 +251,13 @@ class Resolver:
             if not turns or turns[0].session_external_id in self._excluded:
                 continue
             span = fact.time if fact.time.known else _instant(fact.mentioned_at, turns[0].dated)
-            told[fact.id] = Evidence(
-                text=fact.text,
-                time=span,
-                time_label=day_label(span, self._zone),
-                score=0.0,
-                kind=EvidenceKind.FACT,
+            told[fact.id] = replace(
+                self._piece(fact.text, span, EvidenceKind.FACT, turns[0], turns),
                 fact_ids=(fact.id,),
-                session_id=turns[0].session_external_id,
-                turn_ids=tuple(turn.external_id for turn in turns),
-                ordinal=turns[0].ordinal,
                 speaker=fact.speaker,
                 event=fact.time,
                 corrected=known.corrected if known else False,
                 pinned=fact.pinned,
-                origin=turns[0].origin,
             )
         return told
 
@@ -272,19 +276,8 @@ class Resolver:
             if key not in texts or (self._said_until is not None and head.occurred_at > self._said_until):
                 continue
             span = _instant(head.occurred_at, head.dated)
-            found[key] = Evidence(
-                text=speech(head.name, texts[key]),
-                time=span,
-                time_label=day_label(span, self._zone),
-                score=0.0,
-                kind=EvidenceKind.TURN,
-                fact_ids=(),
-                session_id=head.session_external_id,
-                turn_ids=(head.external_id,),
-                ordinal=head.ordinal,
-                speaker=head.name,
-                origin=head.origin,
-            )
+            text = speech(head.name, texts[key])
+            found[key] = self._piece(text, span, EvidenceKind.TURN, head, [head])
         return found
 
 
@@ -310,3 +303,36 @@ def _path_node(node: PlacedNode, summary: str) -> PathNode:
     else:
         span = TimeSpan(from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE)
     return PathNode(node.kind, node.label, node.level, span, summary, node.id)
+
+
+def facts_with_successors(
+    rows: RecallRows, forest: ForestId, ids: Iterable[UUID], until: datetime | None
+) -> dict[UUID, FactText]:
+    """These facts, and those that stand for the ones among them that are known by ``until`` to be wrong."""
+    found: dict[UUID, FactText] = {}
+    missing: list[UUID] = list(dict.fromkeys(ids))
+    for _ in range(LONGEST):
+        if not missing:
+            break
+        read = rows.facts(forest, missing, until)
+        found |= {fact.id: fact for fact in read}
+        missing = [fact.superseded_by for fact in read if fact.superseded_by and fact.superseded_by not in found]
+    return found
+
+
+def standing(corrections: Sequence[FactId], facts: Mapping[UUID, FactText]) -> Iterator[FactText]:
+    """The facts at the ends of these corrections, each once; one that is not placed yet is not among them."""
+    seen: set[UUID] = set()
+    for right in corrections:
+        fact = facts.get(right)
+        while fact is not None and fact.superseded_by is not None and fact.id not in seen:
+            seen.add(fact.id)
+            fact = facts.get(fact.superseded_by)
+        if fact is not None and fact.id not in seen:
+            seen.add(fact.id)
+            yield fact
+
+
+def dated_text(fact: FactText, zone: tzinfo) -> str:
+    """A sentence with its day: what was corrected may be the day."""
+    return f"{fact.text} ({day_label(fact.time, zone)})" if fact.time.known else fact.text

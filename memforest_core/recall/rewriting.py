@@ -41,7 +41,7 @@ PERIODS = frozenset(
     {"morning", "afternoon", "evening", "night", "week", "weekend", "month", "year", "time"}
     | {"spring", "summer", "autumn", "fall", "winter"}
 )
-"""What "this" and "that" make a time of: "after this week" leans on nothing."""
+"""Words that make a time with "this" or "that": "after this week" refers to nothing said before."""
 OPENINGS = ("and", "but", "or", "so", "then", "also", "what about", "how about", "why not", "what else", "who else")
 """Beginnings of a question that goes on from something."""
 ELLIPTIC_WORDS = 3
@@ -77,7 +77,6 @@ class Rewritten:
 
     text: str
     changed: bool = False
-    calls: int = 0
     degraded: tuple[str, ...] = ()
     """A sentence when a question that may lean on its session had to be kept."""
 
@@ -120,8 +119,8 @@ def standalone(chat: ChatModel, question: str, turns: Sequence[SaidTurn], asked_
         text = _checked(parsed(chat.complete(request).text, RewritingAnswer), question)
     except MODEL_FAILURES as error:
         told = f"The question was not completed from its session ({why(error)}): it was searched for as asked."
-        return Rewritten(question, calls=1, degraded=(told,))
-    return Rewritten(text, text != question, calls=1)
+        return Rewritten(question, degraded=(told,))
+    return Rewritten(text, text != question)
 
 
 def _points_back(words: Sequence[str], at: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Unpack
 from zoneinfo import ZoneInfo
 
@@ -21,18 +21,16 @@ from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.models.calls import ChatModel, Embedder
 from memforest_core.models.reranker import Reranker
 from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
-from memforest_core.recall.candidates import ALWAYS, Bounds, items
-from memforest_core.recall.clock import Clock
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
-from memforest_core.recall.gathering import Gathered, Gathering, Place
-from memforest_core.recall.ordering import in_order
+from memforest_core.recall.gathering import Clock, Gathered, Gathering, Place
+from memforest_core.recall.items import ALWAYS, Bounds, items
+from memforest_core.recall.ordering import in_order, reranked
 from memforest_core.recall.picking import Paces, pick
 from memforest_core.recall.question import Question, parse_question
 from memforest_core.recall.records import RecallRows, RecallStore, SaidTurn
-from memforest_core.recall.reranking import reranked
 from memforest_core.recall.resolving import Resolver
 from memforest_core.recall.rewriting import LAST_TURNS
-from memforest_core.recall.rows.answering import AnswerCalls
+from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.thinking import Thought, no_chat_model
 from memforest_core.recall.visits import VisitCounter, returned
@@ -42,20 +40,7 @@ from memforest_core.store.owners import ForestRef
 
 def weights_of(settings: RecallSettings) -> Weights:
     """The weights of the signals as they are set."""
-    return Weights(
-        lexical=settings.lexical_weight,
-        dense=settings.dense_weight,
-        cell=settings.cell_weight,
-        fact=settings.fact_weight,
-        interval=settings.interval_weight,
-        root=settings.root_weight,
-        topic=settings.topic_weight,
-        chain=settings.chain_weight,
-        neighbour=settings.neighbour_weight,
-        speaker=settings.speaker_weight,
-        time=settings.time_weight,
-        ranked=settings.ranked_weight,
-    )
+    return Weights(**{each.name: getattr(settings, f"{each.name}_weight") for each in fields(Weights)})
 
 
 class RecallService:
@@ -137,7 +122,9 @@ class RecallService:
         evidence = self._evidence(place, asked, gathered, voted, clock, degraded)
         self._account(tenant, forest, thought, degraded)
         if self._visits is not None:
-            self._visits.note(tenant, forest.id, returned(gathered.pool.cells.values(), gathered.pool.turns, evidence))
+            self._visits.note(
+                tenant, forest.id, returned(gathered.candidates.cells.values(), gathered.candidates.turns, evidence)
+            )
         timings = clock.total()
         self._paces.record(asked.mode, timings["total"])
         return RecallResult(
@@ -146,7 +133,7 @@ class RecallService:
             evidence=evidence,
             timings_ms=timings,
             degraded=(*degraded, *gathered.degraded, *thought.degraded),
-            round_trips=gathered.probe.round_trips,
+            round_trips=gathered.search.round_trips,
             picked=picked,
             about=_span(place.bounds.about),
             asked_for=asked.question.text,
@@ -200,13 +187,13 @@ class RecallService:
         self, place: Place, asked: Asked, owner: str, gathered: Gathered, current: Current, clock: Clock
     ) -> list[Voted]:
         """The candidates with all votes, best first."""
-        probe, pool = gathered.probe, gathered.pool
+        search, candidates = gathered.search, gathered.candidates
         with clock.stage("score"):
-            found = items(pool, asked.question, owner, place.bounds, gathered.leaves.positions)
-            voted = vote(found, probe.cells, probe.facts, probe.nodes, self._weights)
+            found = items(candidates, asked.question, owner, place.bounds, gathered.leaves.positions)
+            voted = vote(found, search.cells, search.facts, search.nodes, self._weights)
         if self._settings.order_weight > 0 and order_of(asked.question.text).order is not Order.NONE:
             with clock.stage("order"), self._store.recalling(place.tenant) as rows:
-                voted = in_order(rows, pool, voted, asked.question, self._settings.order_weight)
+                voted = in_order(rows, candidates, voted, asked.question, self._settings.order_weight)
         return current_first(voted, current, self._settings.current_weight)
 
     def _evidence(
@@ -224,7 +211,7 @@ class RecallService:
             resolver = Resolver(
                 rows,
                 place.forest.id,
-                gathered.pool,
+                gathered.candidates,
                 ZoneInfo(place.forest.time_zone),
                 same_words=self._settings.same_words,
                 per_fact=self._settings.per_fact,

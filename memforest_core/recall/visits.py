@@ -71,8 +71,6 @@ class VisitCounter:
         self._counts: dict[tuple[TenantId, ForestId, UUID], _Count] = {}
         self._due_at: float | None = None
         self._failed = False
-        self.left_out = 0
-        """Visits that were not counted because the store was away for too long."""
 
     def note(self, tenant: TenantId, forest: ForestId, items: Iterable[UUID]) -> None:
         """Recall has returned these facts and cells. Writes if a batch is due; a store that is away is no error."""
@@ -145,5 +143,3 @@ class VisitCounter:
             self._counts[key] = _Count(visits, moment)
             if self._due_at is None:
                 self._due_at = moment + self._every_s
-        else:
-            self.left_out += visits

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
+from sqlalchemy import Connection as Connection
 from sqlalchemy import Engine as Engine
 from sqlalchemy import event, exc
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from memforest_core.api import MemForest
 from memforest_core.errors import InvalidInput, InvalidSettings, ModelAuthFailed
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.answering import cli as command
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY
+from memforest_core.recall.cli import recall as command
 from tests.support.model_answers import messages_of
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
@@ -239,7 +239,7 @@ def shell(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     monkeypatch.setattr(command, "opened_memory", opened)
     app = typer.Typer()
     app.callback()(lambda: None)
-    command.register(app)
+    app.command()(command.answer)
     return app
 
 

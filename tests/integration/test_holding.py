@@ -16,7 +16,7 @@ from memforest_core.models.calls import Embedder
 from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.service import RecallService
-from memforest_core.recall.timeline.opening import open_timeline
+from memforest_core.recall.timeline.service import open_timeline
 from memforest_core.recall.timeline.states import TimelineState
 from tests.integration.test_recall import AwayEmbedder, AwayIndex
 from tests.support.servers import SessionServers

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from memforest_core.aio import AsyncMemForest
 from memforest_core.api import MemForest
-from memforest_core.cli import app
+from memforest_core.cli.program import app
 from memforest_core.correct import cli as correct
 from memforest_core.erase import cli as forget
 from memforest_core.models.calls import Embedder

@@ -15,9 +15,9 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
-from memforest_core.observe.opening import open_metrics
 from memforest_core.observe.prometheus import MAX_TENANTS, PrometheusTelemetry
-from memforest_core.observe.rows.overview import OverviewStore
+from memforest_core.observe.rows import ObserveStore
+from memforest_core.observe.watching import open_metrics
 from memforest_core.settings import Settings
 from memforest_core.store.engine import open_engine
 from memforest_core.work.telemetry import Telemetry
@@ -66,7 +66,7 @@ def named(series: Series, name: str) -> dict[tuple[str, ...], float]:
 @contextmanager
 def watched(pipeline: Stack, clock: Hands | None = None) -> Iterator[MetricsServer]:
     """A server that reports the pipeline's rows; its numbers are as old as the clock lets them be."""
-    collector = BacklogCollector(OverviewStore(pipeline.services.engine), pipeline.settings, clock or Hands())
+    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings, clock or Hands())
     with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0) as server:
         yield server
 
@@ -149,7 +149,7 @@ def test_while_postgres_is_away_no_old_number_is_told(pipeline: Stack) -> None:
     ingest(pipeline, 1)
     engine = open_engine(pipeline.settings.database)
     away = open_engine(pipeline.settings.database, "postgresql+psycopg://app@127.0.0.1:1/none")
-    store, clock = OverviewStore(engine), Hands()
+    store, clock = ObserveStore(engine), Hands()
     collector = BacklogCollector(store, pipeline.settings, clock)
     with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0) as server:
         assert value(scraped(server), "memforest_store_up") == 1
@@ -177,7 +177,7 @@ def test_counters_are_what_was_told(pipeline: Stack) -> None:
     telemetry.buried("extract", ACME, "content_fault")
     telemetry.worked("reduce", ACME, 0.03, "done")
     telemetry.reached("facts", ACME, 7.0)
-    collector = BacklogCollector(OverviewStore(pipeline.services.engine), pipeline.settings)
+    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
     with serve_metrics(counted, collector, LOCALHOST, 0) as server:
         series = scraped(server)
     ok = {"step": "extract", "model": "gpt", "tenant": "acme", "outcome": "ok"}
@@ -220,7 +220,7 @@ def test_a_worker_is_watched_while_it_works(pipeline: Stack) -> None:
     pipeline.services.telemetry = telemetry
     ingest(pipeline, 2)
     pipeline.drive()
-    collector = BacklogCollector(OverviewStore(pipeline.services.engine), pipeline.settings)
+    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
     with serve_metrics(telemetry, collector, LOCALHOST, 0) as server:
         series = scraped(server)
     steps = {labels[1] for labels in named(series, "memforest_step_duration_seconds_count")}
@@ -255,7 +255,7 @@ def test_spans_are_the_tracers() -> None:
 
 def test_health_is_what_the_process_says(pipeline: Stack) -> None:
     well = [True]
-    collector = BacklogCollector(OverviewStore(pipeline.services.engine), pipeline.settings)
+    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
     with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0, lambda: well[0]) as server:
         at = f"http://{LOCALHOST}:{server.port}"
         assert (httpx.get(f"{at}/healthz").status_code, httpx.get(f"{at}/healthz").text) == (200, "ok\n")
@@ -268,7 +268,7 @@ def test_health_is_what_the_process_says(pipeline: Stack) -> None:
 
 def test_a_port_that_is_taken_is_one_sentence(pipeline: Stack) -> None:
     """Given a port in use, or a host that is not ours, then what to set is said."""
-    collector = BacklogCollector(OverviewStore(pipeline.services.engine), pipeline.settings)
+    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
     with socket.socket() as holder:
         holder.bind((LOCALHOST, 0))
         holder.listen()

@@ -15,9 +15,8 @@ from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
 from memforest_core.observe.cli import cost, status, top
-from memforest_core.observe.opening import open_overview
-from memforest_core.observe.overview import OverviewService
-from memforest_core.observe.overview_records import CostBy, CostFilter, Spent
+from memforest_core.observe.inspection import InspectionService, open_inspection
+from memforest_core.observe.records import CostBy, CostFilter, Spent
 from tests.integration.test_pipeline import said
 from tests.support.stack import Stack
 
@@ -29,8 +28,8 @@ OTHER_TENANT = TenantId("rival")
 def program() -> typer.Typer:
     """The commands of this file, as the program has them."""
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    for module in (status, top, cost):
-        module.register(app)
+    for command in (status.status, top.top, cost.cost):
+        app.command()(command)
     return app
 
 
@@ -60,8 +59,8 @@ def shell(pipeline: Stack) -> Shell:
 
 
 @pytest.fixture
-def service(pipeline: Stack) -> OverviewService:
-    return open_overview(pipeline.services.engine, pipeline.settings)
+def service(pipeline: Stack) -> InspectionService:
+    return open_inspection(pipeline.services.engine, pipeline.settings)
 
 
 def ingest(pipeline: Stack, owner: str, session: str) -> None:
@@ -115,12 +114,12 @@ def spent(pipeline: Stack) -> Stack:
     return pipeline
 
 
-def by(service: OverviewService, what: CostBy, **which: Any) -> list[tuple[str, str, int, float]]:
+def by(service: InspectionService, what: CostBy, **which: Any) -> list[tuple[str, str, int, float]]:
     found = service.costs(TenantId("default"), what, CostFilter(**which))
     return [(row.name, row.owner, row.spent.calls, row.spent.cost_usd) for row in found.rows]
 
 
-def test_costs_are_summed_by_each_thing(spent: Stack, service: OverviewService) -> None:
+def test_costs_are_summed_by_each_thing(spent: Stack, service: InspectionService) -> None:
     """Given calls, then they are summed under names, the dearest first; only days are in order."""
     assert by(service, CostBy.SESSION) == [
         ("", "ann", 1, 2.0),
@@ -134,14 +133,14 @@ def test_costs_are_summed_by_each_thing(spent: Stack, service: OverviewService) 
     assert by(service, CostBy.DAY) == [("2024-05-06", "", 4, 2.375), ("2024-05-07", "", 1, 0.5)]
 
 
-def test_the_total_is_what_this_tenant_spent(spent: Stack, service: OverviewService) -> None:
+def test_the_total_is_what_this_tenant_spent(spent: Stack, service: InspectionService) -> None:
     """Given another tenant's call of 99 dollars, then it is in nobody else's sum; failed calls are counted."""
     total = service.costs(spent.tenant, CostBy.STEP, CostFilter()).total
     assert total == Spent(5, 1, 500, 50, 200, 2.875)
     assert service.costs(OTHER_TENANT, CostBy.STEP, CostFilter()).total.cost_usd == 99.0
 
 
-def test_costs_can_be_narrowed(spent: Stack, service: OverviewService) -> None:
+def test_costs_can_be_narrowed(spent: Stack, service: InspectionService) -> None:
     assert by(service, CostBy.STEP, owner="bob") == [("extract", "", 3, 0.75)]
     assert by(service, CostBy.OWNER, since=MAY + timedelta(hours=1)) == [("bob", "", 1, 0.5), ("", "", 1, 0.125)]
     assert by(service, CostBy.OWNER, since=MAY, until=MAY + timedelta(minutes=1)) == [
@@ -155,7 +154,7 @@ def test_costs_can_be_narrowed(spent: Stack, service: OverviewService) -> None:
     assert refused.value.code == "invalid_period"
 
 
-def test_what_was_deleted_stays_paid_for(spent: Stack, service: OverviewService) -> None:
+def test_what_was_deleted_stays_paid_for(spent: Stack, service: InspectionService) -> None:
     """Given a session that is gone, then its calls are listed under its id."""
     spent.execute("UPDATE memforest.llm_call SET session_id = gen_random_uuid() WHERE cost_usd = 0.5")
     (row,) = [
@@ -195,7 +194,7 @@ def test_bad_questions_about_cost_end_with_2(shell: Shell, arguments: tuple[str,
     assert shell.json("cost", *arguments, code=2)["error"]["code"] == code
 
 
-def test_an_overview_is_what_the_rows_say(pipeline: Stack, service: OverviewService) -> None:
+def test_an_overview_is_what_the_rows_say(pipeline: Stack, service: InspectionService) -> None:
     """Given two sessions that nobody works on and calls of now and of earlier, then depths and spending are theirs."""
     ingest(pipeline, "bob", "s1")
     ingest(pipeline, "ann", "s2")
@@ -213,7 +212,7 @@ def test_an_overview_is_what_the_rows_say(pipeline: Stack, service: OverviewServ
     assert service.overview(OTHER_TENANT).queues == ()
 
 
-def test_a_worked_off_system_has_nothing_waiting(pipeline: Stack, service: OverviewService) -> None:
+def test_a_worked_off_system_has_nothing_waiting(pipeline: Stack, service: InspectionService) -> None:
     ingest(pipeline, "bob", "s1")
     pipeline.drive()
     seen = service.overview(pipeline.tenant)
@@ -250,7 +249,7 @@ def test_dead_work_is_pointed_at(pipeline: Stack, shell: Shell) -> None:
     assert "4 items: memforest dead list" in shell("status")
 
 
-def test_an_older_schema_is_named(pipeline: Stack, shell: Shell, service: OverviewService) -> None:
+def test_an_older_schema_is_named(pipeline: Stack, shell: Shell, service: InspectionService) -> None:
     """Given a database before its upgrade, then what to run is said."""
     pipeline.execute("DROP FUNCTION memforest.backlog()")
     with pytest.raises(InvalidSettings, match="memforest db upgrade"):

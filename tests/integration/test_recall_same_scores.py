@@ -16,7 +16,7 @@ from memforest_core.domain.evidence import Evidence
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.recall.probe import Known, Probe
+from memforest_core.recall.index_search import IndexSearch, Points
 from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
@@ -29,13 +29,13 @@ FACTS = 300
 QUESTIONS = 8
 
 
-def anew(search: Callable[[Probe, Known], None]) -> Callable[[Probe, Known], None]:
+def anew(score: Callable[[IndexSearch, Points], None]) -> Callable[[IndexSearch, Points], None]:
     """The slow way: every point is looked up again, without saying what it is."""
 
-    def forgetful(probe: Probe, ids: Known) -> None:
-        probe._meant.clear()
-        probe._worded.clear()
-        search(probe, list(ids))
+    def forgetful(search: IndexSearch, ids: Points) -> None:
+        search._meant.clear()
+        search._worded.clear()
+        score(search, list(ids))
 
     return forgetful
 
@@ -91,8 +91,8 @@ def test_nothing_that_is_saved_changes_what_is_found(
     """Given a forest, when the same is asked with every score looked up anew, then evidence and scores are the same."""
     running, asked = filled
     quick = evidence(running, index, asked)
-    monkeypatch.setattr(Probe, "score", anew(Probe.score))
-    monkeypatch.setattr(Probe, "glance", anew(Probe.glance))
+    monkeypatch.setattr(IndexSearch, "score", anew(IndexSearch.score))
+    monkeypatch.setattr(IndexSearch, "glance", anew(IndexSearch.glance))
     slow = evidence(running, index, asked)
     assert all(quick)
     for found, expected in zip(quick, slow, strict=True):

@@ -18,8 +18,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.rows import timeline as statements
 from memforest_core.recall.timeline import cli as command
-from memforest_core.recall.timeline.opening import open_timeline
-from memforest_core.recall.timeline.service import TimelineService
+from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.timeline.states import Timeline, TimelineState
 from memforest_core.store.engine import tenant_transaction
 from tests.support.servers import SessionServers
@@ -266,7 +265,7 @@ def run(ines: Stack, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
 def program() -> typer.Typer:
     app = typer.Typer()
     app.callback()(lambda: None)
-    command.register(app)
+    app.command()(command.timeline)
     return app
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from memforest_core.api import MemForest
-from memforest_core.client import MemForestClient
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import ModelAuthFailed
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedded, Embedder
@@ -146,11 +146,8 @@ def test_verify_finds_and_collects_orphan_vectors(running: Stack) -> None:
 def test_a_bundle_in_another_tenant_owns_its_own_points(running: Stack, tmp_path: Path) -> None:
     """Given a forest that another tenant imports with all its ids before anything is indexed, then each has its own
     points, and what one forgets stays with the other."""
-    client = MemForestClient(
-        running.settings.model_copy(update={"tenant": "other"}), producer=running.services.producer
-    )
     other = MemForest(running.services)
-    other._client = client
+    other._tenant = TenantId("other")
     running.memory.ingest("anna", "s", MOVED)
     path = tmp_path / "anna.memforest"
     running.memory.lifecycle.export("anna", path, actor="tester")
@@ -158,12 +155,12 @@ def test_a_bundle_in_another_tenant_owns_its_own_points(running: Stack, tmp_path
     assert taken["ids_kept"] == 1
     running.drive(100)
     index = running.services.index
-    counts = {tenant: index.count(tenant) for tenant in (running.tenant, other._client.tenant)}
-    assert counts[running.tenant] == counts[other._client.tenant] > 0
+    counts = {tenant: index.count(tenant) for tenant in (running.tenant, other.tenant)}
+    assert counts[running.tenant] == counts[other.tenant] > 0
 
     other.lifecycle.forget("bert", everything=True, actor="tester")
     running.drive(100)
-    assert {tenant: index.count(tenant) for tenant in counts} == {**counts, other._client.tenant: 0}
+    assert {tenant: index.count(tenant) for tenant in counts} == {**counts, other.tenant: 0}
     assert "Denver" in running.memory.recall("anna", "Where did Bob move?").evidence[0].text
 
 

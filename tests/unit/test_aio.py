@@ -10,17 +10,24 @@ import pytest
 
 from memforest_core.aio import AsyncDeadLetters, AsyncLifecycle, AsyncMemForest, Threads
 from memforest_core.api import MemForest
+from memforest_core.client import MemForestClient
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.waiting import Steps
 
-FACES = [(MemForest, AsyncMemForest), (Lifecycle, AsyncLifecycle), (DeadLetters, AsyncDeadLetters)]
+FACES = [
+    (MemForestClient, MemForest),
+    (MemForestClient, AsyncMemForest),
+    (MemForest, AsyncMemForest),
+    (Lifecycle, AsyncLifecycle),
+    (DeadLetters, AsyncDeadLetters),
+]
 
 
 def public(kind: type) -> set[str]:
-    """What a caller uses; ``..._steps`` is what the async facade itself is made from."""
-    return {name for name in vars(kind) if not name.startswith("_") and not name.endswith("_steps")}
+    """What a caller uses."""
+    return {name for name in dir(kind) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("sync, face", FACES)
@@ -40,6 +47,11 @@ def test_every_method_is_there(sync: type, face: type) -> None:
 def test_signatures_are_the_same(sync: type, face: type, name: str) -> None:
     same, other = (inspect.signature(getattr(kind, name)).parameters for kind in (sync, face))
     assert list(other.values())[1:] == list(same.values())[1:]
+
+
+def test_what_a_waiting_call_returns_is_said_without_its_steps() -> None:
+    assert inspect.signature(MemForest.enqueue).return_annotation == "SessionHandle"
+    assert inspect.signature(MemForest.enqueue_many).return_annotation == "list[SessionHandle]"
 
 
 @pytest.mark.parametrize("name", ["connect", "embedded"])

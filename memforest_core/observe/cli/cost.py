@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.cli.top import AMOUNTS, amounts, opened_overview
-from memforest_core.observe.overview_records import CostBy, CostFilter
+from memforest_core.observe.cli.top import AMOUNTS, amounts
+from memforest_core.observe.records import CostBy, CostFilter
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from memforest_core.observe.overview import Costs
+    from memforest_core.observe.records import Costs
 
 DAY_CHARS = len("2024-05-06")
 
@@ -39,8 +40,8 @@ def cost(
 ) -> None:
     """Print calls, tokens and dollars, the dearest first and days in order; failed calls are counted too."""
     which = CostFilter(moment("--since", since), moment("--until", until, end=True), owner)
-    with opened_overview(data) as watched:
-        costs = watched.overview.costs(watched.tenant, by, which)
+    with opened_store(data) as store:
+        costs = store.inspection.costs(store.tenant, by, which)
     if as_json:
         print_json(json_of(costs, which))
     else:
@@ -95,8 +96,3 @@ def moment(option: str, text: str | None, *, end: bool = False) -> datetime | No
         raise InvalidInput(
             f"Give {option} as a day such as 2024-05-06 or a time such as 2024-05-06T07:00+02:00.", code="invalid_time"
         ) from None
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("cost")(cost)

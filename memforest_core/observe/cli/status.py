@@ -9,14 +9,13 @@ import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.cli.output import console, pairs_table, plain, print_json, printable
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.cli.top import age, dollars, json_of, opened_overview
+from memforest_core.observe.cli.top import age, dollars, json_of
 
 if TYPE_CHECKING:
     from memforest_core.accept.records import SessionProgress
-    from memforest_core.observe.inspection import SystemState
-    from memforest_core.observe.overview import Overview
+    from memforest_core.observe.records import Overview, SystemState
 
 
 def status(
@@ -25,7 +24,7 @@ def status(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print schema, workers, what waits and since when, and what stands still; with SESSION how far that one is."""
+    """Print schema, workers, what waits and since when, and what failed; with SESSION how far that one is."""
     if session is not None and owner is None:
         raise InvalidInput("Say whose session it is: --owner.", code="missing_owner")
     if session is not None and owner is not None:
@@ -36,58 +35,52 @@ def status(
         else:
             _print_session(owner, session, progress)
         return
-    with opened_overview(data) as watched:
-        state = watched.inspection.system(watched.tenant)
-        now = watched.overview.overview(watched.tenant)
+    with opened_store(data) as store:
+        state = store.inspection.system(store.tenant)
+        now = store.inspection.overview(store.tenant)
     if as_json:
-        # The workers are the state's, which also says since when they run.
         print_json(json_of(now) | plain(state))
     else:
         _print_system(state, now)
 
 
 def _print_session(owner: str, session: str, progress: SessionProgress) -> None:
-    _print_rows(
-        {
-            "session": f"{printable(session)} of {printable(owner)}",
-            "stage": progress.stage.value,
-            "coverage": f"{progress.coverage:.0%} of the cells are understood",
-            "turns": f"{progress.turns} in {progress.cells} cells",
-            "cells": f"{progress.indexed} searchable, {progress.extracted} extracted, {progress.placed} placed",
-            "facts": f"{progress.facts}",
-            "dirty trees": f"{progress.dirty_trees}",
-            "outcomes": ", ".join(
-                f"{getattr(progress, outcome)} {outcome}"
-                for outcome in ("ok", "empty", "repaired", "verbatim", "failed", "dead", "waiting")
-            ),
-        }
-        | (
-            {}
-            if progress.last_error is None
-            else {"last error": f"{printable(progress.last_error.message)} [{progress.last_error.code}]"}
-        )
-    )
+    rows = {
+        "session": f"{printable(session)} of {printable(owner)}",
+        "stage": progress.stage.value,
+        "coverage": f"{progress.coverage:.0%} of the cells are understood",
+        "turns": f"{progress.turns} in {progress.cells} cells",
+        "cells": f"{progress.indexed} searchable, {progress.extracted} extracted, {progress.placed} placed",
+        "facts": f"{progress.facts}",
+        "dirty trees": f"{progress.dirty_trees}",
+        "outcomes": ", ".join(
+            f"{getattr(progress, outcome)} {outcome}"
+            for outcome in ("ok", "empty", "repaired", "verbatim", "failed", "dead", "waiting")
+        ),
+    }
+    if progress.last_error is not None:
+        rows["last error"] = f"{printable(progress.last_error.message)} [{progress.last_error.code}]"
+    console().print(pairs_table(rows))
 
 
 def _print_system(state: SystemState, now: Overview) -> None:
     totals = state.totals
     alive = [worker for worker in state.workers if worker.alive]
     behind = "" if state.schema_revision == state.schema_needed else f" (this version needs {state.schema_needed})"
-    _print_rows(
-        {
-            "schema": f"{state.schema_revision or 'none'}{behind}",
-            "workers": f"{len(alive)} alive, {len(state.workers) - len(alive)} silent",
-            "memory": f"{state.owners} owners, {totals.sessions} sessions, {totals.turns} turns, {totals.facts} facts",
-            "cells": _counts(totals.cells),
-            "index rows": _counts(totals.index_rows),
-            "trees": f"{totals.trees}, {totals.dirty_trees} dirty ({totals.dirty_nodes} nodes), {totals.due_trees} due",
-            "verbatim": f"{totals.verbatim_cells} cells kept word by word",
-            "behind": f"summaries {age(now.summaries_stale_s)}, index {age(now.index_stale_s)}",
-            "dead": f"{now.dead} items" + (": memforest dead list" if now.dead else ""),
-            "today": f"{now.today.calls} model calls ({now.today.failed} failed), {dollars(now.today.cost_usd)}",
-        }
-    )
+    rows = {
+        "schema": f"{state.schema_revision or 'none'}{behind}",
+        "workers": f"{len(alive)} alive, {len(state.workers) - len(alive)} silent",
+        "memory": f"{state.owners} owners, {totals.sessions} sessions, {totals.turns} turns, {totals.facts} facts",
+        "cells": _counts(totals.cells),
+        "index rows": _counts(totals.index_rows),
+        "trees": f"{totals.trees}, {totals.dirty_trees} dirty ({totals.dirty_nodes} nodes), {totals.due_trees} due",
+        "verbatim": f"{totals.verbatim_cells} cells kept word by word",
+        "behind": f"summaries {age(now.summaries_stale_s)}, index {age(now.index_stale_s)}",
+        "dead": f"{now.dead} items" + (": memforest dead list" if now.dead else ""),
+        "today": f"{now.today.calls} model calls ({now.today.failed} failed), {dollars(now.today.cost_usd)}",
+    }
     out = console()
+    out.print(pairs_table(rows))
     for depth in now.queues:
         out.print(
             f"  {depth.kind}: {depth.items} {depth.state}, oldest {age(depth.oldest_s)}",
@@ -108,19 +101,3 @@ def _print_system(state: SystemState, now: Overview) -> None:
 
 def _counts(by_state: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(by_state.items())) or "none"
-
-
-def _print_rows(rows: Mapping[str, str]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    for name, value in rows.items():
-        table.add_row(name, value)
-    console().print(table)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("status")(status)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_memory, quiet_logs
+from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.cli.output import console, plain, plain_table, print_json, printable
 from memforest_core.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
 
     from memforest_core.domain.ids import TenantId
     from memforest_core.observe.inspection import InspectionService
-    from memforest_core.observe.overview import Overview, OverviewService
-    from memforest_core.observe.overview_records import QueueDepth, Spent
+    from memforest_core.observe.records import Overview, QueueDepth, Spent
 
 MINUTE_S = 60.0
 HOUR_S = 3_600.0
@@ -33,34 +30,6 @@ OLD_S = 60.0
 """Waiting for longer than this is worth a colour."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """What commands need that only watch: no broker, no index, no models."""
-
-    overview: OverviewService
-    inspection: InspectionService
-    tenant: TenantId
-
-
-@contextmanager
-def opened_overview(data: Path | None) -> Iterator[Watched]:
-    """The database that the settings name, or an embedded node's; with ``data`` the node works meanwhile."""
-    from memforest_core.domain.ids import TenantId
-    from memforest_core.observe.inspect_opening import open_inspection
-    from memforest_core.observe.opening import open_overview, watched_engine
-    from memforest_core.settings import load_settings
-
-    if data is not None:
-        with opened_memory(data) as memory:
-            services = memory.services
-            yield Watched(open_overview(services.engine, services.settings), services.inspection, memory.client.tenant)
-        return
-    quiet_logs()
-    settings = load_settings()
-    with watched_engine(settings) as engine:
-        yield Watched(open_overview(engine, settings), open_inspection(engine, settings), TenantId(settings.tenant))
-
-
 def top(
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
@@ -68,16 +37,16 @@ def top(
     as_json: JsonOption = False,
 ) -> None:
     """Watch queue depths and ages, workers, model calls and dead work; with --json print one frame."""
-    with opened_overview(data) as watched:
+    with opened_store(data) as store:
         if as_json:
-            print_json(json_of(watched.overview.overview(watched.tenant)))
+            print_json(json_of(store.inspection.overview(store.tenant)))
         elif once:
-            console().print(frame(watched.overview.overview(watched.tenant)))
+            console().print(frame(store.inspection.overview(store.tenant)))
         else:
-            watch(watched, interval)
+            watch(store.inspection, store.tenant, interval)
 
 
-def watch(watched: Watched, interval: float) -> None:
+def watch(inspection: InspectionService, tenant: TenantId, interval: float) -> None:
     """Draw until interrupted. A database that goes away later is waited for; at the start that is an error."""
     from rich.live import Live
 
@@ -87,7 +56,7 @@ def watch(watched: Watched, interval: float) -> None:
     live = Live(console=out, auto_refresh=False, screen=True) if out.is_terminal else None
     with live or nullcontext():
         while True:
-            picture, seen = look(watched, seen)
+            picture, seen = look(inspection, tenant, seen)
             if live is not None:
                 live.update(picture, refresh=True)
             else:
@@ -95,12 +64,14 @@ def watch(watched: Watched, interval: float) -> None:
             time.sleep(interval)
 
 
-def look(watched: Watched, seen: Overview | None) -> tuple[RenderableType, Overview | None]:
+def look(
+    inspection: InspectionService, tenant: TenantId, seen: Overview | None
+) -> tuple[RenderableType, Overview | None]:
     """The next picture, and what its successor is compared with. Raises StoreUnavailable before the first."""
     from rich.text import Text
 
     try:
-        now = watched.overview.overview(watched.tenant)
+        now = inspection.overview(tenant)
     except StoreUnavailable as error:
         if seen is None:
             raise
@@ -167,18 +138,8 @@ def dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
 
 
-def _columns(table: Table, left: tuple[str, ...], right: tuple[str, ...]) -> None:
-    for title in left:
-        table.add_column(title)
-    for title in right:
-        table.add_column(title, justify="right", no_wrap=True)
-
-
 def _queues(now: Overview, before: Overview | None) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    _columns(table, ("work", "state"), ("items", "oldest", "per minute"))
+    table = plain_table("work", "state", "items", "oldest", "per minute", right=("items", "oldest", "per minute"))
     changes = rates(now, before)
     for depth in now.queues:
         change = changes.get((depth.kind, depth.state))
@@ -202,20 +163,14 @@ def _style(depth: QueueDepth) -> str:
 
 
 def _spending(now: Overview) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    _columns(table, ("model calls",), AMOUNTS)
+    table = plain_table("model calls", *AMOUNTS, right=AMOUNTS)
     for title, spent in (("last minute", now.last_minute), ("today (UTC)", now.today)):
         table.add_row(title, *amounts(spent))
     return table
 
 
 def _workers(now: Overview) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    _columns(table, ("worker", "queues", "version"), ("heartbeat",))
+    table = plain_table("worker", "queues", "version", "heartbeat", right=("heartbeat",))
     for worker in now.workers:
         table.add_row(
             printable(worker.name),
@@ -227,8 +182,3 @@ def _workers(now: Overview) -> Table:
     if not now.workers:
         table.add_row("no worker", "", "", "", style="red")
     return table
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("top")(top)

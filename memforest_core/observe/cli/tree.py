@@ -10,7 +10,7 @@ import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, named, print_json, shortened
+from memforest_core.cli.output import console, named, plain_table, print_json, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from memforest_core.domain.ids import NodeId
-    from memforest_core.observe.inspection import GrownTree
-    from memforest_core.observe.records import TreeNode, TreeOverview
+    from memforest_core.observe.records import GrownTree, TreeNode, TreeOverview
 
 TEXT_CHARS = 160
 INSTANT = timedelta(microseconds=1)
@@ -67,12 +66,8 @@ def interval(start: datetime | None, end: datetime | None) -> str:
 
 
 def _print_list(overviews: Sequence[TreeOverview]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("kind", "tree", "leaves", "height", "interval", "state", "id"):
-        counted = title in {"leaves", "height"}
-        table.add_column(title, justify="right" if counted else "left", no_wrap=title in {"id", "interval"})
+    titles = ("kind", "tree", "leaves", "height", "interval", "state", "id")
+    table = plain_table(*titles, right=("leaves", "height"), whole=("id", "interval"))
     for overview in overviews:
         table.add_row(
             overview.kind.value,
@@ -139,8 +134,3 @@ def _line(node: TreeNode) -> Text:
     elif node.level:
         text.append("  no summary yet", style="dim")
     return text
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("tree")(tree)

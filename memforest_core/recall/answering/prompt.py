@@ -41,7 +41,7 @@ never answer from what you know otherwise.
 """
 
 _LINE_ENDS = re.compile(r"[\x7f-\x9f\u2028\u2029]")
-"""What ends a line for some readers; JSON escapes the others itself."""
+"""Line ends of some programs that JSON does not escape itself."""
 
 MIN_TEXT_CHARS = 200
 """The best piece is shown at least so far, however small the budget is."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from memforest_core.domain.text import clean
 from memforest_core.errors import ContentFault
+from memforest_core.recall.answers import parsed
 
 SCHEMA_NAME = "answer"
 
@@ -48,7 +48,7 @@ def parse_reply(text: str, known: Collection[int]) -> Reply:
 
     Raises ContentFault, or UncitedError, with a sentence for the model.
     """
-    reply = _validated(text)
+    reply = parsed(text, _Reply)
     numbers = tuple(dict.fromkeys(number for number in reply.citations if number in known))
     said = clean(reply.answer).strip()
     if reply.supported and not said:
@@ -59,24 +59,3 @@ def parse_reply(text: str, known: Collection[int]) -> Reply:
             ' that say it, or set "supported" to false'
         )
     return Reply(said, numbers, reply.supported)
-
-
-def _validated(text: str) -> _Reply:
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0:
-        raise ContentFault("it holds no JSON object")
-    try:
-        document = json.loads(text[start : end + 1] if end > start else text[start:])
-        return _Reply.model_validate(document)
-    except json.JSONDecodeError as error:
-        raise ContentFault(f"the JSON is malformed or cut off: {error.msg} at {error.pos}") from None
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
-            for fault in error.errors(include_url=False, include_input=False)[:5]
-        )
-        raise ContentFault(f"the JSON does not fit the schema: {faults}") from None
-    except ValueError:
-        raise ContentFault("the JSON holds a number that is too long") from None
-    except RecursionError:
-        raise ContentFault("the JSON is nested too deeply") from None

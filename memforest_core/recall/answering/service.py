@@ -14,6 +14,7 @@ from memforest_core.errors import (
     ContentRefused,
     ContextTooLong,
     InvalidInput,
+    InvalidSettings,
     MemForestError,
     ModelUnavailable,
     StoreUnavailable,
@@ -22,7 +23,9 @@ from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Mess
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
 from memforest_core.recall.answering.prompt import SYSTEM, boundary, piece_lines, question_line, render
 from memforest_core.recall.answering.reply import SCHEMA_NAME, Reply, UncitedError, parse_reply, schema
-from memforest_core.recall.rows.answering import AnswerCalls
+from memforest_core.recall.rows.reading import AnswerCalls
+from memforest_core.settings import OFFLINE, LlmSettings
+from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.work.telemetry import SILENT, Telemetry
 
@@ -33,6 +36,18 @@ TRIES = 2
 
 _MAX_REPLY_CHARS = 20_000
 _MAX_ERROR_CHARS = 1_500
+
+
+def open_answering(
+    settings: LlmSettings, chat: Callable[[], ChatModel], engine: Engine, telemetry: Telemetry
+) -> AnswerService:
+    """Answers by the chat model of the step answer. Raises InvalidSettings without one."""
+    if (settings.answer.model or settings.model) == OFFLINE:
+        raise InvalidSettings(
+            "Set MEMFOREST_LLM__MODEL (or MEMFOREST_LLM__ANSWER__MODEL) to a chat model: answers are written by one; "
+            "recall gives the evidence without."
+        )
+    return AnswerService(chat(), AnswerCalls(engine), telemetry)
 
 
 class AnswerService:

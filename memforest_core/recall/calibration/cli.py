@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.cli.output import console, plain, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memforest_core.domain.calibrating import Figures, Thresholds
-    from memforest_core.recall.calibration.sample import LabelledPair
-    from memforest_core.recall.calibration.service import Calibrated
+    from memforest_core.recall.calibration.service import Calibrated, LabelledPair
 
 VARIABLE = "MEMFOREST_REDUCE__"
 REMARK = "# Thresholds by memforest calibrate, for the embedding model "
@@ -73,7 +72,7 @@ def calibrate(
 
 def pairs_of(sample: Path | None) -> list[LabelledPair]:
     """The pairs of a file, or those that come along. Raises InvalidInput."""
-    from memforest_core.recall.calibration.sample import built_in_sample, parse_sample
+    from memforest_core.recall.calibration.service import built_in_sample, parse_sample
 
     if sample is None:
         return built_in_sample()
@@ -137,21 +136,16 @@ def document(result: Calibrated, written: Path | None) -> dict[str, object]:
 
 
 def _print(result: Calibrated, written: Path | None) -> None:
-    from rich.table import Table
-
     out = console()
     counts = ", ".join(f"{count} {label}" for label, count in result.pairs.items())
     out.print(f"{printable(result.model)}: {sum(result.pairs.values())} pairs ({counts})")
-    settings = Table(box=None, pad_edge=False)
-    for title in ("setting", "in force", "derived", "artifact"):
-        settings.add_column(title, justify="left" if title == "setting" else "right")
+    compared = ("in force", "derived", "artifact")
+    settings = plain_table("setting", *compared, right=compared)
     now, artifact = variables(result.in_force), variables(result.artifact)
     for name, value in variables(result.derived.thresholds).items():
         settings.add_row(name, now[name], value, artifact[name], style="bold" if value != now[name] else "")
     out.print(settings)
-    figures = Table(box=None, pad_edge=False)
-    for title in ("on these pairs", "in force", "derived", "artifact"):
-        figures.add_column(title, justify="left" if title == "on these pairs" else "right")
+    figures = plain_table("on these pairs", *compared, right=compared)
     columns = [_shown(each) for each in (result.in_force_figures, result.derived.figures, result.artifact_figures)]
     for row in zip(*columns, strict=True):
         figures.add_row(row[0][0], *(value for _, value in row))
@@ -183,8 +177,3 @@ def _print_changes(result: Calibrated, written: Path) -> None:
         if value != now[name]
     ]
     console().print(f"Written to {written}: {'; '.join(changes) or 'nothing differs from what is in force'}.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("calibrate")(calibrate)

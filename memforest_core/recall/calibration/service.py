@@ -1,12 +1,17 @@
-"""Scoring a labelled sample with the model in use, and what its thresholds do beside those in force."""
+"""A labelled sample scored with the model in use, and what its thresholds do beside those in force."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Annotated
 from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memforest_core.domain.calibrating import (
     PRECISION,
@@ -29,11 +34,59 @@ from memforest_core.errors import InvalidInput
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.extract.service import routing_text
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.calibration.sample import LabelledPair
 from memforest_core.settings import ReduceSettings
 
+BUILT_IN_SAMPLE = "pairs.jsonl"
+"""Under ``memforest_core/calibration``: statements about seven invented people, written for this purpose."""
+MAX_PAIRS = 100_000
+
+_Text = Annotated[str, Field(min_length=1, max_length=8_000)]
 _NO_CELL = CellId(UUID(int=0))
 _NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class LabelledPair(BaseModel):
+    """One line of a sample; ``scene_a`` and ``scene_b`` are labels ``domain/detail``, empty when unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: Label
+    a: _Text
+    b: _Text
+    scene_a: str = ""
+    scene_b: str = ""
+
+
+def built_in_sample() -> list[LabelledPair]:
+    """The pairs that come with the package."""
+    return parse_sample((files("memforest_core") / "calibration" / BUILT_IN_SAMPLE).read_text(encoding="utf-8"))
+
+
+def parse_sample(text: str) -> list[LabelledPair]:
+    """The pairs of JSON Lines; empty lines are passed over. Raises InvalidInput naming the first line at fault."""
+    pairs: list[LabelledPair] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            pairs.append(LabelledPair.model_validate(json.loads(line)))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the line"
+            raise _at_fault(number, f"{where}: {first['msg']}") from None
+        except (json.JSONDecodeError, RecursionError):
+            raise _at_fault(number, "it is no JSON object") from None
+        if len(pairs) > MAX_PAIRS:
+            raise InvalidInput(f"A sample has at most {MAX_PAIRS} pairs.", code="invalid_sample")
+    return pairs
+
+
+def _at_fault(number: int, what: str) -> InvalidInput:
+    labels = ", ".join(Label)
+    return InvalidInput(
+        f'Line {number} of the sample is not {{"a": ..., "b": ..., "label": one of {labels}}}: {what}.',
+        code="invalid_sample",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +170,7 @@ def thresholds_of(settings: ReduceSettings) -> Thresholds:
 
 
 def _said(text: str) -> tuple[frozenset[str], frozenset[TimeSpan]]:
-    """What a sentence alone tells of what canonicalization compares: its numbers and its times."""
+    """What canonicalization compares beside the cosine, as far as the sentence alone tells it: numbers and times."""
     times = (resolve(phrase, _NO_TIME, "UTC") for phrase in find_date_phrases(text))
     return numbers(text), frozenset(time for time in times if time.known)
 

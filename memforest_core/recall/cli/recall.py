@@ -1,4 +1,4 @@
-"""``memforest recall``: a question, and the evidence for it."""
+"""``memforest recall`` and ``memforest answer``: a question, and the evidence for it or a model's answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ import typer
 
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
-from memforest_core.cli.output import console, no_memory, print_json, printable
+from memforest_core.cli.output import Exit, console, no_memory, print_json, printable
 from memforest_core.recall.cli.evidence import evidence_text
 
 if TYPE_CHECKING:
     from memforest_core.domain.evidence import RecallResult
+    from memforest_core.recall.answering.answer import Answer
+
+KOption = Annotated[
+    int | None,
+    typer.Option("--k", "-k", help="Pieces of evidence; the setting recall.k when not given.", show_default=False),
+]
+AsOfOption = Annotated[str | None, typer.Option(help="Answer from what had been said by this time.")]
+AskedAtOption = Annotated[str | None, typer.Option(help="When the question is asked; now unless given.")]
 
 
 def recall(
@@ -25,15 +33,12 @@ def recall(
             show_default=False,
         ),
     ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", "-k", help="Pieces of evidence; the setting recall.k when not given.", show_default=False),
-    ] = None,
+    k: KOption = None,
     neighbours: Annotated[int, typer.Option(help="Pieces before and after each.")] = 0,
     since: Annotated[str | None, typer.Option(help="Only what was said or happened from this time on.")] = None,
     until: Annotated[str | None, typer.Option(help="Only what was said or happened up to this time.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="Answer from what had been said by this time.")] = None,
-    asked_at: Annotated[str | None, typer.Option(help="When the question is asked; now unless given.")] = None,
+    as_of: AsOfOption = None,
+    asked_at: AskedAtOption = None,
     max_tokens: Annotated[int | None, typer.Option(help="As many pieces as fit.", show_default=False)] = None,
     budget_ms: Annotated[
         float | None, typer.Option(help="How long you can wait; mode auto keeps to it.", show_default=False)
@@ -83,6 +88,63 @@ def _print(owner: str, result: RecallResult) -> None:
     out.print(f"{len(result.evidence)} pieces by {result.mode.value} recall in {total:.0f} ms.", style="dim")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("recall")(recall)
+def answer(
+    question: Annotated[str, typer.Argument(help="What to answer.")],
+    owner: OwnerOption,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="How evidence is recalled: auto, flat, root, embedding, llm or planner; the setting recall.mode when "
+            "not given.",
+            show_default=False,
+        ),
+    ] = None,
+    k: KOption = None,
+    as_of: AsOfOption = None,
+    asked_at: AskedAtOption = None,
+    min_score: MinScoreOption = None,
+    exclude_session: ExcludeSessionOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question from memory, with the pieces of evidence that say so.
+
+    Needs a chat model. Ends with 75 when the model was away: the evidence is printed, and the same command can succeed
+    later.
+    """
+    with opened_memory(data) as memory:
+        answered = memory.answer(
+            owner,
+            question,
+            k,
+            mode,
+            as_of=as_of,
+            asked_at=asked_at,
+            min_score=min_score,
+            exclude_sessions=exclude_session,
+        )
+    if as_json:
+        print_json(answered)
+    else:
+        print_answer(answered)
+        if not answered.evidence.owner_known:
+            console().print(no_memory(owner))
+    if not answered.text:
+        raise typer.Exit(Exit.LATER)
+
+
+def print_answer(answered: Answer) -> None:
+    """For people: the answer, the cited evidence (all of it when there is no answer), and what was away."""
+    out = console()
+    if answered.text:
+        out.print(printable(answered.text), style="bold")
+    cited = {citation.number for citation in answered.citations}
+    for number, evidence in enumerate(answered.evidence.evidence, start=1):
+        if number in cited or not answered.text:
+            out.print(evidence_text(evidence, number))
+    for sentence in answered.degraded:
+        out.print(printable(sentence), style="yellow")
+    found = len(answered.evidence.evidence)
+    calls = "1 call" if answered.calls == 1 else f"{answered.calls} calls"
+    by = f" by {printable(answered.model)}" if answered.calls else ""
+    out.print(f"{found} pieces found, {len(cited)} cited, {calls}{by}.", style="dim")

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import beginnings, signs
+from memforest_core.models.calls import CallRecord
 from memforest_core.recall.records import (
     Around,
     CellRef,
@@ -29,6 +30,7 @@ from memforest_core.recall.records import (
     TurnKey,
 )
 from memforest_core.recall.rows import sql
+from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.statements import from_document
@@ -253,3 +255,20 @@ class PostgresRecallStore:
     def recalling(self, tenant: TenantId) -> Iterator[RecallRows]:
         with tenant_transaction(self._engine, tenant) as connection:
             yield PostgresRecallRows(connection, tenant)
+
+
+class AnswerCalls:
+    """What answering needs: an owner's forest, and the ledger of model calls. Raises StoreUnavailable."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
+        """The forest and its time zone; None for an owner without one."""
+        with tenant_transaction(self._engine, tenant) as connection:
+            return find_forest(connection, tenant, owner)
+
+    def record(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> None:
+        """Keep what calls cost, failed ones included."""
+        with tenant_transaction(self._engine, tenant) as connection:
+            record_calls(connection, tenant, calls, forest, None)

@@ -138,16 +138,19 @@ PATHS = sa.text(
     """
 )
 
-CHILDREN = sa.text(
-    """
+_PLACED = """
     SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
            n.version > n.clean_version AS stale, r.kind, r.label
       FROM memforest.node n CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """
+     WHERE n.tenant_id = :t AND """
+
+CHILDREN = sa.text(
+    f"""{_PLACED} n.parent_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id"""
 )
+
+NODES = sa.text(f"{_PLACED} n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id")
 
 SUMMARIES = sa.text(
     """
@@ -265,16 +268,6 @@ NOT_INDEXED = sa.text(
                AND forest_id = :f AND indexed_version = 0) i
       JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = i.point_id AND c.forest_id = :f
      ORDER BY c.time_start DESC, c.cell_id LIMIT :n
-    """
-)
-
-NODES = sa.text(
-    """
-    SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
-           n.version > n.clean_version AS stale, r.kind, r.label
-      FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id
     """
 )
 

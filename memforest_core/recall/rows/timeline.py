@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
+from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN
-from memforest_core.recall.timeline.records import KnownChain, SourceTurn, TurnKey
+from memforest_core.recall.timeline.states import KnownChain, SourceTurn
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest

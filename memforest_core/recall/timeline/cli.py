@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 
-from memforest_core.cli.opening import opened_memory, quiet_logs
+from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
-from memforest_core.cli.output import console, no_memory, print_json, printable, shortened
+from memforest_core.cli.output import console, no_memory, plain_table, print_json, printable, shortened
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.table import Table
 
-    from memforest_core.domain.ids import TenantId
-    from memforest_core.recall.timeline.service import TimelineService
     from memforest_core.recall.timeline.states import Timeline, TimelineState
 
 VALUE_CHARS = 60
 TEXT_CHARS = 120
 TURNS_SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Timelines:
-    """Where timelines come from, and whose."""
-
-    service: TimelineService
-    tenant: TenantId
-
-
-@contextmanager
-def opened_timelines(data: Path | None) -> Iterator[Timelines]:
-    """The database that the settings name, or an embedded node's."""
-    from memforest_core.domain.ids import TenantId
-    from memforest_core.observe.opening import watched_engine
-    from memforest_core.recall.timeline.opening import open_timeline
-    from memforest_core.settings import load_settings
-
-    if data is not None:
-        with opened_memory(data) as memory:
-            yield Timelines(open_timeline(memory.services.engine), memory.client.tenant)
-        return
-    quiet_logs()
-    settings = load_settings()
-    with watched_engine(settings) as engine:
-        yield Timelines(open_timeline(engine), TenantId(settings.tenant))
 
 
 def timeline(
@@ -73,9 +40,11 @@ def timeline(
     as_json: JsonOption = False,
 ) -> None:
     """Print states in the order of time: what held, since when, what superseded it, and which turns say so."""
-    with opened_timelines(data) as known:
-        found = known.service.timeline(
-            known.tenant,
+    from memforest_core.recall.timeline.service import open_timeline
+
+    with opened_store(data) as store:
+        found = open_timeline(store.engine).timeline(
+            store.tenant,
             owner,
             entity=entity,
             attribute=attribute,
@@ -111,13 +80,11 @@ def _print(found: Timeline) -> None:
 
 def table_of(found: Timeline) -> Table:
     """The states, one a row; their texts come from conversations and are printed without what steers a terminal."""
-    from rich.table import Table
     from rich.text import Text
 
     zone = ZoneInfo(found.time_zone)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("when", "who", "state", "value", "mark", "said", "turns"):
-        table.add_column(title, no_wrap=title in {"when", "mark", "said"})
+    titles = ("when", "who", "state", "value", "mark", "said", "turns")
+    table = plain_table(*titles, whole=("when", "mark", "said"))
     for state in found.states:
         style = "bold" if state.current else "dim" if state.superseded_by is not None else ""
         table.add_row(
@@ -158,8 +125,3 @@ def _turns(state: TimelineState) -> str:
     shown = [printable(f"{turn.session_id}/{turn.turn_id}") for turn in state.evidence[:TURNS_SHOWN]]
     rest = len(state.evidence) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("timeline")(timeline)

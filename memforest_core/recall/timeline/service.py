@@ -15,11 +15,11 @@ from memforest_core.domain.state_names import canonical, spellings
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput
+from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.timeline import TimelineRows, TimelineStore
-from memforest_core.recall.timeline.names import Speakers, unknown_attribute, unknown_entity, unknown_scene
-from memforest_core.recall.timeline.reading import chains_of
-from memforest_core.recall.timeline.records import SourceTurn, TurnKey
-from memforest_core.recall.timeline.states import Timeline, TimelineState
+from memforest_core.recall.timeline.chains import Speakers, chains_of, unknown_attribute, unknown_entity, unknown_scene
+from memforest_core.recall.timeline.states import SourceTurn, Timeline, TimelineState
+from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 
 MAX_LIMIT = 1_000
@@ -43,6 +43,11 @@ class _Wanted:
     until: datetime | None
     limit: int
     after: Position | None
+
+
+def open_timeline(engine: Engine) -> TimelineService:
+    """Over a connection pool: it needs no index and no models."""
+    return TimelineService(TimelineStore(engine))
 
 
 class TimelineService:

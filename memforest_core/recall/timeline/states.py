@@ -1,4 +1,4 @@
-"""A timeline as callers get it: states in the order of time, with what said them."""
+"""A timeline as callers get it: states in the order of time, with the turns that say them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,27 @@ from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.times import TimeSpan
-from memforest_core.recall.timeline.records import SourceTurn
+
+
+@dataclass(frozen=True, slots=True)
+class KnownChain:
+    """That states of one subject and attribute are stored, and how many facts they rest on."""
+
+    subject_key: str
+    subject: str
+    attribute: str
+    facts: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTurn:
+    """A turn that says a state, under the caller's ids, with the beginning of its text."""
+
+    session_id: str
+    turn_id: str
+    speaker: str
+    said_at: datetime
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from memforest_core.cli import app
+from memforest_core.cli.program import app
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def fast_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: str | Path) -> Result:
     app = typer.Typer(cls=Commands)
-    calibrate.register(app)
+    app.command()(calibrate.calibrate)
     app.callback()(lambda: None)
     return CliRunner().invoke(app, ["calibrate", *map(str, arguments)])
 

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from memforest_core.cli import app
 from memforest_core.cli.config import masked, walk
+from memforest_core.cli.program import app
 from memforest_core.settings import Settings, load_settings
 
 

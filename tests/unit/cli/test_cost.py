@@ -10,8 +10,8 @@ from rich.console import Console
 
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.cost import json_of, moment, table_of
-from memforest_core.observe.overview import Costs, summed
-from memforest_core.observe.overview_records import CostBy, CostFilter, Spent, SpentOn
+from memforest_core.observe.inspection import summed
+from memforest_core.observe.records import CostBy, CostFilter, Costs, Spent, SpentOn
 
 CHAT = SpentOn("chat-1", "bob", Spent(3, 1, 12_000, 400, 6_000, 1.25))
 NOTES = SpentOn("notes\x1b[31m", "ann", Spent(1, 0, 10, 5, 0, 0.0004))

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memforest_core.accept.cli import BadItem, Report, _told
-from memforest_core.cli import app
+from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.formats.formats import HEAD_BYTES
 from memforest_core.formats.items import Converted, Refused

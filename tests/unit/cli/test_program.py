@@ -11,9 +11,9 @@ import typer
 from typer.testing import CliRunner
 
 from memforest_core import __version__
-from memforest_core.cli import app
 from memforest_core.cli.commands import Commands, interrupt_behind
 from memforest_core.cli.output import Terminated
+from memforest_core.cli.program import app
 from memforest_core.errors import MemForestError, NotFound, QuotaExceeded
 
 HEAVY = (
@@ -134,7 +134,7 @@ def test_version_is_the_packages() -> None:
 def test_starting_loads_nothing_heavy() -> None:
     """Given a fresh interpreter, when the program is loaded and asked for help, then no big library is."""
     script = (
-        "import sys\nfrom memforest_core.cli import app\n"
+        "import sys\nfrom memforest_core.cli.program import app\n"
         "try:\n    app(['recall', '--help'])\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )

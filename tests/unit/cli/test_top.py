@@ -7,17 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
-from typing import NoReturn
 
 import pytest
 from rich.console import Console
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_core.observe.cli.top import Watched, age, dollars, frame, json_of, rates, watch
+from memforest_core.observe.cli.top import age, dollars, frame, json_of, rates, watch
 from memforest_core.observe.inspection import InspectionService
-from memforest_core.observe.overview import Overview, OverviewService
-from memforest_core.observe.overview_records import CostBy, CostFilter, QueueDepth, Spent, SpentOn, WorkerBeat
+from memforest_core.observe.records import CostBy, CostFilter, Overview, QueueDepth, Spent, SpentOn, WorkerBeat
 
 NOON = datetime(2024, 5, 6, 12, 0, tzinfo=UTC)
 NOTHING = Spent(0, 0, 0, 0, 0, 0.0)
@@ -106,7 +104,7 @@ class AwayOnce:
     looks: int = 0
 
     @contextmanager
-    def watching(self, tenant: TenantId) -> Iterator[OneLook]:
+    def observing(self, tenant: TenantId) -> Iterator[OneLook]:
         self.looks += 1
         if self.looks in self.away:
             raise StoreUnavailable("Postgres can't be reached.")
@@ -140,9 +138,6 @@ class OneLook:
     def spent(self, since: datetime) -> Spent:
         return NOTHING
 
-    def has_owner(self, owner: str) -> bool:
-        return True
-
     def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
         return []
 
@@ -159,21 +154,10 @@ def frames_of(
             raise Stopped
 
     monkeypatch.setattr("memforest_core.observe.cli.top.time.sleep", sleep)
-    inspection = InspectionService(NotAsked(), 30.0)
     with pytest.raises(Stopped):
-        watch(Watched(OverviewService(store, 30.0), inspection, TenantId("acme")), 2.0)
+        watch(InspectionService(store, 30.0), TenantId("acme"), 2.0)
     assert pauses == [2.0] * count
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith(("extract", "Postgres"))]
-
-
-class NotAsked:
-    """Looking inside is not part of watching."""
-
-    def inspecting(self, tenant: TenantId) -> NoReturn:
-        raise AssertionError
-
-    def head_revision(self) -> NoReturn:
-        raise AssertionError
 
 
 def test_watching_goes_on_while_the_database_is_away(
@@ -187,11 +171,8 @@ def test_watching_goes_on_while_the_database_is_away(
 
 
 def test_a_database_that_was_never_there_is_an_error() -> None:
-    watched = Watched(
-        OverviewService(AwayOnce(frozenset({1})), 30.0), InspectionService(NotAsked(), 30.0), TenantId("acme")
-    )
     with pytest.raises(StoreUnavailable):
-        watch(watched, 2.0)
+        watch(InspectionService(AwayOnce(frozenset({1})), 30.0), TenantId("acme"), 2.0)
 
 
 def test_what_others_named_cannot_steer_the_terminal() -> None:

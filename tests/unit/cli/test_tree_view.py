@@ -9,8 +9,7 @@ from memforest_core.cli.output import console
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.observe.cli.tree import drawn, interval, state
-from memforest_core.observe.inspection import GrownTree
-from memforest_core.observe.records import TreeNode, TreeOverview
+from memforest_core.observe.records import GrownTree, TreeNode, TreeOverview
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -12,7 +12,7 @@ import typer.main
 import yaml
 from pydantic import BaseModel
 
-from memforest_core.cli import app
+from memforest_core.cli.program import app
 from memforest_core.messages import Queue
 from memforest_core.settings import Settings
 from memforest_workers.worker import STOP_DEADLINE_S

@@ -14,9 +14,9 @@ import yaml
 from memforest_core.domain.ids import TenantId
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.observe.exposition import BacklogCollector
-from memforest_core.observe.overview_records import QueueDepth, WorkerBeat
 from memforest_core.observe.prometheus import PrometheusTelemetry
-from memforest_core.observe.rows.overview import OverviewRows
+from memforest_core.observe.records import QueueDepth, WorkerBeat
+from memforest_core.observe.rows import ObserveRows
 from memforest_core.settings import Settings
 from tests.unit.deploy.builders import ROOT
 
@@ -53,7 +53,7 @@ class OneOfEach:
     def fills(self, tenants: Sequence[TenantId], limit: int) -> dict[TenantId, float]:
         return {tenant: 0.5 for tenant in tenants}
 
-    def watching(self, tenant: TenantId) -> AbstractContextManager[OverviewRows]:
+    def observing(self, tenant: TenantId) -> AbstractContextManager[ObserveRows]:
         raise AssertionError("metrics look across tenants")
 
 

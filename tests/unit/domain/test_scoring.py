@@ -6,10 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.scoring import Item, Scores, Weights, coverage, fused, lifted, same_words, scaled, vote
+from memforest_core.domain.scoring import Item, Scores, coverage, fused, lifted, same_words, scaled, vote
+from tests.support.weights import weights
 
 SESSION = UUID(int=1000)
-ONLY_OWN = Weights(interval=0, root=0, topic=0, neighbour=0, speaker=0)
+ONLY_OWN = weights(interval=0, root=0, topic=0, neighbour=0, speaker=0)
 
 
 def ident(number: int) -> UUID:
@@ -47,15 +48,15 @@ class TestScaled:
 class TestFused:
     def test_lists_on_different_scales_count_alike(self) -> None:
         scores = Scores({ident(1): 20.0, ident(2): 10.0}, {ident(1): 0.2, ident(2): 0.4})
-        assert fused(scores, Weights()) == {ident(1): 1.5, ident(2): 1.5}
+        assert fused(scores, weights()) == {ident(1): 1.5, ident(2): 1.5}
 
     def test_a_point_in_one_list_only_gets_nothing_from_the_other(self) -> None:
         scores = Scores({ident(1): 20.0}, {ident(2): 0.4})
-        assert fused(scores, Weights(dense=0.5)) == {ident(1): 1.0, ident(2): 0.5}
+        assert fused(scores, weights(dense=0.5)) == {ident(1): 1.0, ident(2): 0.5}
 
     def test_a_weight_of_zero_switches_a_signal_off(self) -> None:
         scores = Scores({ident(1): 20.0}, {ident(1): 0.1, ident(2): 0.4})
-        assert fused(scores, Weights(dense=0))[ident(2)] == 0.0
+        assert fused(scores, weights(dense=0))[ident(2)] == 0.0
 
 
 class TestVote:
@@ -73,28 +74,28 @@ class TestVote:
     def test_ancestors_add_and_say_so(self) -> None:
         one = item(0, cell=1, interval=ident(21), root=ident(22), topics=(ident(23),))
         nodes = Scores(dense={ident(21): 0.3, ident(22): 0.2, ident(23): 0.9})
-        weights = Weights(topic=0.25)
-        voted = vote([one], Scores(dense={ident(1): 0.5}), Scores(), nodes, weights)
+        chosen = weights(topic=0.25)
+        voted = vote([one], Scores(dense={ident(1): 0.5}), Scores(), nodes, chosen)
         assert voted[0].signals == {"cell": 0.5, "interval": 0.5, "session": 0.5, "topic": 0.25}
 
     def test_ancestors_never_gate(self) -> None:
         """An item whose trees say nothing stays above a weaker one."""
         strong, weak = item(0, cell=1, interval=ident(21)), item(4, cell=2)
         cells = Scores(dense={ident(1): 0.9, ident(2): 0.2})
-        voted = vote([weak, strong], cells, Scores(), Scores(), Weights())
+        voted = vote([weak, strong], cells, Scores(), Scores(), weights())
         assert [one.item for one in voted] == [strong, weak]
 
     def test_a_good_session_lifts_one_of_two_equal_turns(self) -> None:
         here, there = item(0, cell=1, root=ident(21)), item(4, cell=2, root=ident(22))
         cells = Scores(dense={ident(1): 0.5, ident(2): 0.5})
         nodes = Scores(dense={ident(21): 0.1, ident(22): 0.4})
-        voted = vote([here, there], cells, Scores(), nodes, Weights())
+        voted = vote([here, there], cells, Scores(), nodes, weights())
         assert voted[0].item == there
 
     def test_a_named_speaker_counts(self) -> None:
         quiet, named = item(0, cell=1), item(4, cell=2, named_speaker=True)
         cells = Scores(dense={ident(1): 0.5, ident(2): 0.5})
-        voted = vote([quiet, named], cells, Scores(), Scores(), Weights())
+        voted = vote([quiet, named], cells, Scores(), Scores(), weights())
         assert voted[0].item == named
         assert voted[0].signals["speaker"] == pytest.approx(0.3)
 
@@ -105,11 +106,11 @@ class TestVote:
 
     def test_equal_scores_come_in_order_of_place(self) -> None:
         later, earlier = item(6), item(2)
-        voted = vote([later, earlier], Scores(), Scores(), Scores(), Weights())
+        voted = vote([later, earlier], Scores(), Scores(), Scores(), weights())
         assert [one.item for one in voted] == [earlier, later]
 
     def test_nothing_in_nothing_out(self) -> None:
-        assert vote([], Scores(), Scores(), Scores(), Weights()) == []
+        assert vote([], Scores(), Scores(), Scores(), weights()) == []
 
 
 class TestNeighbours:

@@ -13,12 +13,12 @@ import pytest
 
 from memforest_core.domain.ids import NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.scoring import Weights
 from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVector
 from memforest_core.recall.browsing import Browsed, browse
-from memforest_core.recall.probe import Probe
+from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.ranking import Siblings, Tally
 from memforest_core.recall.records import RecallRows
+from tests.support.weights import weights
 from tests.unit.recall.memory import FOREST, TENANT, Forest, ScriptedIndex, named
 
 CELL, FACT, NODE = PointKind.CELL, PointKind.FACT, PointKind.NODE
@@ -59,17 +59,17 @@ class World:
         self.index.points |= {named("talk#0"): (NODE, 0.0, 0.9), named("talk#1"): (NODE, 0.0, 0.1)}
         self.roots: list[UUID] = [named("talk#root")]
 
-    def probe(self) -> Probe:
+    def search(self) -> IndexSearch:
         dense = np.array([1.0, 0.0], dtype=np.float32)
-        return Probe(self.index, IndexFilter(TENANT, FOREST), dense, SparseVector((), ()))
+        return IndexSearch(self.index, IndexFilter(TENANT, FOREST), dense, SparseVector((), ()))
 
-    def browse(self, ranker: ByName | None = None, *, beam: int = 10, probe: Probe | None = None) -> Browsed:
+    def browse(self, ranker: ByName | None = None, *, beam: int = 10, search: IndexSearch | None = None) -> Browsed:
         def reading() -> AbstractContextManager[RecallRows]:
             return self.forest.recalling(TENANT)
 
         questions = dict.fromkeys(self.roots, "Which word?")
         return browse(
-            reading, probe or self.probe(), self.roots, beam, Weights(), ranker, questions if ranker else None
+            reading, search or self.search(), self.roots, beam, weights(), ranker, questions if ranker else None
         )
 
     def cells(self, *numbers: int) -> set[UUID]:
@@ -104,11 +104,11 @@ class TestByARanker:
 
     def test_each_level_is_one_read_one_vector_call_and_one_round_of_ranking(self, world: World) -> None:
         ranker = ByName(["half", "word"])
-        probe = world.probe()
-        browsed = world.browse(ranker, probe=probe)
+        search = world.search()
+        browsed = world.browse(ranker, search=search)
         assert ranker.levels == [1, 2]
         assert browsed.levels == len(world.index.calls) == world.forest.transactions == 2
-        assert probe.cells.dense.keys() >= world.cells(0, 1, 2, 3, 4, 5)
+        assert search.cells.dense.keys() >= world.cells(0, 1, 2, 3, 4, 5)
 
     def test_it_is_shown_summaries_above_and_texts_of_leaves_below(self, world: World) -> None:
         ranker = ByName(["first", "word0"])
@@ -143,10 +143,10 @@ class TestByARanker:
         ranker = ByName(["half", "word8"])
         browsed = browse(
             lambda: world.forest.recalling(TENANT),
-            world.probe(),
+            world.search(),
             world.roots,
             10,
-            Weights(),
+            weights(),
             ranker,
             {named("talk#root"): "What was the fourth?"},
         )
@@ -199,9 +199,9 @@ class TestWhatTheRankerCannotDo:
 
     def test_what_lies_outside_the_time_asked_for_is_not_shown(self, world: World) -> None:
         ranker = ByName(["half", "word"])
-        probe = world.probe()
-        probe.scope = IndexFilter(TENANT, FOREST, overlaps=(0.0, 1.0))
-        assert world.browse(ranker, probe=probe).cells == set()
+        search = world.search()
+        search.scope = IndexFilter(TENANT, FOREST, overlaps=(0.0, 1.0))
+        assert world.browse(ranker, search=search).cells == set()
         assert ranker.seen == []
 
 

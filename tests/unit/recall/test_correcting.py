@@ -9,8 +9,8 @@ from uuid import UUID
 from memforest_core.domain.evidence import with_corrections
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.recall.correcting import LONGEST, dated_text, facts_with_successors, standing
 from memforest_core.recall.records import FactText
+from memforest_core.recall.resolving import LONGEST, dated_text, facts_with_successors, standing
 from tests.support.builders import FOREST, NOON, day
 
 

@@ -85,12 +85,12 @@ class TestTheRule:
 class TestTheCall:
     def test_completes_the_question(self) -> None:
         made, chat = rewrite({"question": " When did Clara get\n her dog Rufus? "})
-        assert made == Rewritten("When did Clara get her dog Rufus?", changed=True, calls=1)
+        assert made == Rewritten("When did Clara get her dog Rufus?", changed=True)
         assert chat.requests[0].step is Step.PLAN
 
     def test_may_leave_it_as_it_is(self) -> None:
         made, _ = rewrite({"question": QUESTION})
-        assert made == Rewritten(QUESTION, changed=False, calls=1)
+        assert made == Rewritten(QUESTION, changed=False)
 
     def test_shows_the_last_turns_clipped_with_who_and_when(self) -> None:
         turns = [SaidTurn("Bob", f"{at} " + "x" * 2 * TURN_CHARS, ASKED) for at in range(LAST_TURNS + 3)]
@@ -140,4 +140,4 @@ class TestTheCall:
     def test_a_failure_keeps_the_question_and_says_so(self, failure: MemForestError | object, reason: str) -> None:
         made, _ = rewrite(failure)
         told = f"The question was not completed from its session ({reason}): it was searched for as asked."
-        assert made == Rewritten(QUESTION, changed=False, calls=1, degraded=(told,))
+        assert made == Rewritten(QUESTION, changed=False, degraded=(told,))

@@ -12,8 +12,7 @@ import pytest
 from memforest_core.domain.calibrating import MIN_PAIRS, Label, Thresholds
 from memforest_core.errors import InvalidInput
 from memforest_core.models.calls import CallRecord, Embedded, Step
-from memforest_core.recall.calibration.sample import LabelledPair, built_in_sample, parse_sample
-from memforest_core.recall.calibration.service import calibrate, score
+from memforest_core.recall.calibration.service import LabelledPair, built_in_sample, calibrate, parse_sample, score
 from memforest_core.settings import ReduceSettings
 
 

@@ -1,17 +1,28 @@
-"""Who is meant by a name, and what to say when nothing is known by it."""
+"""From facts to the states they tell: chains of (subject, attribute), and who is meant by a name."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from memforest_core.domain.ids import TreeId
+from memforest_core.domain.chain import ChainState, states_of, wrong_states
+from memforest_core.domain.holding import Mention, Said, StoredState, placed
+from memforest_core.domain.ids import FactId, TreeId
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import normalize_name
 from memforest_core.errors import InvalidInput
-from memforest_core.recall.timeline.records import KnownChain
+from memforest_core.recall.rows.timeline import TimelineRows
+from memforest_core.recall.timeline.states import KnownChain
 
 MAX_NAMED = 10
 """Names that an error lists."""
+MAX_MENTIONS = 256
+"""Mentions of one fact that are read: the first and the last ones."""
+
+Chain = tuple[str, str]
+"""One key for all names of a subject, and the attribute's own name."""
 
 
 class Speakers:
@@ -65,3 +76,41 @@ def _listed(what: str, names: Iterable[str]) -> str:
         return f"{what} appear once sessions are extracted: none are known yet."
     rest = f" and {len(known) - MAX_NAMED} more" if len(known) > MAX_NAMED else ""
     return f"{what}: {', '.join(f'{name:.80}' for name in known[:MAX_NAMED])}{rest}."
+
+
+def chains_of(
+    rows: TimelineRows, facts: Sequence[StoredState], speakers: Speakers, as_of: datetime | None
+) -> tuple[dict[Chain, list[ChainState]], list[ChainState]]:
+    """The states of each chain, each chain in the order of time, and the states that were corrected.
+
+    Nothing that was said after ``as_of`` counts. Raises StoreUnavailable.
+    """
+    said: dict[FactId, list[Mention]] = defaultdict(list)
+    for mention in rows.mentions([fact.id for fact in facts], as_of, MAX_MENTIONS):
+        said[mention.fact_id].append(mention)
+    chains: dict[Chain, list[Said]] = defaultdict(list)
+    wrong: list[list[Said]] = []
+    redated = _redated(facts)
+    for fact in facts:
+        stands = placed(replace(fact, redated=True) if fact.id in redated else fact, said[fact.id])
+        if _known_wrong(fact, as_of):
+            wrong.append(stands)
+        else:
+            chains[speakers.person(fact.subject_key), canonical(fact.attribute)].extend(stands)
+    found = {chain: states_of(chain[1], each) for chain, each in chains.items()}
+    return found, wrong_states(wrong, [state for states in found.values() for state in states])
+
+
+def _redated(facts: Sequence[StoredState]) -> set[FactId]:
+    """Facts that stand for one of another time."""
+    times = {fact.id: fact.statement.time for fact in facts}
+    return {
+        fact.superseded_by
+        for fact in facts
+        if fact.superseded_by in times and times[fact.superseded_by] != fact.statement.time
+    }
+
+
+def _known_wrong(fact: StoredState, as_of: datetime | None) -> bool:
+    """Whether it had been corrected by then."""
+    return fact.superseded_at is not None and (as_of is None or fact.superseded_at <= as_of)

@@ -1,4 +1,4 @@
-"""One question's searches of the vector index: batched, counted, and given up for good at the first failure."""
+"""One question's searches of the vector index: batched, counted, and not repeated after the first failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memforest_core.index.vector_index import (
     VectorIndex,
 )
 
-Known = Mapping[UUID, PointKind] | Collection[UUID]
+Points = Mapping[UUID, PointKind] | Collection[UUID]
 """Ids of points with what they are, which makes searching them cheaper, or the ids alone."""
 
 
@@ -43,7 +43,7 @@ class FlatHits:
 
 
 @dataclass(slots=True)
-class Probe:
+class IndexSearch:
     """Searches for one question; scores gather in ``cells``, ``facts`` and ``nodes``.
 
     ``dense`` is None when the embedder is away; ``sparse`` has no terms when the question has none.
@@ -88,11 +88,11 @@ class Probe:
             )
         )
 
-    def score(self, ids: Known) -> None:
+    def score(self, ids: Points) -> None:
         """Score these points by all signals, by each those that are not yet: one round trip, or none."""
         self._by_id(ids, self._vectors())
 
-    def glance(self, ids: Known) -> None:
+    def glance(self, ids: Points) -> None:
         """Score these points by meaning alone (by words when there is no vector), enough to choose a way by.
 
         A sparse search by ids looks up how rare its terms are in the whole forest: measured on the embedded engine with
@@ -100,7 +100,7 @@ class Probe:
         """
         self._by_id(ids, [self.sparse if self.dense is None else self.dense])
 
-    def _by_id(self, ids: Known, vectors: Iterable[DenseVector | SparseVector]) -> None:
+    def _by_id(self, ids: Points, vectors: Iterable[DenseVector | SparseVector]) -> None:
         unique = ids if isinstance(ids, Mapping) else dict.fromkeys(ids)
         queries: list[IndexQuery] = []
         asked: list[tuple[set[UUID], list[UUID]]] = []
@@ -154,7 +154,7 @@ class Probe:
         return [hit for hits in answers for hit in hits]
 
 
-def _by_kind(ids: Known, some: Sequence[UUID]) -> Iterable[tuple[tuple[PointKind, ...], Sequence[UUID]]]:
+def _by_kind(ids: Points, some: Sequence[UUID]) -> Iterable[tuple[tuple[PointKind, ...], Sequence[UUID]]]:
     """Some of the ids, each kind by itself where kinds are known."""
     if not isinstance(ids, Mapping):
         return [((), some)] if some else []

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVector
-from memforest_core.recall.probe import Known, Limits, Probe
+from memforest_core.recall.index_search import IndexSearch, Limits, Points
 from tests.unit.recall.memory import FOREST, TENANT, ScriptedIndex
 
 CELL, FACT, NODE = (UUID(int=number) for number in (1, 2, 3))
 KINDS = {CELL: PointKind.CELL, FACT: PointKind.FACT, NODE: PointKind.NODE}
 WORDS = SparseVector((7,), (1.0,))
-KNOWN: list[Known] = [KINDS, list(KINDS)]
+KNOWN: list[Points] = [KINDS, list(KINDS)]
 
 
 def scripted(**changes: object) -> ScriptedIndex:
@@ -23,14 +23,14 @@ def scripted(**changes: object) -> ScriptedIndex:
     return ScriptedIndex(points=points, **changes)  # type: ignore[arg-type]
 
 
-def probe(index: ScriptedIndex, sparse: SparseVector = WORDS) -> Probe:
+def search(index: ScriptedIndex, sparse: SparseVector = WORDS) -> IndexSearch:
     scope = IndexFilter(TENANT, FOREST, overlaps=(0.0, 9.0))
-    return Probe(index, scope, np.array([1.0, 0.0], np.float32), sparse)  # type: ignore[arg-type]
+    return IndexSearch(index, scope, np.array([1.0, 0.0], np.float32), sparse)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("known", KNOWN)
-def test_points_are_scored_by_all_signals_in_one_round_trip(known: Known) -> None:
-    asking = probe(scripted())
+def test_points_are_scored_by_all_signals_in_one_round_trip(known: Points) -> None:
+    asking = search(scripted())
     asking.score(known)
     assert asking.round_trips == 1
     assert (asking.cells.lexical, asking.cells.dense) == ({CELL: 3.0}, {CELL: 0.3})
@@ -41,7 +41,7 @@ def test_points_are_scored_by_all_signals_in_one_round_trip(known: Known) -> Non
 def test_kinds_that_are_known_are_asked_for_one_by_one() -> None:
     """Given what the points are, then each query is of one kind: an index need not look hits up to tell."""
     index = scripted()
-    probe(index).score(KINDS)
+    search(index).score(KINDS)
     [queries] = index.calls
     assert len(queries) == 6
     for query in queries:
@@ -50,9 +50,9 @@ def test_kinds_that_are_known_are_asked_for_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("known", KNOWN)
-def test_what_was_glanced_at_is_asked_for_its_words_alone(known: Known) -> None:
+def test_what_was_glanced_at_is_asked_for_its_words_alone(known: Points) -> None:
     index = scripted()
-    asking = probe(index)
+    asking = search(index)
     asking.glance(known)
     asking.score(known)
     glanced, scored = index.calls
@@ -62,7 +62,7 @@ def test_what_was_glanced_at_is_asked_for_its_words_alone(known: Known) -> None:
 
 def test_nothing_is_asked_twice_not_even_what_has_no_score() -> None:
     """Given points that were scored, one of them without any word, when they are wanted again, then nobody is asked."""
-    asking = probe(scripted())
+    asking = search(scripted())
     asking.score(KINDS)
     asking.glance(KINDS)
     asking.score([*KINDS, CELL])
@@ -72,7 +72,7 @@ def test_nothing_is_asked_twice_not_even_what_has_no_score() -> None:
 def test_a_range_of_time_limits_the_flat_search_only() -> None:
     """What is scored by id has been chosen already."""
     index = scripted()
-    asking = probe(index)
+    asking = search(index)
     asking.flat(Limits(cells=1, facts=0, roots=0))
     asking.score(KINDS)
     flat, by_ids = index.calls
@@ -82,7 +82,7 @@ def test_a_range_of_time_limits_the_flat_search_only() -> None:
 
 def test_flat_hits_are_not_scored_again() -> None:
     index = scripted()
-    asking = probe(index)
+    asking = search(index)
     asking.flat(Limits(cells=5, facts=5, roots=0))
     asking.score({CELL: PointKind.CELL, FACT: PointKind.FACT})
     assert asking.round_trips == 1
@@ -90,20 +90,20 @@ def test_flat_hits_are_not_scored_again() -> None:
 
 def test_one_id_given_twice_is_searched_once() -> None:
     index = scripted()
-    probe(index).glance([CELL, CELL, FACT])
+    search(index).glance([CELL, CELL, FACT])
     [[query]] = index.calls
     assert (query.filter.ids, query.limit) == ((CELL, FACT), 2)
 
 
 def test_without_words_nothing_is_searched_by_words() -> None:
     index = scripted()
-    probe(index, SparseVector((), ())).score(KINDS)
+    search(index, SparseVector((), ())).score(KINDS)
     assert not any(isinstance(query.vector, SparseVector) for queries in index.calls for query in queries)
 
 
 def test_after_the_first_failure_nobody_is_asked_again() -> None:
     index = scripted(away_after=0)
-    asking = probe(index)
+    asking = search(index)
     asking.score(KINDS)
     asking.glance(KINDS)
     assert asking.failure is not None

@@ -1,0 +1,379 @@
+"""What status, top, tree, cost and metrics read in Postgres, off the hot paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ProgrammingError
+
+from memforest_core.accept.rows.accepting import AcceptRows
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.times import from_micros
+from memforest_core.errors import InvalidSettings
+from memforest_core.observe.records import (
+    CostBy,
+    CostFilter,
+    ModelCalls,
+    QueueDepth,
+    Spent,
+    SpentOn,
+    Totals,
+    TreeNode,
+    TreeOverview,
+    Trouble,
+    WorkerBeat,
+)
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.owners import forest_id, visible
+from memforest_core.store.schema import current_revision
+
+UNDEFINED_FUNCTION = "42883"
+
+_CALL = m.LlmCall.__table__.c
+
+_SUMS = (
+    sa.func.count().label("calls"),
+    sa.func.count().filter(_CALL.outcome != "ok").label("failed"),
+    *(
+        sa.func.coalesce(sa.func.sum(_CALL[name]), 0).label(name)
+        for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+    ),
+)
+
+# What was deleted has no name any more, but its calls were paid for: they keep the id.
+_OWNER = sa.func.coalesce(m.Forest.owner, sa.cast(_CALL.forest_id, sa.Text), "")
+_SESSION = sa.func.coalesce(m.Session.external_id, sa.cast(_CALL.session_id, sa.Text), "")
+_DAY = sa.func.to_char(sa.func.timezone("UTC", _CALL.at), "YYYY-MM-DD")
+_NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
+    CostBy.SESSION: (_SESSION, _OWNER),
+    CostBy.OWNER: (_OWNER, sa.literal("")),
+    CostBy.STEP: (_CALL.step, sa.literal("")),
+    CostBy.DAY: (_DAY, sa.literal("")),
+    CostBy.MODEL: (_CALL.model, sa.literal("")),
+}
+
+_TREES = sa.text(
+    """
+    SELECT r.tree_id, r.kind, r.label, r.scope_key, r.k, r.leaf_count, r.height, r.due_at, n.time_start, n.time_end,
+           (SELECT count(*) FROM memforest.node d
+             WHERE d.tenant_id = :t AND d.tree_id = r.tree_id AND d.version > d.clean_version) AS dirty_nodes
+      FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = r.root_id
+     WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state = 'active'
+     ORDER BY r.kind, n.time_start NULLS LAST, r.label, r.tree_id
+    """
+)
+
+_NODES = sa.text(
+    """
+    SELECT n.node_id, n.parent_id, n.level, n.time_start, n.time_end, n.leaf_count,
+           n.version > n.clean_version AS dirty, coalesce(s.text, f.text, c.text, '') AS text,
+           CASE WHEN f.fact_id IS NOT NULL THEN 'fact' WHEN c.cell_id IS NOT NULL THEN 'cell'
+                ELSE coalesce(s.source, '') END AS source,
+           coalesce(e.external_id, '') AS session_id
+      FROM memforest.node n
+      LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+      LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = n.payload_id
+      LEFT JOIN memforest.session e ON e.tenant_id = :t AND e.session_id = c.session_id
+      LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = n.payload_id
+     WHERE n.tenant_id = :t AND n.tree_id = :tree AND n.level >= :lowest
+     ORDER BY n.level DESC, n.key_time, n.key_ordinal, n.key_item, n.key_id
+    """
+)
+
+
+def _moment(value: int | None) -> datetime | None:
+    return None if value is None else from_micros(value)
+
+
+class ObserveRows:
+    """Reads of one transaction of a tenant. Without a forest they count the whole tenant."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    def now(self) -> datetime:
+        """The database's clock."""
+        moment: datetime = self._db.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        return moment.astimezone(UTC)
+
+    def revision(self) -> str | None:
+        """The schema's revision."""
+        return current_revision(self._db)
+
+    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
+        """Worker processes, oldest first; one that was silent for longer than ``dead_after_s`` is not alive."""
+        return _workers(self._db, dead_after_s)
+
+    def backlog(self) -> list[QueueDepth]:
+        """The work of this tenant that waits, runs or is dead."""
+        return _backlog(self._db, self._tenant)
+
+    def forest(self, owner: str) -> ForestId | None:
+        """The owner's forest."""
+        return forest_id(self._db, self._tenant, owner)
+
+    def forests(self) -> int:
+        """How many forests the tenant has."""
+        statement = sa.select(sa.func.count()).where(m.Forest.tenant_id == self._tenant, visible())
+        return self._db.execute(statement).scalar_one()
+
+    def totals(self, forest: ForestId | None) -> Totals:
+        """How much there is, and how much is still to do."""
+        cell_state = sa.case((m.Cell.state != "done", m.Cell.state), (m.Cell.placed, "placed"), else_="extracted")
+        verbatim = sa.func.count().filter(m.Cell.outcome == "verbatim")
+        cells = self._db.execute(
+            sa.select(cell_state.label("state"), sa.func.count().label("n"), verbatim.label("verbatim"))
+            .where(*self._mine(m.Cell, forest))
+            .group_by(sa.text("1"))
+        ).all()
+        indexed = sa.func.count().filter(m.IndexRow.kind == "cell", m.IndexRow.indexed_version > 0)
+        points = self._db.execute(
+            sa.select(m.IndexRow.state, sa.func.count().label("n"), indexed.label("cells"))
+            .where(*self._mine(m.IndexRow, forest))
+            .group_by(m.IndexRow.state)
+        ).all()
+        counts = self._counts(forest)
+        return Totals(
+            sessions=counts.sessions,
+            turns=int(counts.turns),
+            facts=counts.facts,
+            cells={row.state: row.n for row in cells},
+            verbatim_cells=sum(row.verbatim for row in cells),
+            indexed_cells=sum(row.cells for row in points),
+            index_rows={row.state: row.n for row in points},
+            trees=counts.trees,
+            dirty_trees=counts.dirty_trees,
+            due_trees=counts.due_trees,
+            dirty_nodes=counts.dirty_nodes,
+        )
+
+    def _counts(self, forest: ForestId | None) -> sa.Row[*tuple[Any, ...]]:
+        def of(table: type[m.Base], what: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> Any:
+            return sa.select(what).select_from(table).where(*self._mine(table, forest), *where).scalar_subquery()
+
+        one = sa.func.count()
+        nodes = (
+            sa.select(one)
+            .select_from(m.NodeRow)
+            .join(m.Tree, sa.and_(m.Tree.tenant_id == m.NodeRow.tenant_id, m.Tree.tree_id == m.NodeRow.tree_id))
+            .where(m.NodeRow.version > m.NodeRow.clean_version, *self._mine(m.Tree, forest))
+        )
+        return self._db.execute(
+            sa.select(
+                of(m.Session, one).label("sessions"),
+                of(m.Session, sa.func.coalesce(sa.func.sum(m.Session.turn_count), 0)).label("turns"),
+                of(m.FactRow, one).label("facts"),
+                of(m.Tree, one, m.Tree.state == "active").label("trees"),
+                of(m.Tree, one, m.Tree.due_at.is_not(None)).label("dirty_trees"),
+                of(m.Tree, one, m.Tree.due_at <= sa.func.clock_timestamp()).label("due_trees"),
+                nodes.scalar_subquery().label("dirty_nodes"),
+            )
+        ).one()
+
+    def troubles(self, forest: ForestId | None) -> list[Trouble]:
+        """What failed and why, the most frequent first."""
+
+        def failed(kind: str, table: type[m.Cell] | type[m.IndexRow]) -> sa.Select[Any]:
+            state = sa.case((table.state == "dead", table.state), else_="waiting")
+            code = sa.func.coalesce(table.error_code, "")
+            dead_or_waiting = sa.or_(
+                table.state == "dead", sa.and_(table.state == "ready", table.error_code.is_not(None))
+            )
+            return sa.select(
+                sa.literal(kind).label("kind"), state.label("state"), code.label("code"), table.error_text
+            ).where(*self._mine(table, forest), dead_or_waiting)
+
+        w = sa.union_all(failed("cell", m.Cell), failed("index row", m.IndexRow)).subquery()
+        statement = (
+            sa.select(
+                w.c.kind, w.c.state, w.c.code, sa.func.max(w.c.error_text).label("reason"), sa.func.count().label("n")
+            )
+            .group_by(w.c.kind, w.c.state, w.c.code)
+            .order_by(sa.desc("n"), w.c.kind, w.c.state, w.c.code)
+        )
+        return [Trouble(row.kind, row.state, row.code, row.reason or "", row.n) for row in self._db.execute(statement)]
+
+    def model_calls(self, forest: ForestId | None) -> list[ModelCalls]:
+        """Model calls by step and model."""
+        median = sa.func.percentile_cont(0.5).within_group(_CALL.latency_ms)
+        statement = (
+            sa.select(
+                _CALL.step,
+                _CALL.model,
+                *_SUMS,
+                median.label("latency_p50_ms"),
+                sa.func.sum(_CALL.latency_ms).label("latency_total_ms"),
+            )
+            .where(*self._mine(m.LlmCall, forest))
+            .group_by(_CALL.step, _CALL.model)
+            .order_by(_CALL.step, _CALL.model)
+        )
+        return [
+            ModelCalls(
+                step=row.step,
+                model=row.model,
+                calls=row.calls,
+                failed=row.failed,
+                prompt_tokens=int(row.prompt_tokens),
+                completion_tokens=int(row.completion_tokens),
+                cached_tokens=int(row.cached_tokens),
+                cost_usd=float(row.cost_usd),
+                latency_p50_ms=float(row.latency_p50_ms),
+                latency_total_ms=float(row.latency_total_ms),
+            )
+            for row in self._db.execute(statement)
+        ]
+
+    def trees(self, forest: ForestId) -> list[TreeOverview]:
+        """Active trees, by kind, then by time."""
+        return [
+            TreeOverview(
+                id=TreeId(row.tree_id),
+                kind=TreeKind(row.kind),
+                label=row.label,
+                scope_key=row.scope_key,
+                k=row.k,
+                leaves=row.leaf_count,
+                height=row.height,
+                start=_moment(row.time_start),
+                end=_moment(row.time_end),
+                dirty_nodes=row.dirty_nodes,
+                due_at=row.due_at,
+            )
+            for row in self._db.execute(_TREES, {"t": self._tenant, "f": forest})
+        ]
+
+    def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[TreeNode]:
+        """A tree's nodes from ``lowest_level`` up: higher levels first, each level in key order."""
+        values = {"t": self._tenant, "tree": tree, "lowest": lowest_level}
+        return [
+            TreeNode(
+                id=NodeId(row.node_id),
+                parent_id=NodeId(row.parent_id) if row.parent_id else None,
+                level=row.level,
+                start=_moment(row.time_start),
+                end=_moment(row.time_end),
+                leaves=row.leaf_count,
+                dirty=row.dirty,
+                text=row.text,
+                source=row.source,
+                session_id=row.session_id,
+            )
+            for row in self._db.execute(_NODES, values)
+        ]
+
+    def spent(self, since: datetime) -> Spent:
+        """All calls since then."""
+        statement = sa.select(*_SUMS).where(_CALL.tenant_id == self._tenant, _CALL.at >= since)
+        return _spent(self._db.execute(statement).one())
+
+    def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
+        """Spending by one thing: days in order, all else the dearest first."""
+        name, owner = _NAMES[by]
+        statement = (
+            sa.select(name.label("name"), owner.label("owner"), *_SUMS)
+            .select_from(m.LlmCall)
+            .outerjoin(m.Forest, sa.and_(m.Forest.tenant_id == _CALL.tenant_id, m.Forest.forest_id == _CALL.forest_id))
+            .outerjoin(
+                m.Session, sa.and_(m.Session.tenant_id == _CALL.tenant_id, m.Session.session_id == _CALL.session_id)
+            )
+            .where(_CALL.tenant_id == self._tenant)
+            .group_by(sa.text("1, 2"))
+            .order_by(
+                *([] if by is CostBy.DAY else [sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls")]),
+                sa.text("1, 2"),
+            )
+        )
+        if which.since is not None:
+            statement = statement.where(_CALL.at >= which.since)
+        if which.until is not None:
+            statement = statement.where(_CALL.at < which.until)
+        if which.owner is not None:
+            statement = statement.where(m.Forest.owner == which.owner)
+        return [SpentOn(row.name, row.owner, _spent(row)) for row in self._db.execute(statement)]
+
+    def _mine(self, table: type[m.Base], forest: ForestId | None) -> list[sa.ColumnElement[bool]]:
+        columns = table.__table__.c
+        mine = [columns.tenant_id == self._tenant]
+        return mine if forest is None else [*mine, columns.forest_id == forest]
+
+
+class ObserveStore:
+    """Opens transactions of a tenant, and reads numbers of all tenants."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def observing(self, tenant: TenantId) -> Iterator[ObserveRows]:
+        """One transaction of a tenant."""
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield ObserveRows(connection, tenant)
+
+    def backlog(self) -> list[QueueDepth]:
+        """The work of all tenants that waits, runs or is dead. Raises StoreUnavailable, InvalidSettings."""
+        with transaction(self._engine) as connection:
+            return _backlog(connection, None)
+
+    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
+        """Worker processes, as ``ObserveRows.workers``. Raises StoreUnavailable, InvalidSettings."""
+        with transaction(self._engine) as connection:
+            return _workers(connection, dead_after_s)
+
+    def fills(self, tenants: Sequence[TenantId], limit: int) -> dict[TenantId, float]:
+        """Cells that wait for extraction, as a share of those that may: the tenant's own limit, or else ``limit``.
+
+        Counted as ``enqueue`` counts them, which refuses from 1 on. Raises StoreUnavailable.
+        """
+        found: dict[TenantId, float] = {}
+        for tenant in tenants:
+            with tenant_transaction(self._engine, tenant) as connection:
+                rows = AcceptRows(connection, tenant)
+                most = rows.limits().max_waiting_cells or limit
+                found[tenant] = rows.waiting_cells(most + 1).cells / most
+        return found
+
+
+def _backlog(connection: sa.Connection, tenant: TenantId | None) -> list[QueueDepth]:
+    statement = sa.text(
+        """
+        SELECT tenant_id, kind, state, items, oldest_s FROM memforest.backlog()
+         WHERE CAST(:t AS text) IS NULL OR tenant_id = :t ORDER BY tenant_id, kind, state
+        """
+    )
+    try:
+        rows = connection.execute(statement, {"t": tenant}).all()
+    except ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) == UNDEFINED_FUNCTION:
+            raise InvalidSettings("The database is at an older version: run memforest db upgrade.") from None
+        raise
+    return [QueueDepth(TenantId(row.tenant_id), row.kind, row.state, row.items, row.oldest_s) for row in rows]
+
+
+def _workers(connection: sa.Connection, dead_after_s: float) -> list[WorkerBeat]:
+    silent_s = sa.extract("epoch", sa.func.clock_timestamp() - m.Worker.heartbeat_at).cast(sa.Double)
+    statement = sa.select(
+        m.Worker.name, m.Worker.queues, m.Worker.version, m.Worker.started_at, sa.func.greatest(0, silent_s).label("s")
+    ).order_by(m.Worker.started_at, m.Worker.worker_id)
+    return [
+        WorkerBeat(row.name, tuple(row.queues), row.version, row.s, row.s <= dead_after_s, row.started_at)
+        for row in connection.execute(statement)
+    ]
+
+
+def _spent(row: sa.Row[Any]) -> Spent:
+    return Spent(
+        calls=row.calls,
+        failed=row.failed,
+        prompt_tokens=int(row.prompt_tokens),
+        completion_tokens=int(row.completion_tokens),
+        cached_tokens=int(row.cached_tokens),
+        cost_usd=float(row.cost_usd),
+    )

@@ -1,0 +1,108 @@
+"""From gathered rows to items that can be scored: turns, parts of long turns, and sentences that a model wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from memforest_core.domain.scoring import Item
+from memforest_core.recall.asking import Range
+from memforest_core.recall.candidates import Candidates, cell_turns
+from memforest_core.recall.question import Question
+from memforest_core.recall.records import FactHead, TurnHead
+
+ALWAYS: Range = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Which turns may be evidence, and which time the question is about."""
+
+    between: Range = ALWAYS
+    """When evidence was said, or what it tells happened."""
+    said_until: datetime | None = None
+    """The moment after which nothing is known."""
+    sessions: frozenset[UUID] | None = None
+    excluded: frozenset[str] = frozenset()
+    """The caller's ids of sessions that are left out."""
+    speakers: frozenset[str] = frozenset()
+    """Ids or display names, casefolded; empty for anybody."""
+    roles: frozenset[str] = frozenset()
+    about: Range = ALWAYS
+    """The time that the question names; what lies in it is lifted."""
+
+    def allow(self, head: TurnHead) -> bool:
+        """Whether a turn may be evidence, whatever it tells."""
+        return (
+            (self.said_until is None or head.occurred_at <= self.said_until)
+            and (self.sessions is None or head.session_id in self.sessions)
+            and head.session_external_id not in self.excluded
+            and (not self.roles or head.role in self.roles)
+            and (not self.speakers or not self.speakers.isdisjoint({head.speaker_id.casefold(), head.name.casefold()}))
+        )
+
+
+def items(
+    candidates: Candidates, question: Question, owner: str, bounds: Bounds, positions: Mapping[UUID, int] | None = None
+) -> list[Item]:
+    """All candidates within the bounds; ``positions`` are those that a chat model gave to cells and facts, 0 the best.
+
+    A turn competes with its own text; beside it each sentence that a model wrote about it competes for itself.
+    """
+    said = candidates.facts_by_turn()
+    found: dict[tuple[UUID | None, tuple[UUID, int, int]], Item] = {}
+    for cell in candidates.cells.values():
+        path = candidates.trees.session_path(cell.id)
+        interval, root = (path[0].id, path[-1].id) if path else (None, None)
+        for key in cell_turns(cell):
+            head = candidates.turns.get(key)
+            if head is None or not bounds.allow(head):
+                continue
+            facts = said.get(key, [])
+            written = [fact for fact in facts if candidates.writes(fact)]
+            pointing = [fact for fact in facts if not candidates.writes(fact)]
+            place = (cell.session_id, key[1], cell.char_start or 0)
+            for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
+                spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices]))
+                if not _touches(spans, bounds.between):
+                    continue
+                found[fact, place] = Item(
+                    place=place,
+                    cell=cell.id,
+                    facts=tuple(voices),
+                    interval=interval,
+                    root=root,
+                    topics=candidates.topics_of(voices),
+                    chained=candidates.chained_to(voices),
+                    named_speaker=_named(head, question, owner),
+                    position=_best_position(positions or {}, (cell.id, *voices)),
+                    in_time=bounds.about != ALWAYS and _touches(spans, bounds.about),
+                    fact=fact,
+                )
+    return list(found.values())
+
+
+def _named(head: TurnHead, question: Question, owner: str) -> bool:
+    """Whether the question names who said it; "I" is the owner."""
+    if question.first_person and head.speaker_id == owner:
+        return True
+    return question.names(head.name)
+
+
+def _best_position(positions: Mapping[UUID, int], payloads: Sequence[UUID]) -> int | None:
+    return min((positions[payload] for payload in payloads if payload in positions), default=None)
+
+
+def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[datetime, datetime]]:
+    """When a turn was said, and when what it tells happened."""
+    yield head.occurred_at, head.occurred_at
+    for fact in facts:
+        if fact is not None and fact.time_start is not None and fact.time_end is not None:
+            yield fact.time_start, fact.time_end
+
+
+def _touches(spans: Sequence[tuple[datetime, datetime]], wanted: Range) -> bool:
+    first, last = wanted
+    return any((last is None or start <= last) and (first is None or end >= first) for start, end in spans)
