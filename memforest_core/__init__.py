@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from memforest_core.lifecycle import Lifecycle, Operation
-    from memforest_core.models.limits.budget import ModelPaused
+    from memforest_core.models.limits.model_limits import ModelPaused
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_settings
@@ -85,7 +85,7 @@ _HOMES = {
     "MemForestClient": "memforest_core.client",
     "MemForestError": "memforest_core.errors",
     "ModelAuthFailed": "memforest_core.errors",
-    "ModelPaused": "memforest_core.models.limits.budget",
+    "ModelPaused": "memforest_core.models.limits.model_limits",
     "ModelRateLimited": "memforest_core.errors",
     "ModelRejected": "memforest_core.errors",
     "ModelUnavailable": "memforest_core.errors",

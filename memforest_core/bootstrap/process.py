@@ -8,7 +8,7 @@ from functools import cached_property
 from memforest_core.bootstrap.producer import Producer
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
-from memforest_core.models.limits.budget import CallLimits
+from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.operations import Operations

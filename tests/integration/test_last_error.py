@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from memforest_core import ModelRejected, WaitTimeout
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits import limited_chat
-from memforest_core.models.limits.telling import FailedCalls
+from memforest_core.models.limits.failed_calls import FailedCalls
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers

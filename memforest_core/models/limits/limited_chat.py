@@ -6,11 +6,11 @@ import json
 import threading
 from collections.abc import Mapping
 
-from memforest_core.domain.limits import estimated_tokens, limit_key
 from memforest_core.errors import MemForestError, ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Step
-from memforest_core.models.limits.budget import CallLimits
-from memforest_core.models.limits.telling import FAILED_CALLS
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.failed_calls import FAILED_CALLS
+from memforest_core.models.limits.model_limits import estimated_tokens, limit_key
 from memforest_core.models.step_settings import StepSettings
 
 WAIT_S = 30.0

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from memforest_core.domain.limits import estimated_tokens
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step
-from memforest_core.models.limits.budget import CallLimits
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.failed_calls import FAILED_CALLS
 from memforest_core.models.limits.limited_chat import HOLD_GRACE_S, WAIT_S, tokens_of, tokens_of_failed
-from memforest_core.models.limits.telling import FAILED_CALLS
+from memforest_core.models.limits.model_limits import estimated_tokens
 
 
 class LimitedEmbedder:

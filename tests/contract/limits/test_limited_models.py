@@ -15,12 +15,12 @@ from redis import Redis
 from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
 from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
-from memforest_core.models.limits.budget import CallLimits, ModelPaused
-from memforest_core.models.limits.ledgers import PREFIX
+from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.limited_chat import LimitedChat
 from memforest_core.models.limits.limited_embedder import LimitedEmbedder
+from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.limits.opening import chat_key, embedding_key, limit_chat, limit_embedder, open_limits
-from memforest_core.models.limits.redis_limits import RedisLimits
+from memforest_core.models.limits.redis_ledger import PREFIX
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.models.step_settings import StepSettings
@@ -30,7 +30,7 @@ from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers
 
-Opened = Callable[..., RedisLimits]
+Opened = Callable[..., CallLimits]
 SECRET = "my sister Anna lives in Lisbon"
 
 
