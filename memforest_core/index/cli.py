@@ -11,6 +11,7 @@ import typer
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import Exit, console, plain, print_json, printable
+from memforest_core.work.states import WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +67,7 @@ def rebuild(
         print_json({"waited": wait, "done": over and not behind, "behind": behind, "tasks": tasks})
     else:
         _print_rebuild(found, behind, waited=wait)
-    if any(task.state == "dead" for task in found):
+    if any(task.state == WorkState.DEAD for task in found):
         raise typer.Exit(Exit.FAILED)
     if wait and not (over and not behind):
         raise typer.Exit(Exit.LATER)
@@ -104,7 +105,7 @@ def _waited(
     with console(stderr=True).status("rebuilding") as shown:
         while True:
             found, behind, over = _looked(upkeep, asked, timeout_s)
-            dead = any(task.state == "dead" for task in found)
+            dead = any(task.state == WorkState.DEAD for task in found)
             if dead or (over and not behind) or time.monotonic() >= deadline:
                 return found, behind, over
             marked = sum(int(task.progress.get("marked", 0)) for task in found)
@@ -155,7 +156,7 @@ def _print_task(task: MaintenanceTask) -> None:
         if name in task.progress
     )
     trouble = f"  {printable(task.error_text or '')} [{task.error_code}]" if task.error_code else ""
-    style = {"dead": "red", "ready": "yellow", "running": "yellow"}.get(task.state, "")
+    style = {WorkState.DEAD: "red", WorkState.READY: "yellow", WorkState.RUNNING: "yellow"}.get(task.state, "")
     console().print(f"  {task.created_at:%Y-%m-%d %H:%M:%S}  {task.kind}  {task.state}  {steps}{trouble}", style=style)
 
 

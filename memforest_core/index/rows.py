@@ -23,6 +23,7 @@ from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.trees import NEXT_VERSION
 from memforest_core.store.vectors import VectorRows, from_bytes
 from memforest_core.work.records import MaintenanceKind
+from memforest_core.work.states import WorkState
 
 _FIRST = UUID(int=0)
 
@@ -441,7 +442,7 @@ class IndexRows(VectorRows):
             sa.update(m.IndexRow)
             .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token, m.IndexRow.point_id.in_(held))
             .values(
-                state="ready",
+                state=WorkState.READY,
                 lease_token=None,
                 lease_until=None,
                 worker_id=None,
@@ -509,7 +510,7 @@ class IndexRows(VectorRows):
             .where(
                 m.IndexRow.tenant_id == self._tenant,
                 m.IndexRow.point_id > (after or _FIRST),
-                m.IndexRow.state == "done",
+                m.IndexRow.state == WorkState.DONE,
                 ~m.IndexRow.deleted,
             )
             .order_by(m.IndexRow.point_id)

@@ -10,6 +10,7 @@ from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.work.operations import OPERATIONS, Operations
 from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.states import WorkState
 
 Clear = Callable[[TenantId, ForestId], bool]
 """Delete a bounded batch of a forest that is nobody's; True when nothing is left."""
@@ -49,8 +50,8 @@ def check_cancellable(task: MaintenanceTask, states: Mapping[ForestId, str]) -> 
 
 
 def _too_late(task: MaintenanceTask, states: Mapping[ForestId, str]) -> str | None:
-    begun = bool(task.progress) or task.state == "running"
-    if task.state == "done":
+    begun = bool(task.progress) or task.state == WorkState.RUNNING
+    if task.state == WorkState.DONE:
         return "it is done."
     if task.dry_run:
         return None

@@ -14,6 +14,7 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, MaintenanceTask, Numbers
 from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore
+from memforest_core.work.states import WorkState
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "maintain"
@@ -132,7 +133,7 @@ class MaintenanceService:
         if ended is not None and ended.cancelled:
             rows.note(replace(outcome_of(ended, CANCELLED), actor=ended.cancelled_by or ended.actor))
         elif ended is not None and ended.actor:
-            rows.note(outcome_of(ended, "done"))
+            rows.note(outcome_of(ended, WorkState.DONE))
         return _End.DONE
 
     def _decide(self, tenant: TenantId, claim: ClaimedTask, error: MemForestError) -> None:
@@ -173,7 +174,7 @@ class MaintenanceService:
             if not rows.bury(claim.token, code, text):
                 return
             if claim.task.actor:
-                rows.note(outcome_of(claim.task, "dead"))
+                rows.note(outcome_of(claim.task, WorkState.DEAD))
         with self._store.maintaining(tenant) as rows:
             rows.release_sources()
         self._telemetry.buried(STEP, tenant, code)

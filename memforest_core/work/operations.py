@@ -26,6 +26,7 @@ from memforest_core.work.records import (
     TaskId,
 )
 from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore
+from memforest_core.work.states import WorkState
 from memforest_core.work.waiting import Steps, WaitTimeout, waited
 from memforest_core.work.wakeups import WakeUps
 
@@ -155,7 +156,7 @@ class Operations:
     ) -> Steps[MaintenanceTask]:
         """``wait`` in short steps, for callers that sleep in their own way."""
         found = yield from self.ended_steps(tenant, task, timeout_s, watch)
-        if found.state == "dead":
+        if found.state == WorkState.DEAD:
             raise OperationFailed(
                 f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
                 " See memforest dead show."
@@ -268,20 +269,20 @@ def refuse(neighbours: Sequence[Neighbour]) -> None:
                 f"This memory is being re-materialized by operation {each.id}: wait until it is done, or cancel it.",
                 code="already_rematerializing",
             )
-        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != "dead":
+        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
             raise ForestFrozen(
                 f"Deletion {each.id} of this memory is under way: ask again when it is done.", retry_after=FROZEN_S
             )
-        if each.answer is Answer.REFUSED and each.state == "dead" and each.kind == MaintenanceKind.MERGE:
+        if each.answer is Answer.REFUSED and each.state == WorkState.DEAD and each.kind == MaintenanceKind.MERGE:
             raise ForestFrozen(
                 f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
                 retry_after=FROZEN_S,
             )
-        if each.answer is Answer.REFUSED and each.state != "dead":
+        if each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
             raise ForestFrozen(
                 f"This memory is part of merge {each.id}: ask again when that is done.", retry_after=FROZEN_S
             )
-        if each.state == "dead":
+        if each.state == WorkState.DEAD:
             raise InvalidInput(
                 f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"
                 " memforest dead.",

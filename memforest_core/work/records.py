@@ -11,6 +11,7 @@ from uuid import UUID
 
 from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, LeaseToken
+from memforest_core.work.states import WorkState
 
 TaskId = NewType("TaskId", UUID)
 
@@ -80,17 +81,17 @@ class MaintenanceTask:
     @property
     def finished(self) -> bool:
         """Whether nothing will happen to it anymore."""
-        return self.state in ("done", "dead")
+        return self.state in (WorkState.DONE, WorkState.DEAD)
 
     @property
     def cancelled(self) -> bool:
         """Whether it was cancelled in time: it ended undone."""
-        return self.state == "done" and self.progress.get(PHASE) == CANCELLED
+        return self.state == WorkState.DONE and self.progress.get(PHASE) == CANCELLED
 
     @property
     def fulfilled(self) -> bool:
         """Whether it was done: not cancelled, and not given up and discarded."""
-        return self.state == "done" and self.error_code is None
+        return self.state == WorkState.DONE and self.error_code is None
 
 
 @dataclass(frozen=True, slots=True)

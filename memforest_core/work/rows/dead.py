@@ -19,6 +19,7 @@ from memforest_core.store.vectors import VectorRows
 from memforest_core.work.dead_records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows import dead_sql as sql
 from memforest_core.work.rows.operations import take_turn
+from memforest_core.work.states import WorkState
 
 _TRIES = 3
 """A task that is asked for anew between the look at it and its change is looked at again."""
@@ -69,7 +70,7 @@ class DeadRows:
         """
         by_kind = self._held(refs)
         cells = self._changed(sql.RETRY_CELLS, by_kind[DeadKind.CELL])
-        reduced = {row.forest_id for row in cells if row.state == "done"}
+        reduced = {row.forest_id for row in cells if row.state == WorkState.DONE}
         self._changed(sql.REDUCE_NOW, sorted(reduced), returning=False)
         nodes = self._retry_nodes(by_kind[DeadKind.NODE])
         tasks = self._retry_tasks(by_kind[DeadKind.TASK])
@@ -79,7 +80,7 @@ class DeadRows:
                 *(DeadRef(DeadKind.NODE, row.node_id) for row in nodes),
                 *(DeadRef(DeadKind.TASK, row.task_id) for row in tasks),
             ),
-            windows=sum(row.state == "ready" and row.head for row in cells),
+            windows=sum(row.state == WorkState.READY and row.head for row in cells),
             forests=len(reduced),
             trees=len({row.tree_id for row in nodes}),
             tasks=len(tasks),

@@ -28,6 +28,7 @@ from memforest_core.work.records import (
     Numbers,
     TaskId,
 )
+from memforest_core.work.states import WorkState
 
 _TRIES = 3
 """A task that ends between the insert that it refused and the look at it is asked for again."""
@@ -188,7 +189,7 @@ _CLAIM = sa.text(
     """  # noqa: S608 - a constant of this module
 )
 
-_GIVEN_BACK = {"state": "ready", "lease_token": None, "lease_until": None, "worker_id": None}
+_GIVEN_BACK = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
 
 
 def free_tasks(lost: str) -> sa.TextClause:
@@ -243,7 +244,7 @@ class MaintenanceRows:
         if touches:
             self._keep(touches, there=not held)
         asked: dict[str, Any] = {"t": self._tenant, "kind": kind, "subject": subject}
-        state = "held" if held else "ready"
+        state = WorkState.HELD if held else WorkState.READY
         new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor, "state": state}
         for _ in range(_TRIES):
             made = self._db.scalar(_ENQUEUE, asked | new | {"id": uuid4()})
@@ -378,7 +379,7 @@ class MaintenanceRows:
     def finish(self, token: LeaseToken) -> bool:
         """The task is done; False when the lease was lost."""
         cancelled = m.Maintenance.progress[PHASE].astext == CANCELLED
-        ended = self._ended("done", None, None)
+        ended = self._ended(WorkState.DONE, None, None)
         ended["error_code"] = sa.case((cancelled, CANCELLED))
         ended["error_text"] = sa.case((cancelled, "It was cancelled."))
         return self._update(token, ended)
@@ -398,7 +399,7 @@ class MaintenanceRows:
 
     def bury(self, token: LeaseToken, code: str, text: str) -> bool:
         """The task can't succeed until somebody acts; False when the lease was lost, and nothing is changed."""
-        return self._update(token, self._ended("dead", code, text))
+        return self._update(token, self._ended(WorkState.DEAD, code, text))
 
     def get(self, task: TaskId) -> MaintenanceTask | None:
         """One task."""
@@ -424,7 +425,7 @@ class MaintenanceRows:
                 sa.update(m.Maintenance)
                 .where(
                     m.Maintenance.tenant_id == self._tenant,
-                    m.Maintenance.state == "running",
+                    m.Maintenance.state == WorkState.RUNNING,
                     m.Maintenance.lease_token == token,
                 )
                 .values(**values)
@@ -451,7 +452,9 @@ def _tasks() -> sa.Select[Any]:
     """All columns of tasks, and what each waits for."""
     table = m.Maintenance
     waits_for = sa.func.memforest.waits_for(table.tenant_id, table.task_id, type_=sa.Uuid())
-    return sa.select(table.__table__, sa.case((table.state.in_(("held", "ready")), waits_for)).label("waits_for"))
+    return sa.select(
+        table.__table__, sa.case((table.state.in_((WorkState.HELD, WorkState.READY)), waits_for)).label("waits_for")
+    )
 
 
 def _task(row: sa.Row[Any]) -> MaintenanceTask:
