@@ -19,8 +19,8 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_settings
 from memforest_core.work.dead import DeadLetters
-from memforest_core.work.dead_opening import open_deadletters
 from memforest_core.work.jobs import Lane
+from memforest_core.work.rows.dead import DeadStore
 from memforest_core.work.waiting import Steps, waited
 
 WAIT_STAGES = {"raw": Stage.RAW, "facts": Stage.FACTS, "summaries": Stage.SUMMARIES}
@@ -75,7 +75,8 @@ class MemForestClient:
     @cached_property
     def dead(self) -> DeadLetters:
         """The tenant's work that was given up: list it, look at it, try it again or let it go."""
-        return open_deadletters(self._producer.engine, self.settings, self._producer.wakeups)
+        store, most = DeadStore(self._producer.engine), self.settings.broker.max_wakeups
+        return DeadLetters(store, self._producer.wakeups, self._tenant, most)
 
     def enqueue(
         self,

@@ -273,7 +273,7 @@ class MaintenanceRows:
     def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
         """The earlier tasks that a task does not run beside, the earliest first."""
         return [
-            Neighbour(TaskId(row.task_id), row.kind, row.state, Role(row.role), Answer(row.answer))
+            Neighbour(TaskId(row.task_id), row.kind, WorkState(row.state), Role(row.role), Answer(row.answer))
             for row in self._db.execute(_NEIGHBOURS, {"t": self._tenant, "id": task})
         ]
 
@@ -464,7 +464,7 @@ def _task(row: sa.Row[Any]) -> MaintenanceTask:
         subject=row.subject,
         arguments=row.arguments,
         progress=row.progress,
-        state=row.state,
+        state=WorkState(row.state),
         attempts=row.attempts,
         lost_leases=row.lost_leases,
         created_at=row.created_at,
