@@ -19,7 +19,7 @@ from memforest_core.transfer.merge.report import ConflictReport
 from memforest_core.transfer.rebuild.planning import Plan
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.work.waiting import Steps
+from memforest_core.work.waiting import Steps, waited
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ class Lifecycle:
         watch: Callable[[MaintenanceTask], None] = lambda _: None,
     ) -> MaintenanceTask:
         """Wait until an operation is done. Raises OperationFailed, WaitTimeout."""
-        return self._parts.operations.wait(self._tenant, operation, timeout_s, watch)
+        return waited(self.wait_steps(operation, timeout_s, watch))
 
     def wait_steps(
         self,
@@ -310,7 +310,7 @@ class Lifecycle:
 
     def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> MaintenanceTask:
         """Wait until an operation has ended, however that is. Raises WaitTimeout."""
-        return self._parts.operations.ended(self._tenant, operation, timeout_s)
+        return waited(self.ended_steps(operation, timeout_s))
 
     def ended_steps(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[MaintenanceTask]:
         """``ended`` in short steps."""

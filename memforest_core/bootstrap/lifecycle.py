@@ -28,10 +28,10 @@ from memforest_core.transfer.merge.service import Merging
 from memforest_core.transfer.rebuild.service import Rematerializing
 from memforest_core.verify.rows.verifying import VerifyStore
 from memforest_core.work.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
-from memforest_core.work.maintenance import Handler
 from memforest_core.work.operations import OPERATIONS
 from memforest_core.work.records import MaintenanceKind, TaskId
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.runner import Handler
 
 
 class LifecycleParts:
@@ -46,7 +46,7 @@ class LifecycleParts:
     @cached_property
     def cancelling(self) -> Cancelling:
         """Cancelling an operation."""
-        return Cancelling(MaintenanceStore(self._engine), self.operations)
+        return Cancelling(OperationStore(self._engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:

@@ -12,7 +12,7 @@ from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.operations import Operations
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 
@@ -35,4 +35,4 @@ class Process:
     @cached_property
     def operations(self) -> Operations:
         """Asking for operations on stored memory, and following them."""
-        return Operations(MaintenanceStore(self.engine), self.producer.wakeups)
+        return Operations(OperationStore(self.engine), self.producer.wakeups)

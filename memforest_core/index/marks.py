@@ -17,7 +17,7 @@ from memforest_core.index.records import CollectionMark
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.work.records import MaintenanceKind
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ class Marks:
         self,
         marks: MarkStore,
         rows: IndexStore,
-        tasks: MaintenanceStore,
+        tasks: OperationStore,
         index: VectorIndex,
         mark_s: float,
         clock: Callable[[], float] = time.monotonic,
@@ -161,7 +161,7 @@ class Marks:
             with self._rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
-                with self._tasks.maintaining(tenant) as tasks:
+                with self._tasks.transaction(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
                     tasks.enqueue(MaintenanceKind.PARITY, str(generation), arguments)
                 asked += 1

@@ -18,9 +18,9 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
-from memforest_core.work.maintenance import Handler, MaintenanceService
 from memforest_core.work.records import MaintenanceKind
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.runner import Handler, OperationRunner
 from memforest_core.work.telemetry import SILENT, Telemetry
 from memforest_core.work.wakeups import WakeUps
 
@@ -29,7 +29,7 @@ from memforest_core.work.wakeups import WakeUps
 class Maintenance:
     """The maintaining side of a process."""
 
-    tasks: MaintenanceService
+    tasks: OperationRunner
     marks: Marks
     upkeep: IndexUpkeep
 
@@ -45,13 +45,13 @@ def open_maintenance(
 ) -> Maintenance:
     """Wire tasks, marks and upkeep over a connection pool and an index; ``handlers`` adds tasks of other contexts, and
     ``undo`` the steps of those that were cancelled."""
-    rows, marks, tasks = IndexStore(engine), MarkStore(engine), MaintenanceStore(engine)
+    rows, marks, tasks = IndexStore(engine), MarkStore(engine), OperationStore(engine)
     own: dict[str, Handler] = {
         MaintenanceKind.REBUILD: Rebuild(rows, marks, index).step,
         MaintenanceKind.PARITY: Parity(rows, marks, index).step,
     }
     return Maintenance(
-        tasks=MaintenanceService(
+        tasks=OperationRunner(
             tasks,
             own | dict(handlers or {}),
             settings.worker.task_budget_s,

@@ -15,7 +15,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.messages import Queue
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
@@ -85,7 +85,7 @@ class IndexUpkeep:
         self,
         store: IndexStore,
         marks: MarkStore,
-        tasks: MaintenanceStore,
+        tasks: OperationStore,
         index: VectorIndex,
         wakeups: WakeUps,
     ) -> None:
@@ -102,14 +102,14 @@ class IndexUpkeep:
     def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
         """Ask for one owner's points to be written anew. Raises NotFound, StoreUnavailable."""
         with self._store.indexing(tenant) as rows:
-            forest = rows.forest(owner)
+            forest = rows.find_forest(owner)
         if forest is None:
             raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
         return {tenant: self._request(tenant, forest)}
 
     def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:
         subject = str(forest or "")
-        with self._tasks.maintaining(tenant) as tasks:
+        with self._tasks.transaction(tenant) as tasks:
             asked = {FOREST: subject} if forest else {}
             task = tasks.enqueue(MaintenanceKind.REBUILD, subject, asked, lane=1, forest=forest)
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
@@ -120,7 +120,7 @@ class IndexUpkeep:
         found: list[MaintenanceTask] = []
         behind = 0
         for tenant, task in asked.items():
-            with self._tasks.maintaining(tenant) as tasks:
+            with self._tasks.transaction(tenant) as tasks:
                 seen = tasks.get(task)
             if seen is not None:
                 found.append(seen)
@@ -146,7 +146,7 @@ class IndexUpkeep:
                 agrees = seen is not None and stored.generation in (seen.generation, seen.previous)
         except IndexUnavailable:
             points = None
-        with self._tasks.maintaining(tenant) as rows:
+        with self._tasks.transaction(tenant) as rows:
             tasks = rows.list((MaintenanceKind.REBUILD, MaintenanceKind.PARITY), 4)
         return IndexState(
             collection=stored.name,

@@ -470,7 +470,7 @@ class IndexRows(VectorRows):
         """How many rows of each kind are behind, over all forests."""
         return {PointKind(kind): count for kind, count in self._db.execute(_BEHIND_BY_KIND, {"t": self._tenant})}
 
-    def forest(self, owner: str) -> ForestId | None:
+    def find_forest(self, owner: str) -> ForestId | None:
         """The forest of an owner."""
         return forest_id(self._db, self._tenant, owner)
 

@@ -9,7 +9,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.work.operations import OPERATIONS, Operations
 from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.states import WorkState
 
 Clear = Callable[[TenantId, ForestId], bool]
@@ -19,7 +19,7 @@ Clear = Callable[[TenantId, ForestId], bool]
 class Cancelling:
     """Takes operations back. Thread-safe."""
 
-    def __init__(self, store: MaintenanceStore, operations: Operations) -> None:
+    def __init__(self, store: OperationStore, operations: Operations) -> None:
         self._store = store
         self._operations = operations
 
@@ -30,7 +30,7 @@ class Cancelling:
         StoreUnavailable.
         """
         actor = checked_name(actor, "actor")
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             found = rows.locked(task)
             if found is None or found.kind not in OPERATIONS:
                 raise NotFound(f"There is no operation {task}.")

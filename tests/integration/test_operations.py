@@ -49,7 +49,7 @@ def operations(pipeline: Stack) -> Operations:
 
 
 def forest(pipeline: Stack, owner: str = "ada") -> ForestId:
-    return operations(pipeline).forest(pipeline.tenant, owner)
+    return operations(pipeline).find_forest(pipeline.tenant, owner)
 
 
 def ask(pipeline: Stack, **arguments: int) -> TaskId:

@@ -14,7 +14,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from memforest_core.work.rows.operations import MaintenanceRows, free_tasks
+from memforest_core.work.rows.operations import OperationRows, free_tasks
 from memforest_core.work.states import WorkState
 
 _RECONCILE_LOCK = 0x6D667263
@@ -139,7 +139,7 @@ class JobRows:
 
     def release_sources(self) -> None:
         """Give the sources of merges that were given up before they moved anything back to their owners."""
-        MaintenanceRows(self._db, self._tenant).release_sources()
+        OperationRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
         """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.

@@ -220,7 +220,7 @@ def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
     connection.execute(_TAKE_TURN, {"t": tenant})
 
 
-class MaintenanceRows:
+class OperationRows:
     """Task rows of one transaction of a tenant."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
@@ -357,7 +357,7 @@ class MaintenanceRows:
             for row in found
         ]
 
-    def forest(self, owner: str) -> ForestId | None:
+    def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
         return forest_id(self._db, self._tenant, owner)
 
@@ -478,14 +478,14 @@ def _task(row: sa.Row[Any]) -> MaintenanceTask:
     )
 
 
-class MaintenanceStore:
+class OperationStore:
     """Opens transactions on tasks."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
-    def maintaining(self, tenant: TenantId) -> Iterator[MaintenanceRows]:
+    def transaction(self, tenant: TenantId) -> Iterator[OperationRows]:
         """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield MaintenanceRows(connection, tenant)
+            yield OperationRows(connection, tenant)
