@@ -20,8 +20,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
-from memforest_core.models.opening import open_chat, open_embedder
-from memforest_core.models.rerankers.opening import open_reranker
+from memforest_core.models.opening import open_chat, open_embedder, open_reranker
 from memforest_core.observe.inspect_opening import open_inspection
 from memforest_core.observe.inspection import InspectionService
 from memforest_core.recall.answering.opening import open_answering
