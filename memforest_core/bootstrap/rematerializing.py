@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
-from memforest_core.index.mark_rows import MarkStore
+from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.opening import open_index
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
@@ -78,7 +78,7 @@ def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> It
         yield Reembedding(
             ReembedStore(producer.engine),
             rows,
-            MarkStore(producer.engine).tenants,
+            CollectionStore(producer.engine).tenants,
             embedder,
             index,
             indexer.run_one,

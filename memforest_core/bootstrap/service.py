@@ -14,7 +14,7 @@ from memforest_core.extract.prompt import fixed_part
 from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.extract.rows import ExtractStore
 from memforest_core.extract.service import ExtractionService
-from memforest_core.index.mark_rows import claim_collection
+from memforest_core.index.collection_rows import claim_collection
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer

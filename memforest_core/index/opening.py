@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.index.mark_rows import MarkStore
-from memforest_core.index.marks import Marks
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.index.generations import Generations
 from memforest_core.index.parity import Parity
 from memforest_core.index.rebuild import IndexUpkeep, Rebuild
 from memforest_core.index.rows import IndexStore
@@ -30,7 +30,7 @@ class Maintenance:
     """The maintaining side of a process."""
 
     tasks: OperationRunner
-    marks: Marks
+    generations: Generations
     upkeep: IndexUpkeep
 
 
@@ -43,12 +43,14 @@ def open_maintenance(
     handlers: Mapping[str, Handler] | None = None,
     undo: Mapping[str, Handler] | None = None,
 ) -> Maintenance:
-    """Wire tasks, marks and upkeep over a connection pool and an index; ``handlers`` adds tasks of other contexts, and
-    ``undo`` the steps of those that were cancelled."""
-    rows, marks, tasks = IndexStore(engine), MarkStore(engine), OperationStore(engine)
+    """Wire the runner of operations and the upkeep of the index.
+
+    ``handlers`` adds operations of other folders, and ``undo`` the steps of those that were cancelled.
+    """
+    rows, collections, tasks = IndexStore(engine), CollectionStore(engine), OperationStore(engine)
     own: dict[str, Handler] = {
-        MaintenanceKind.REBUILD: Rebuild(rows, marks, index).step,
-        MaintenanceKind.PARITY: Parity(rows, marks, index).step,
+        MaintenanceKind.REBUILD: Rebuild(rows, collections, index).step,
+        MaintenanceKind.PARITY: Parity(rows, collections, index).step,
     }
     return Maintenance(
         tasks=OperationRunner(
@@ -59,8 +61,8 @@ def open_maintenance(
             telemetry,
             undo=undo,
         ),
-        marks=Marks(marks, rows, tasks, index, settings.index.mark_s),
-        upkeep=IndexUpkeep(rows, marks, tasks, index, wakeups),
+        generations=Generations(collections, rows, tasks, index, settings.index.mark_s),
+        upkeep=IndexUpkeep(rows, collections, tasks, index, wakeups),
     )
 
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, NotFound
-from memforest_core.index.mark_rows import MarkStore
-from memforest_core.index.marks import parse_mark
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.index.generations import parse_generation
 from memforest_core.index.parity import Sweep
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
@@ -30,10 +30,10 @@ _SWEPT = "swept"
 class Rebuild:
     """The steps of a rebuild task: mark all rows as behind, for the indexer to write, then sweep."""
 
-    def __init__(self, store: IndexStore, marks: MarkStore, index: VectorIndex) -> None:
+    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
         self._store = store
         self._index = index
-        self._sweep = Sweep(store, marks, index)
+        self._sweep = Sweep(store, collections, index)
 
     def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """One batch. Raises StoreUnavailable, IndexUnavailable, InvalidSettings for another dimension."""
@@ -84,20 +84,20 @@ class IndexUpkeep:
     def __init__(
         self,
         store: IndexStore,
-        marks: MarkStore,
+        collections: CollectionStore,
         tasks: OperationStore,
         index: VectorIndex,
         wakeups: WakeUps,
     ) -> None:
         self._store = store
-        self._marks = marks
+        self._collections = collections
         self._tasks = tasks
         self._index = index
         self._wakeups = wakeups
 
     def rebuild(self) -> dict[TenantId, TaskId]:
         """Ask for all points of all tenants to be written anew; the task of each tenant. Raises StoreUnavailable."""
-        return {tenant: self._request(tenant, None) for tenant in self._marks.tenants()}
+        return {tenant: self._request(tenant, None) for tenant in self._collections.tenants()}
 
     def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
         """Ask for one owner's points to be written anew. Raises NotFound, StoreUnavailable."""
@@ -134,14 +134,14 @@ class IndexUpkeep:
 
     def state(self, tenant: TenantId) -> IndexState | None:
         """How the index is; None before there is a live collection. Raises StoreUnavailable."""
-        stored = self._marks.look()
+        stored = self._collections.look()
         if stored is None:
             return None
         points: int | None = None
         agrees: bool | None = None
         try:
             points = self._index.count(tenant)
-            seen = parse_mark(self._index.read_mark())
+            seen = parse_generation(self._index.read_mark())
             if stored.generation is not None:
                 agrees = seen is not None and stored.generation in (seen.generation, seen.previous)
         except IndexUnavailable:

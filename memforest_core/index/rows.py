@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
-from memforest_core.index.mark_rows import STORE
+from memforest_core.index.collection_rows import STORE
 from memforest_core.index.records import PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord

@@ -117,7 +117,7 @@ def assert_taken_over(owners: Stack, services_of: MemForest, facts: set[str]) ->
     runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="new")
     services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
     after = Stack(owners.settings, services, runtime, services_of)
-    services.maintenance.marks.check(now=True)
+    services.maintenance.generations.check(now=True)
     services_of.client.enqueue("bob", "later", said("I bought a red kayak.", start=1_701_000_000))
     after.drive()
     assert any("kayak" in piece.text for piece in services_of.recall("bob", "What did I buy?").evidence)
