@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
-from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
+from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, WorkerId
 from memforest_core.index.collection_rows import STORE
+from memforest_core.index.content_rows import Content, read_contents
 from memforest_core.index.records import PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord
@@ -21,7 +20,7 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.trees import NEXT_VERSION
-from memforest_core.store.vectors import VectorRows, from_bytes
+from memforest_core.store.vectors import VectorRows
 from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.states import WorkState
 
@@ -229,8 +228,14 @@ def point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
     return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted)
 
 
-def _seconds(moment: datetime | None) -> float | None:
-    return moment.timestamp() if moment else None
+def _stale(row: sa.Row[*tuple[Any, ...]], content: Content | None) -> StalePoint:
+    """A claimed index row, and the content of what it stands for; None: that is gone."""
+    made = content or {}
+    if row.indexed_version:
+        made.pop("waited_s", None)
+    return StalePoint(
+        row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=content is None, **made
+    )
 
 
 class IndexRows(VectorRows):
@@ -256,125 +261,12 @@ class IndexRows(VectorRows):
                 "lease": lease_s,
             },
         ).all()
-        content: dict[UUID, StalePoint] = {}
-        for kind, load in (
-            (PointKind.CELL, self._cells),
-            (PointKind.FACT, self._facts),
-            (PointKind.NODE, self._nodes),
-        ):
-            wanted = {row.point_id: row for row in rows if row.kind == kind and not row.deleted}
-            if wanted:
-                content.update(load(wanted))
-        return token, [
-            content.get(row.point_id)
-            or StalePoint(row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=True)
-            for row in rows
-        ]
-
-    def _cells(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
-        rows = self._db.execute(
-            sa.select(
-                m.Cell.cell_id,
-                m.Cell.session_id,
-                m.Cell.text,
-                m.Cell.time_start,
-                m.Cell.time_end,
-                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at).label("age"),
-            ).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(list(wanted)))
-        )
-        found = {}
-        for row in rows:
-            text = cell_text(row.text, row.time_start.astimezone(UTC))
-            found[row.cell_id] = StalePoint(
-                id=row.cell_id,
-                forest_id=wanted[row.cell_id].forest_id,
-                kind=PointKind.CELL,
-                version=wanted[row.cell_id].version,
-                gone=False,
-                text=text,
-                counts=count_terms(text),
-                session_id=SessionId(row.session_id),
-                time_start=_seconds(row.time_start),
-                time_end=_seconds(row.time_end),
-                waited_s=float(row.age) if wanted[row.cell_id].indexed_version == 0 else None,
-            )
-        return found
-
-    def _facts(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
-        rows = self._db.execute(
-            sa.select(
-                m.FactRow.fact_id,
-                m.FactRow.text,
-                m.FactRow.statement["speaker"].astext.label("speaker"),
-                m.FactRow.time_start,
-                m.FactRow.time_end,
-                m.FactRow.mentioned_at,
-            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(list(wanted)))
-        )
-        found = {}
-        for row in rows:
-            mentioned = row.mentioned_at.astimezone(UTC)
-            found[row.fact_id] = StalePoint(
-                id=row.fact_id,
-                forest_id=wanted[row.fact_id].forest_id,
-                kind=PointKind.FACT,
-                version=wanted[row.fact_id].version,
-                gone=False,
-                text=row.text,
-                counts=count_terms(fact_terms_text(row.text, row.speaker, mentioned)),
-                time_start=_seconds(row.time_start or mentioned),
-                time_end=_seconds(row.time_end or mentioned),
-            )
-        return found
-
-    def _nodes(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
-        rows = self._db.execute(
-            sa.select(
-                m.NodeRow.node_id,
-                m.NodeRow.tree_id,
-                m.NodeRow.level,
-                m.NodeRow.parent_id,
-                m.NodeRow.time_start,
-                m.NodeRow.time_end,
-                m.NodeRow.leaf_count,
-                m.NodeSummary.vector,
-                m.NodeSummary.terms,
-                m.Tree.kind,
-                m.Tree.session_id,
-            )
-            .join(
-                m.NodeSummary,
-                sa.and_(
-                    m.NodeSummary.tenant_id == self._tenant,
-                    m.NodeSummary.node_id == m.NodeRow.node_id,
-                ),
-            )
-            .join(
-                m.Tree,
-                sa.and_(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == m.NodeRow.tree_id),
-            )
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(list(wanted)))
-        )
-        return {
-            row.node_id: StalePoint(
-                id=row.node_id,
-                forest_id=wanted[row.node_id].forest_id,
-                kind=PointKind.NODE,
-                version=wanted[row.node_id].version,
-                gone=False,
-                vector=from_bytes(row.vector),
-                counts=unpack_counts(row.terms),
-                leaves=row.leaf_count,
-                tree_id=TreeId(row.tree_id),
-                tree_kind=row.kind,
-                level=row.level,
-                is_root=row.parent_id is None,
-                session_id=SessionId(row.session_id) if row.session_id else None,
-                time_start=row.time_start / 1e6 if row.time_start is not None else None,
-                time_end=row.time_end / 1e6 if row.time_end is not None else None,
-            )
-            for row in rows
-        }
+        contents: dict[UUID, Content] = {}
+        for kind in kinds:
+            ids = [row.point_id for row in rows if row.kind == kind and not row.deleted]
+            if ids:
+                contents.update(read_contents(self._db, self._tenant, kind, ids))
+        return token, [_stale(row, contents.get(row.point_id)) for row in rows]
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
         """Hold the rows that are still under the lease to the end of the transaction; those that may be written.
