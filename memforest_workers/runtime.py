@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import structlog
 
+from memforest_core.bootstrap.process import in_use
 from memforest_core.bootstrap.service import Services
-from memforest_core.bootstrap.using import in_use
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
 from memforest_core.extract.service import Extracted, Extraction

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.rematerializing import open_reembedding
+from memforest_core.bootstrap.lifecycle import open_reembedding
 from memforest_core.bootstrap.service import open_services
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step

@@ -6,8 +6,7 @@ import structlog
 
 from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.limited_chat import WAIT_S, LimitedChat
-from memforest_core.models.limits.limited_embedder import LimitedEmbedder
+from memforest_core.models.limits.limited_models import WAIT_S, LimitedChat, LimitedEmbedder
 from memforest_core.models.limits.model_limits import ModelLimits, limit_key
 from memforest_core.models.limits.redis_address import client_address, open_redis
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, step_settings

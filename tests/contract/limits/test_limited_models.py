@@ -16,8 +16,7 @@ from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavaila
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
 from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.limited_chat import LimitedChat
-from memforest_core.models.limits.limited_embedder import LimitedEmbedder
+from memforest_core.models.limits.limited_models import LimitedChat, LimitedEmbedder
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.limits.opening import chat_key, embedding_key, limit_chat, limit_embedder, open_limits
 from memforest_core.models.limits.redis_ledger import PREFIX
@@ -243,7 +242,6 @@ class TestWiring:
         embedder = limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
         assert embedder.embed(["a"]).vectors.shape[0] == 1
         key, vectors_key = chat_key(settings.llm, Step.EXTRACT), embedding_key(settings.embedding)
-        assert key == model.limited_as(Step.EXTRACT)
         assert key is not None
         assert limits.paused(key) == 0.0
         client = Redis.from_url(redis_url, decode_responses=True)
