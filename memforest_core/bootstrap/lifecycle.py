@@ -44,7 +44,7 @@ from memforest_core.transfer.rebuild.rows.rebuilding import CopyStore
 from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 from memforest_core.transfer.rebuild.service import Rematerializing
 from memforest_core.verify.rows.verifying import VerifyStore
-from memforest_core.work.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
+from memforest_core.work.cancelling import Cancelling, needs_its_file, undo_import, undo_nothing
 from memforest_core.work.operations import OPERATIONS
 from memforest_core.work.records import MaintenanceKind, TaskId
 from memforest_core.work.rows.operations import OperationStore
@@ -162,7 +162,7 @@ class LifecycleParts:
         clearing: dict[str, Handler] = {
             MaintenanceKind.MERGE: self.merging.undo,
             MaintenanceKind.REMATERIALIZE: self.rematerializing.undo,
-            MaintenanceKind.IMPORT: UndoImport(self.clearing.clear).step,
+            MaintenanceKind.IMPORT: undo_import(self.clearing.clear),
         }
         return nothing | {kind: self.vacuuming.following(handler) for kind, handler in clearing.items()}
 

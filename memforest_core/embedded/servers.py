@@ -69,15 +69,11 @@ class EmbeddedServers:
     @property
     def postgres_url(self) -> str:
         """SQLAlchemy URL of the superuser; ``postgres.url(user, database)`` makes others."""
-        if self.postgres is None:
-            raise ServerNotStarted("Postgres was left out: start with postgres=True.")
-        return self.postgres.url()
+        return self._running_postgres().url()
 
     def service_url(self, role: str) -> str:
         """SQLAlchemy URL of another role on the same database."""
-        if self.postgres is None:
-            raise ServerNotStarted("Postgres was left out: start with postgres=True.")
-        return self.postgres.url(user=role)
+        return self._running_postgres().url(user=role)
 
     @property
     def broker_url(self) -> str:
@@ -109,6 +105,11 @@ class EmbeddedServers:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _running_postgres(self) -> EmbeddedPostgres:
+        if self.postgres is None:
+            raise ServerNotStarted("Postgres was left out: start with postgres=True.")
+        return self.postgres
 
     def _running_valkey(self) -> EmbeddedValkey:
         if self.valkey is None:

@@ -90,13 +90,6 @@ _WAIT = sa.text(
 
 _UNDER = sa.text("SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token")
 
-_TAKE_ALL = sa.text(
-    """
-    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
-     ORDER BY point_id FOR UPDATE SKIP LOCKED
-    """
-)
-
 _FORGET = sa.text(
     """
     DELETE FROM memforest.index_row i USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
@@ -127,16 +120,6 @@ _RENEW = sa.text(
            state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
     """  # noqa: S608 - a constant of this package
-)
-
-# Available since when they were: whoever looks next takes them in the order in which they came.
-_RELEASE = sa.text(
-    """
-    UPDATE memforest.index_row
-       SET state = 'ready', attempts = greatest(attempts - 1, 0), lease_token = NULL, lease_until = NULL,
-           worker_id = NULL, error_code = :code, error_text = :text
-     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[]))
-    """
 )
 
 _BEHIND = sa.text(
@@ -303,7 +286,7 @@ class IndexRows(VectorRows):
         buried while the lease held.
         """
         mine = {"t": self._tenant, "token": token}
-        rows = self._db.scalars(_TAKE_ALL, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
+        rows = self._db.scalars(_HOLD, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
         held = rows.all()
         ended: set[UUID] = set()
         for statement, points in ((_FORGET, dropped), (_FINISH, written)):
@@ -329,26 +312,25 @@ class IndexRows(VectorRows):
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
         """Give the rows back for a later try; one that somebody else has locked keeps its lease until that ends."""
-        held = self._db.scalars(_TAKE_ALL, {"t": self._tenant, "token": token}).all()
+        later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
+        self._give_back(token, available_at=later, error_code=code, error_text=text)
+
+    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
+        """Give the rows back as they were: it was not their turn that failed, the index was away.
+
+        They are available since when they were: the next worker takes them in the order in which they came.
+        """
+        tries = sa.func.greatest(m.IndexRow.attempts - 1, 0)
+        self._give_back(token, attempts=tries, error_code=code, error_text=text)
+
+    def _give_back(self, token: LeaseToken, **values: object) -> None:
+        held = self._db.scalars(_HOLD, {"t": self._tenant, "token": token}).all()
+        free = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
         self._db.execute(
             sa.update(m.IndexRow)
             .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token, m.IndexRow.point_id.in_(held))
-            .values(
-                state=WorkState.READY,
-                lease_token=None,
-                lease_until=None,
-                worker_id=None,
-                available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
-                error_code=code,
-                error_text=text,
-            )
+            .values(**free, **values)
         )
-
-    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
-        """Give the rows back as they were: it was not their turn that failed, the index was away."""
-        mine = {"t": self._tenant, "token": token}
-        held = self._db.scalars(_TAKE_ALL, mine).all()
-        self._db.execute(_RELEASE, mine | {"ids": held, "code": code, "text": text})
 
     def behind(self, forest: ForestId, limit: int) -> int:
         """How many of a forest's points are not in the index as they should be; ``limit`` stands for that many or more.

@@ -10,6 +10,7 @@ from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.work.operations import OPERATIONS, Operations
 from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.runner import Handler
 from memforest_core.work.states import WorkState
 
 Clear = Callable[[TenantId, ForestId], bool]
@@ -98,17 +99,15 @@ def undo_nothing(_tenant: TenantId, _task: MaintenanceTask, progress: Numbers) -
     return undone(progress)
 
 
-class UndoImport:
-    """Clears the hidden forest of an import that was cancelled."""
+def undo_import(clear: Clear) -> Handler:
+    """The steps that clear the hidden forest of an import that was cancelled."""
 
-    def __init__(self, clear: Clear) -> None:
-        self._clear = clear
-
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
-        """One batch. Raises StoreUnavailable, IndexUnavailable."""
-        if progress.get(PHASE) == CANCELLED or task.forest_id is None or self._clear(tenant, task.forest_id):
+    def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        if progress.get(PHASE) == CANCELLED or task.forest_id is None or clear(tenant, task.forest_id):
             return undone(progress)
         return progress
+
+    return step
 
 
 def needs_its_file(_tenant: TenantId, task: MaintenanceTask, _progress: Numbers) -> Numbers | None:

@@ -16,7 +16,7 @@ from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
 from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import forest_id
+from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.work.records import (
     CANCELLED,
     PHASE,
@@ -104,16 +104,6 @@ _JOIN = sa.text(
     """
 )
 
-_JOINED = sa.text(
-    "SELECT 1 FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
-)
-
-_PART = sa.text(
-    "DELETE FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
-)
-
-_LOCK_TASK = sa.text("SELECT 1 FROM memforest.maintenance WHERE tenant_id = :t AND task_id = :id FOR NO KEY UPDATE")
-
 _STATES = sa.text(
     """
     SELECT f.forest_id, f.state FROM memforest.maintenance_forest x
@@ -131,13 +121,6 @@ _UNMOVED = sa.text(
       JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
      WHERE {_GIVEN_UP} AND (k.progress ->> 'next')::int = 0
     """  # noqa: S608 - a constant of this module
-)
-
-_LOCK_FORESTS = sa.text(
-    """
-    SELECT 1 FROM memforest.forest WHERE tenant_id = :t AND forest_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY forest_id FOR NO KEY UPDATE
-    """
 )
 
 _RELEASE = [
@@ -282,15 +265,19 @@ class OperationRows:
         self._keep({forest: role}, there=False)
         values = {"t": self._tenant, "id": task, "forest": forest}
         self._db.execute(_JOIN, values | {"role": role.value})
-        return self._db.scalar(_JOINED, values) is not None
+        joined = sa.select(m.MaintenanceForest.task_id).where(*_touched(self._tenant, task, forest))
+        return self._db.scalar(joined) is not None
 
     def part(self, task: TaskId, forest: ForestId) -> None:
         """Touch a forest no more."""
-        self._db.execute(_PART, {"t": self._tenant, "id": task, "forest": forest})
+        self._db.execute(sa.delete(m.MaintenanceForest).where(*_touched(self._tenant, task, forest)))
 
     def locked(self, task: TaskId) -> MaintenanceTask | None:
         """One task, which nobody changes before this transaction ends."""
-        self._db.execute(_LOCK_TASK, {"t": self._tenant, "id": task})
+        mine = sa.select(m.Maintenance.task_id).where(
+            m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task
+        )
+        self._db.execute(mine.with_for_update(key_share=True))
         return self.get(task)
 
     def states(self, task: TaskId) -> Mapping[ForestId, str]:
@@ -307,7 +294,7 @@ class OperationRows:
         released = self._db.execute(_UNMOVED, {"t": self._tenant}).all()
         if not released:
             return
-        self._db.execute(_LOCK_FORESTS, {"t": self._tenant, "ids": [row.forest_id for row in released]})
+        lock_forests(self._db, self._tenant, [ForestId(row.forest_id) for row in released])
         values = {"t": self._tenant, "ids": sorted({row.task_id for row in released})}
         for statement in _RELEASE:
             self._db.execute(statement, values)
@@ -441,6 +428,12 @@ class OperationRows:
     def _ended(state: str, code: str | None, text: str | None) -> dict[str, Any]:
         ended = {"state": state, "finished_at": sa.func.clock_timestamp(), "error_code": code, "error_text": text}
         return _GIVEN_BACK | ended
+
+
+def _touched(tenant: TenantId, task: TaskId, forest: ForestId) -> tuple[sa.ColumnElement[bool], ...]:
+    """The row that says that an operation touches a forest."""
+    table = m.MaintenanceForest
+    return table.tenant_id == tenant, table.task_id == task, table.forest_id == forest
 
 
 def owner_hash(tenant: TenantId, owner: str) -> bytes:
