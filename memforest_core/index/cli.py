@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,6 @@ from memforest_core.work.states import WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from memforest_core.domain.ids import TenantId
     from memforest_core.index.rebuild import IndexState, IndexUpkeep
@@ -70,19 +70,14 @@ def rebuild(
         raise typer.Exit(Exit.LATER)
 
 
-def _opened(data: Path | None) -> AbstractContextManager[tuple[IndexUpkeep, TenantId]]:
-    from contextlib import contextmanager
-
+@contextmanager
+def _opened(data: Path | None) -> Iterator[tuple[IndexUpkeep, TenantId]]:
     from memforest_core.index.opening import open_maintenance
 
-    @contextmanager
-    def opened() -> Iterator[tuple[IndexUpkeep, TenantId]]:
-        with opened_memory(data) as memory:
-            services = memory.services
-            made = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
-            yield made.upkeep, memory.client.tenant
-
-    return opened()
+    with opened_memory(data) as memory:
+        services = memory.services
+        made = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
+        yield made.upkeep, memory.client.tenant
 
 
 Rebuilt = tuple[list["MaintenanceTask"], int, bool]

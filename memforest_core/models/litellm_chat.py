@@ -46,13 +46,6 @@ class LitellmChat:
             raise failure(error, _target(settings)) from None
         self._require_key(step, settings, _target(settings))
 
-    def warm_up(self) -> None:
-        """Imports litellm and walks its call path once without a request (about 3 s, once)."""
-        litellm = litellm_module()
-        ask = [{"role": "user", "content": "ready?"}]
-        start = partial(litellm.acompletion, model="openai/none", messages=ask, mock_response="yes")
-        call_loop().run(start, deadline_s=30.0)
-
     def complete(self, request: ChatRequest) -> ChatReply:
         """One call: waits for a slot of the step, then for the answer, each at most ``timeout_s``.
 
@@ -120,7 +113,6 @@ def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Cor
         # Some models take no temperature; the schema is never dropped, the ladder sees to it.
         "drop_params": True,
         "response_format": response_format(request, rung),
-        "extra_headers": dict(settings.extra_headers) or settings.parameters.get("extra_headers"),
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     started: Coroutine[Any, Any, Any] = litellm_module().acompletion(**given)

@@ -25,6 +25,7 @@ from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import away, limits_of
+from tests.support.litellm_warm import warm_up
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers
@@ -35,7 +36,7 @@ SECRET = "my sister Anna lives in Lisbon"
 
 @pytest.fixture(scope="module")
 def warm() -> None:
-    LitellmChat({}).warm_up()
+    warm_up()
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from memforest_core.errors import (
 from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
+from tests.support.litellm_warm import warm_up
 from tests.support.model_faults import CONTENT_FAULTS, Fault
 from tests.support.model_server import ModelServer
 
@@ -35,7 +36,7 @@ ANSWER = '{"items": []}'
 
 @pytest.fixture(scope="module")
 def warm() -> None:
-    LitellmChat({}).warm_up()
+    warm_up()
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_a_model_in_the_price_list_costs_what_the_list_says(server: ModelServer)
 
 
 def test_the_request_carries_messages_schema_limits_and_headers(server: ModelServer) -> None:
-    chat(server, temperature=0.2, extra_headers={"X-Team": "memory"}).complete(request(max_tokens=77))
+    chat(server, temperature=0.2, parameters={"extra_headers": {"X-Team": "memory"}}).complete(request(max_tokens=77))
     (call,) = server.requests
     assert call.path == "/v1/chat/completions"
     assert call.body["model"] == "test-model"
