@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
     from memforest_core.erase.receipt import Receipt
     from memforest_core.lifecycle import Lifecycle, Operation
-    from memforest_core.models.limits.budget import ModelPaused
+    from memforest_core.models.limits.model_limits import ModelPaused
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_settings
@@ -74,7 +74,7 @@ _HOMES = {
     "MaintenanceTask": "memforest_core.work.records",
     "MemForest": "memforest_core.api",
     "MemForestClient": "memforest_core.client",
-    "ModelPaused": "memforest_core.models.limits.budget",
+    "ModelPaused": "memforest_core.models.limits.model_limits",
     "NoServerAccount": "memforest_core.embedded.account",
     "Operation": "memforest_core.lifecycle",
     "OperationFailed": "memforest_core.work.operations",

@@ -20,8 +20,8 @@ from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters
-from memforest_core.work.dead_opening import open_deadletters
 from memforest_core.work.jobs import Lane
+from memforest_core.work.rows.dead import DeadStore
 from memforest_core.work.waiting import Steps, waited
 
 P = ParamSpec("P")
@@ -113,7 +113,8 @@ class MemForestClient:
     @cached_property
     def dead(self) -> DeadLetters:
         """The tenant's dead letters: list them, look at one, retry or discard it."""
-        return open_deadletters(self._producer.engine, self.settings, self._producer.wakeups)
+        store, most = DeadStore(self._producer.engine), self.settings.broker.max_wakeups
+        return DeadLetters(store, self._producer.wakeups, self._tenant, most)
 
     @waiting
     def enqueue(

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import structlog
 
+from memforest_core.bootstrap.process import in_use
 from memforest_core.bootstrap.service import Services
-from memforest_core.bootstrap.using import in_use
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
 from memforest_core.extract.service import Extracted, Extraction
@@ -74,7 +74,7 @@ class Runtime:
             self.services.index.prepare()
         except IndexUnavailable as error:
             log.warning("index_unavailable_at_start", reason=error.message)
-        self.services.maintenance.marks.check(now=True)
+        self.services.maintenance.generations.check(now=True)
         self._enlist()
         for target, role in ((self._beat, "heartbeat"), (self._watch, "watch")):
             thread = threading.Thread(target=target, name=f"memforest-{role}", daemon=True)
@@ -167,7 +167,7 @@ class Runtime:
             _, broker_away = self.services.reconciler.wake(WorkKind.REFRESH)
             if time.monotonic() - last >= settings.reconcile_s:
                 last = time.monotonic()
-                self.services.maintenance.marks.check()
+                self.services.maintenance.generations.check()
                 done = self.services.reconciler.run()
                 self._tell(done)
                 broker_away |= done.broker_away

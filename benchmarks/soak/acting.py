@@ -272,8 +272,8 @@ class Export(Whole):
         return []
 
     def _in_file(self, session: Session, said: Said) -> Fate:
-        # What was not there when it began came later, or had been deleted or refused; what a killed merge was about may be
-        # in another memory.
+        # What was not there when it began came later, or had been deleted or refused; what a killed merge moved may
+        # be in another memory.
         fates = {self._before.get(said, said.fate if said.fate is Fate.GONE else Fate.EITHER), said.fate}
         here = said.owners == {self.owners[0]}
         certain = said.fate is Fate.GONE or (here and not session.busy)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from memforest_core.accept.flush_records import Backlog
 from memforest_core.accept.records import SessionProgress, Stage
@@ -14,8 +14,10 @@ from memforest_core.errors import NotFound
 from memforest_core.messages import Queue
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkError
-from memforest_core.work.waiting import Steps, WaitTimeout
+from memforest_core.work.waiting import Steps, WaitTimeout, polled
 from memforest_core.work.wakeups import WakeUps
+
+T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.1
@@ -44,15 +46,15 @@ class Flushing:
         """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
         found = progress()
 
-        def reached() -> bool:
+        def reached() -> SessionProgress | None:
             nonlocal found
             found = progress()
-            return _ORDER.index(found.stage) >= _ORDER.index(stage)
+            return found if _ORDER.index(found.stage) >= _ORDER.index(stage) else None
 
         def nudge() -> None:
             self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
 
-        if not (yield from self._poll(reached, nudge, timeout_s)):
+        if (yield from self._poll(reached, nudge, timeout_s)) is None:
             error = last_error()
             raise WaitTimeout(
                 f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
@@ -69,16 +71,16 @@ class Flushing:
         forest = self._closed(tenant, owner)
         left = Backlog(1, 0, 0)
 
-        def drained() -> bool:
+        def drained() -> Backlog | None:
             nonlocal left
             with self._store.flushing(tenant) as rows:
                 left = rows.backlog(forest)
-            return left.done
+            return left if left.done else None
 
         def nudge() -> None:
             self._nudge(tenant, owner, None, Stage.SUMMARIES)
 
-        if not (yield from self._poll(drained, nudge, timeout_s)):
+        if (yield from self._poll(drained, nudge, timeout_s)) is None:
             with self._store.flushing(tenant) as rows:
                 error = rows.last_error(forest)
             raise WaitTimeout(
@@ -115,19 +117,16 @@ class Flushing:
             self._wakeups.send(queue, tenant, "wait")
 
     @staticmethod
-    def _poll(reached: Callable[[], bool], nudge: Callable[[], None], timeout_s: float) -> Steps[bool]:
-        deadline = time.monotonic() + timeout_s
-        pause, next_nudge = FIRST_PAUSE_S, time.monotonic() + FIRST_PAUSE_S
-        while not reached():
-            now = time.monotonic()
-            if now >= deadline:
-                return False
-            if now >= next_nudge:
-                nudge()
-                next_nudge = now + NUDGE_S
-            yield min(pause, max(0.0, deadline - now))
-            pause = min(LONGEST_PAUSE_S, pause * 1.5)
-        return True
+    def _poll(look: Callable[[], T | None], nudge: Callable[[], None], timeout_s: float) -> Steps[T | None]:
+        return polled(
+            look,
+            timeout_s,
+            FIRST_PAUSE_S,
+            longest_s=LONGEST_PAUSE_S,
+            nudge=nudge,
+            nudge_s=NUDGE_S,
+            first_nudge_s=FIRST_PAUSE_S,
+        )
 
 
 def _advice(error: WorkError | None) -> str:

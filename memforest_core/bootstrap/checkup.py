@@ -15,7 +15,7 @@ from pathlib import Path
 
 import redis
 
-from memforest_core.bootstrap.using import CHAT_STEPS, in_use
+from memforest_core.bootstrap.process import CHAT_STEPS, in_use
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.index.opening import open_index
@@ -157,12 +157,8 @@ def _chat(settings: Settings, call: bool) -> Iterator[Check]:
     """One check for each model that differs; steps without a model of their own share the common one."""
     seen: set[tuple[str, str | None]] = set()
     for step in CHAT_STEPS:
-        override = getattr(settings.llm, step.value)
-        if (override.model or settings.llm.model) == OFFLINE:
-            model: tuple[str, str | None] = (OFFLINE, None)
-        else:
-            own = step_settings(settings.llm, step)
-            model = (own.model, own.api_base)
+        own = step_settings(settings.llm, step)
+        model = (own.model, None if own.model == OFFLINE else own.api_base)
         if model in seen:
             continue
         seen.add(model)

@@ -1,11 +1,14 @@
-"""What can be done to stored memory, wired: the tasks that workers run for it."""
+"""Operations on stored memory, wired: asking for them, and the steps that workers take."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 
 from memforest_core.bootstrap.process import Process
-from memforest_core.bootstrap.rematerializing import open_rematerializing
+from memforest_core.bootstrap.producer import open_producer
 from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
@@ -15,8 +18,18 @@ from memforest_core.erase.rows.vacuuming import VacuumStore
 from memforest_core.erase.service import Erasure
 from memforest_core.erase.steps import Erasing
 from memforest_core.erase.vacuuming import Vacuuming
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.index.opening import open_index
+from memforest_core.index.rows import IndexStore
+from memforest_core.index.service import Indexer
+from memforest_core.models.calls import Embedder, Step
+from memforest_core.models.limits.opening import limit_embedder, open_limits
+from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
+from memforest_core.models.prices import ListPrices, Price
 from memforest_core.retain.rows.retaining import RetentionStore
 from memforest_core.retain.service import Retention
+from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.schema import check_ready
 from memforest_core.store.statements import from_document
 from memforest_core.transfer.bundles.export import ExportService
 from memforest_core.transfer.bundles.files import BundleFiles
@@ -25,13 +38,17 @@ from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.service import Bundles
 from memforest_core.transfer.merge.rows.merging import MergeStore
 from memforest_core.transfer.merge.service import Merging
+from memforest_core.transfer.rebuild.embedding import Reembedding
+from memforest_core.transfer.rebuild.planning import Models, Planner
+from memforest_core.transfer.rebuild.rows.rebuilding import CopyStore
+from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 from memforest_core.transfer.rebuild.service import Rematerializing
 from memforest_core.verify.rows.verifying import VerifyStore
-from memforest_core.work.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
-from memforest_core.work.maintenance import Handler
+from memforest_core.work.cancelling import Cancelling, needs_its_file, undo_import, undo_nothing
 from memforest_core.work.operations import OPERATIONS
 from memforest_core.work.records import MaintenanceKind, TaskId
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.runner import Handler
 
 
 class LifecycleParts:
@@ -46,7 +63,7 @@ class LifecycleParts:
     @cached_property
     def cancelling(self) -> Cancelling:
         """Cancelling an operation."""
-        return Cancelling(MaintenanceStore(self._engine), self.operations)
+        return Cancelling(OperationStore(self._engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:
@@ -113,7 +130,10 @@ class LifecycleParts:
     @cached_property
     def rematerializing(self) -> Rematerializing:
         """Rebuilding forests."""
-        return open_rematerializing(self._process, self.clearing.clear)
+        settings, store = self._settings, CopyStore(self._engine)
+        planner = Planner(store.planning, settings, _models(self._process), _prices(settings))
+        model, wakeups = self._process.embedder.model, self._process.producer.wakeups
+        return Rematerializing(store, self.operations, planner, settings, model, wakeups, self.clearing.clear)
 
     @cached_property
     def retention(self) -> Retention:
@@ -142,6 +162,54 @@ class LifecycleParts:
         clearing: dict[str, Handler] = {
             MaintenanceKind.MERGE: self.merging.undo,
             MaintenanceKind.REMATERIALIZE: self.rematerializing.undo,
-            MaintenanceKind.IMPORT: UndoImport(self.clearing.clear).step,
+            MaintenanceKind.IMPORT: undo_import(self.clearing.clear),
         }
         return nothing | {kind: self.vacuuming.following(handler) for kind, handler in clearing.items()}
+
+
+def _models(process: Process) -> Models:
+    extract, summarize = (
+        None if (model := step_settings(process.settings.llm, step).model) == OFFLINE else model
+        for step in (Step.EXTRACT, Step.SUMMARIZE)
+    )
+    return Models(extract, summarize, process.embedder.model)
+
+
+def _prices(settings: Settings) -> ListPrices:
+    given: dict[Step, Price] = {
+        step: (found.input_usd_per_mtok, found.output_usd_per_mtok)
+        for step in (Step.EXTRACT, Step.SUMMARIZE)
+        if (found := step_settings(settings.llm, step))
+    }
+    return ListPrices(
+        given | {Step.EMBED: (settings.embedding.input_usd_per_mtok, None)}, frozenset(BUILT_IN_EMBEDDINGS)
+    )
+
+
+@contextmanager
+def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> Iterator[Reembedding]:
+    """Giving the whole database the embedding model of these settings; nothing is asked of the live collection.
+
+    Raises InvalidSettings for a database at another schema, StoreUnavailable.
+    """
+    with ExitStack() as undo:
+        producer = open_producer(settings)
+        undo.callback(producer.close)
+        check_ready(producer.engine)
+        limits = open_limits(settings)
+        undo.callback(limits.close)
+        embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
+        index = open_index(settings, embedder)
+        undo.callback(index.close)
+        rows = IndexStore(producer.engine)
+        indexer = Indexer(rows, index, embedder, settings.index.batch, random.Random())  # noqa: S311 - jitter
+        yield Reembedding(
+            ReembedStore(producer.engine),
+            rows,
+            CollectionStore(producer.engine).tenants,
+            embedder,
+            index,
+            indexer.run_one,
+            _prices(settings),
+            settings.worker.dead_after_s,
+        )

@@ -14,14 +14,13 @@ from memforest_core.extract.prompt import fixed_part
 from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.extract.rows import ExtractStore
 from memforest_core.extract.service import ExtractionService
-from memforest_core.index.mark_rows import claim_collection
+from memforest_core.index.collection_rows import claim_collection
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
-from memforest_core.models.opening import open_chat, open_embedder
-from memforest_core.models.rerankers.opening import open_reranker
+from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.recall.answering.service import AnswerService, open_answering
 from memforest_core.recall.rows.reading import AnswerCalls, PostgresRecallStore
@@ -65,19 +64,18 @@ class Services(Process):
                 chat.check(step)
 
     def _offline(self, step: Step) -> bool:
-        override = getattr(self.settings.llm, step.value)
-        return (override.model or self.settings.llm.model) == OFFLINE
+        return step_settings(self.settings.llm, step).model == OFFLINE
 
     @cached_property
     def proposer(self) -> Proposer:
-        """Who reads windows."""
+        """The extraction model, or the offline rules."""
         if self._offline(Step.EXTRACT):
             return OfflineProposer()
         return ModelProposer(self.chat, self.settings.extract.repairs, fixed_part(self.settings.extract))
 
     @cached_property
     def summarizer(self) -> Summarizer:
-        """Who writes summaries."""
+        """The summary model, or the offline summarizer."""
         return OfflineSummarizer() if self._offline(Step.SUMMARIZE) else ModelSummarizer(self.chat)
 
     @cached_property
@@ -130,7 +128,7 @@ class Services(Process):
 
     @cached_property
     def reconciler(self) -> Reconciler:
-        """What finds work that stands still."""
+        """The loop that frees lost leases and wakes workers."""
         return Reconciler(
             self.jobs,
             RefreshStore(self.engine).redo,

@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from memforest_core.cli.output import console, printable
 from memforest_core.errors import ModelRejected
-from memforest_core.work.waiting import WaitTimeout
+from memforest_core.work.waiting import WaitTimeout, polled, waited
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -112,22 +113,21 @@ def follow(memory: MemForest, owner: str, watch: StageProgress, milestones: Mile
     Raises WaitTimeout, and ModelRejected as soon as a model refuses what only a person can change.
     """
     inspection, tenant = memory.services.inspection, memory.client.tenant
-    deadline = time.monotonic() + timeout_s
-    next_nudge = 0.0
-    while True:
+
+    def look() -> Totals | None:
         state = inspection.forest(tenant, owner)
         watch.show(state.totals, state.troubles)
         milestones.see(state.totals)
         if state.totals.settled:
             return state.totals
         refuse_hopeless(state.troubles)
-        now = time.monotonic()
-        if now >= deadline:
-            raise WaitTimeout(f"The demo is not done after {timeout_s:g} s: give it longer with --timeout.")
-        if now >= next_nudge:
-            _nudge(memory, owner)
-            next_nudge = now + NUDGE_S
-        time.sleep(POLL_S)
+        return None
+
+    nudge = partial(_nudge, memory, owner)
+    totals = waited(polled(look, timeout_s, POLL_S, nudge=nudge, nudge_s=NUDGE_S, first_nudge_s=0.0))
+    if totals is None:
+        raise WaitTimeout(f"The demo is not done after {timeout_s:g} s: give it longer with --timeout.")
+    return totals
 
 
 def refuse_hopeless(troubles: tuple[Trouble, ...]) -> None:

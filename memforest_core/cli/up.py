@@ -80,7 +80,7 @@ def _wait(stop: threading.Event, page: EmbeddedFlower | None) -> None:
 
 def _tell_start(settings: Settings) -> None:
     """One line on stderr: with which models and services the node works."""
-    from memforest_core.bootstrap.using import in_use
+    from memforest_core.bootstrap.process import in_use
 
     used = in_use(settings)
     report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")

@@ -21,7 +21,7 @@ from memforest_core.store.owners import ForestRef, find_forest, lock_forests
 from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.vectors import VectorRows, text_hash
-from memforest_core.work.rows.operations import MaintenanceRows
+from memforest_core.work.rows.operations import OperationRows
 
 # The cells are locked by whoever holds the forest; a reader needs no lock, and waits for none.
 _SOURCES = """
@@ -113,9 +113,9 @@ class CorrectionRows:
         self._held = False
 
     @property
-    def tasks(self) -> MaintenanceRows:
+    def tasks(self) -> OperationRows:
         """Task rows and the audit in the same transaction."""
-        return MaintenanceRows(self._db, self._tenant)
+        return OperationRows(self._db, self._tenant)
 
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""

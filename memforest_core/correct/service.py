@@ -23,6 +23,7 @@ from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import request
 from memforest_core.work.records import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.waiting import polled, waited
 from memforest_core.work.wakeups import WakeUps
 
 FACT = "fact"
@@ -197,8 +198,8 @@ class Correction:
         """Wait until the reducer has placed the new fact, and give it the old one's pin."""
         old, new = _argument(task, FACT), _argument(task, BY)
         self._wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
-        deadline = self._clock() + PLACED_S
-        while True:
+
+        def look() -> Numbers | None:
             with self._store.correcting(tenant) as rows:
                 waiting = rows.waiting([old, new])
                 if not waiting.candidates:
@@ -206,9 +207,12 @@ class Correction:
                     return dict(progress) | {"phase": "placed"}
             if waiting.dead:
                 raise CorrectionStuck("A cell of this correction was given up: see memforest dead, then try again.")
-            if self._clock() >= deadline:
-                raise NotPlacedYet("The correction waits for a reducer: is a worker of the reduce queue running?")
-            self._sleep(POLL_S)
+            return None
+
+        placed = waited(polled(look, PLACED_S, POLL_S, clock=self._clock), self._sleep)
+        if placed is None:
+            raise NotPlacedYet("The correction waits for a reducer: is a worker of the reduce queue running?")
+        return placed
 
     def _erased(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """Ask for the deletion of the old fact, unless it is gone already."""

@@ -13,8 +13,6 @@ import weakref
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from memforest_core.errors import CallerError
 from memforest_core.index.served.address import write_address
@@ -125,17 +123,6 @@ class DataDirectory:
             (self.path / NODE_NAME).unlink(missing_ok=True)
             shutil.rmtree(self.run, ignore_errors=True)
             self._release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _release(self) -> None:
         lock, self._lock = self._lock, -1

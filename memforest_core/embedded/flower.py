@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from memforest_core.embedded import process
-from memforest_core.embedded.process import ServerFailed, ServerLog
+from memforest_core.embedded.process import EmbeddedServer, ServerFailed, ServerLog
 from memforest_core.errors import CallerError
 from memforest_workers.flower import ADDRESS, PORT_REFUSED
 
@@ -29,7 +29,7 @@ class PortRefused(CallerError):
     code = "port_refused"
 
 
-class EmbeddedFlower:
+class EmbeddedFlower(EmbeddedServer):
     """A Flower process that works in ``directory``; it ends with this process, also after kill -9."""
 
     def __init__(self, directory: Path, log_path: Path) -> None:
@@ -37,7 +37,6 @@ class EmbeddedFlower:
         self.address = ""
         """The page's URL, after ``start``."""
         self._directory = directory
-        self._server: psutil.Popen | None = None
 
     def start(self, broker_url: str, port: int) -> None:
         """Serve ``port`` of the loopback address, any free one when it is 0.
@@ -69,10 +68,9 @@ class EmbeddedFlower:
     def stop(self) -> None:
         """Shut down; after some seconds by force."""
         if self._server is not None:
-            steps = ((signal.SIGTERM, STOP_PATIENCE_S), (signal.SIGKILL, process.KILL_WAIT_S))
-            process.stop([self._server], steps)
-            self._server.stdin.close()
-            self._server = None
+            server = self._server
+            self._end((signal.SIGTERM, STOP_PATIENCE_S))
+            server.stdin.close()
 
     def _spawn(self, log: ServerLog, broker_url: str, port: int) -> psutil.Popen:
         """Start the program; the pipe to it says that this process lives. Ctrl-C is left to the owner."""

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import psutil
-
 from memforest_core.embedded import process
 from memforest_core.embedded.account import reachable_programs, server_account
 from memforest_core.embedded.cluster import QUIT_PATIENCE_S, SUPERUSER, Cluster
-from memforest_core.embedded.process import POLL_S, ServerFailed, ServerLog
+from memforest_core.embedded.process import POLL_S, EmbeddedServer, ServerFailed, ServerLog
 
 PORT = 5432
 """Only a part of the socket's name: nothing listens on TCP."""
@@ -50,7 +48,7 @@ SETTINGS: Final[dict[str, str]] = {
 }
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(EmbeddedServer):
     """A Postgres server in ``data_dir`` whose socket lies in ``run_dir``/pg.
 
     Whoever holds the directory's lock (DataDirectory) may start it, again and again. The kernel
@@ -61,7 +59,6 @@ class EmbeddedPostgres:
         self._data = data_dir.resolve()
         self._sockets = run_dir / "pg"
         self._log_path = log_path
-        self._server: psutil.Popen | None = None
 
     def start(self) -> str:
         """Stop what an earlier owner left, make the cluster if there is none, serve; return url().
@@ -91,33 +88,16 @@ class EmbeddedPostgres:
             f"?host={quote(str(self._sockets), safe='/')}&port={PORT}"
         )
 
-    @property
-    def pid(self) -> int | None:
-        """The running server's process id, None when it does not run."""
-        if self._server is None or self._server.poll() is not None:
-            return None
-        return int(self._server.pid)
-
     def stop(self, timeout: float) -> None:
         """Disconnect clients and shut down within ``timeout`` seconds.
 
         After that it is stopped at once, and the next start recovers from the write-ahead log.
         """
-        if self._server is not None:
-            steps = (
-                (signal.SIGINT, timeout),
-                (signal.SIGQUIT, QUIT_PATIENCE_S),
-                (signal.SIGKILL, process.KILL_WAIT_S),
-            )
-            process.stop([self._server], steps)
-            self._server = None
+        self._end((signal.SIGINT, timeout), (signal.SIGQUIT, QUIT_PATIENCE_S))
 
     def kill(self) -> None:
         """End the server and its backends at once, as a crash would."""
-        if self._server is not None:
-            family = process.find_in(self._data, {"postgres"})
-            process.stop([self._server, *family], ((signal.SIGKILL, process.KILL_WAIT_S),))
-            self._server = None
+        self._end(others=process.find_in(self._data, {"postgres"}))
 
     def _cluster(self) -> Cluster:
         account = server_account()

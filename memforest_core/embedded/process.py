@@ -60,6 +60,25 @@ class ServerLog:
         return "\n".join(lines[-LOG_TAIL_LINES:]) or "(the log is empty)"
 
 
+class EmbeddedServer:
+    """A server process that this process started, if it runs."""
+
+    _server: psutil.Popen | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The running server's process id, None when it does not run."""
+        if self._server is None or self._server.poll() is not None:
+            return None
+        return int(self._server.pid)
+
+    def _end(self, *steps: tuple[signal.Signals, float], others: Iterable[psutil.Process] = ()) -> None:
+        """Stop the server, and ``others`` with it: each signal has its seconds of patience, SIGKILL comes last."""
+        if self._server is not None:
+            stop([self._server, *others], (*steps, (signal.SIGKILL, KILL_WAIT_S)))
+            self._server = None
+
+
 def spawn(
     argv: Sequence[str],
     *,

@@ -7,7 +7,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from memforest_core.embedded.directory import DataDirectory
@@ -69,15 +68,11 @@ class EmbeddedServers:
     @property
     def postgres_url(self) -> str:
         """SQLAlchemy URL of the superuser; ``postgres.url(user, database)`` makes others."""
-        if self.postgres is None:
-            raise ServerNotStarted("Postgres was left out: start with postgres=True.")
-        return self.postgres.url()
+        return self._running_postgres().url()
 
     def service_url(self, role: str) -> str:
         """SQLAlchemy URL of another role on the same database."""
-        if self.postgres is None:
-            raise ServerNotStarted("Postgres was left out: start with postgres=True.")
-        return self.postgres.url(user=role)
+        return self._running_postgres().url(user=role)
 
     @property
     def broker_url(self) -> str:
@@ -102,13 +97,13 @@ class EmbeddedServers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _running_postgres(self) -> EmbeddedPostgres:
+        if self.postgres is None:
+            raise ServerNotStarted("Postgres was left out: start with postgres=True.")
+        return self.postgres
 
     def _running_valkey(self) -> EmbeddedValkey:
         if self.valkey is None:

@@ -7,10 +7,8 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
-
 from memforest_core.embedded import process
-from memforest_core.embedded.process import EmbeddedPartMissing, ServerLog
+from memforest_core.embedded.process import EmbeddedPartMissing, EmbeddedServer, ServerLog
 
 START_TIMEOUT_S = 15.0
 ORPHAN_PATIENCE_S = 2.0
@@ -20,14 +18,13 @@ PERSISTENCE_OFF = ("--save", "", "--appendonly", "no")
 """It carries wake-ups only: the reconciler makes them again from the database."""
 
 
-class EmbeddedValkey:
+class EmbeddedValkey(EmbeddedServer):
     """A Valkey server that works in ``data_dir`` and serves ``run_dir``/valkey.sock (mode 0700)."""
 
     def __init__(self, run_dir: Path, data_dir: Path, log_path: Path) -> None:
         self._socket = run_dir / "valkey.sock"
         self._data = data_dir.resolve()
         self._log_path = log_path
-        self._server: psutil.Popen | None = None
 
     def start(self) -> str:
         """Stop what an earlier owner left behind, serve, and return the URL for Celery.
@@ -76,25 +73,13 @@ class EmbeddedValkey:
         """The URL in the form of the client library."""
         return f"unix://{self._socket}"
 
-    @property
-    def pid(self) -> int | None:
-        """The running server's process id, None when it does not run."""
-        if self._server is None or self._server.poll() is not None:
-            return None
-        return int(self._server.pid)
-
     def stop(self, timeout: float = 2.0) -> None:
         """Shut down; after ``timeout`` seconds by force."""
-        if self._server is not None:
-            steps = ((signal.SIGTERM, timeout), (signal.SIGKILL, process.KILL_WAIT_S))
-            process.stop([self._server], steps)
-            self._server = None
+        self._end((signal.SIGTERM, timeout))
 
     def kill(self) -> None:
         """End the server at once, as a crash would."""
-        if self._server is not None:
-            process.stop([self._server], ((signal.SIGKILL, process.KILL_WAIT_S),))
-            self._server = None
+        self._end()
 
     def _is_ready(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ from memforest_core.errors import RetryableError
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKey, VectorIndex
 from memforest_core.settings import Settings
 from memforest_core.work.records import Numbers, TaskId
+from memforest_core.work.waiting import polled, waited
 
 BATCH_ROWS = 500
 SWEPT = 500
@@ -34,11 +34,8 @@ class WriterAtWork(RetryableError):
 
 def await_writers(busy: Callable[[], bool]) -> None:
     """Wait until nobody is busy. Raises WriterAtWork after a second: then the task is tried again later."""
-    deadline = time.monotonic() + WAIT_S
-    while busy():
-        if time.monotonic() >= deadline:
-            raise WriterAtWork("An indexer is still writing points of this memory: it is waited for.")
-        time.sleep(POLL_S)
+    if waited(polled(lambda: None if busy() else True, WAIT_S, POLL_S)) is None:
+        raise WriterAtWork("An indexer is still writing points of this memory: it is waited for.")
 
 
 class Clearing:

@@ -8,8 +8,8 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.erase.rows.vacuuming import VacuumStore
 from memforest_core.erase.vacuum_records import Vacuumed
 from memforest_core.errors import RetryableError
-from memforest_core.work.maintenance import Handler
 from memforest_core.work.records import MaintenanceTask, Numbers
+from memforest_core.work.runner import Handler
 
 HELD_BACK_S = 10.0
 """When to look again for an old transaction that has ended, or a table that is free."""

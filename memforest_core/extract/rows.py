@@ -22,6 +22,7 @@ from memforest_core.store.statements import to_document
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane
+from memforest_core.work.states import WorkState
 
 CONTEXT_TURNS = 2
 """Turns before a window that are shown, not extracted."""
@@ -183,7 +184,7 @@ class ExtractRows(VectorRows):
                 m.Cell.tenant_id == self._tenant,
                 m.Cell.lease_token == window.token,
                 m.Cell.cell_id.in_([cell.id for cell in window.cells]),
-                m.Cell.state == "running",
+                m.Cell.state == WorkState.RUNNING,
             )
             .order_by(m.Cell.cell_id)
             .with_for_update()
@@ -211,7 +212,7 @@ class ExtractRows(VectorRows):
         ended = self._end(
             window,
             {
-                "state": "done",
+                "state": WorkState.DONE,
                 "placed": False,
                 "extracted_at": sa.func.clock_timestamp(),
                 "again_at": sa.case((later, _again_at(again))),
@@ -265,7 +266,7 @@ class ExtractRows(VectorRows):
         self._end(
             window,
             {
-                "state": "done",
+                "state": WorkState.DONE,
                 "again_at": _again_at(again),
                 "agains": m.Cell.agains + 1,
                 "error_code": code,
@@ -278,7 +279,7 @@ class ExtractRows(VectorRows):
         self._end(
             window,
             {
-                "state": "ready",
+                "state": WorkState.READY,
                 "attempts": m.Cell.attempts if counts else m.Cell.attempts - 1,
                 "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
                 "error_code": code,
@@ -291,7 +292,7 @@ class ExtractRows(VectorRows):
         self._end(
             window,
             {
-                "state": "ready",
+                "state": WorkState.READY,
                 "window_ordinal": m.Cell.ordinal,
                 "attempts": 0,
                 "error_code": code,
@@ -301,7 +302,7 @@ class ExtractRows(VectorRows):
 
     def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
         """Dead-letter the window's cells with the error."""
-        self._end(window, {"state": "dead", "outcome": "dead", "error_code": code, "error_text": text})
+        self._end(window, {"state": WorkState.DEAD, "outcome": "dead", "error_code": code, "error_text": text})
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""

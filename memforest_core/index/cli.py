@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,18 +11,16 @@ import typer
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import Exit, console, plain, print_json, printable
+from memforest_core.work.states import WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from memforest_core.domain.ids import TenantId
     from memforest_core.index.rebuild import IndexState, IndexUpkeep
     from memforest_core.work.records import MaintenanceTask, TaskId
 
 POLL_S = 0.5
-NUDGE_S = 5.0
-"""How often a waiting command wakes workers again, in case a message was lost."""
 
 app = typer.Typer(help="Look after the vector index, which can always be rebuilt.", no_args_is_help=True)
 
@@ -60,59 +58,53 @@ def rebuild(
     wait = wait or data is not None
     with _opened(data) as (upkeep, tenant):
         asked = upkeep.rebuild() if owner is None else upkeep.rebuild_owner(tenant, owner)
-        found, behind, over = (_waited if wait else _looked)(upkeep, asked, timeout)
+        found, behind, over = _waited(upkeep, asked, timeout) if wait else _looked(upkeep, asked)
     if as_json:
         tasks = [_plain(task) | {"tenant": str(key)} for key, task in zip(asked, found, strict=False)]
         print_json({"waited": wait, "done": over and not behind, "behind": behind, "tasks": tasks})
     else:
         _print_rebuild(found, behind, waited=wait)
-    if any(task.state == "dead" for task in found):
+    if any(task.state == WorkState.DEAD for task in found):
         raise typer.Exit(Exit.FAILED)
     if wait and not (over and not behind):
         raise typer.Exit(Exit.LATER)
 
 
-def _opened(data: Path | None) -> AbstractContextManager[tuple[IndexUpkeep, TenantId]]:
-    from contextlib import contextmanager
-
+@contextmanager
+def _opened(data: Path | None) -> Iterator[tuple[IndexUpkeep, TenantId]]:
     from memforest_core.index.opening import open_maintenance
 
-    @contextmanager
-    def opened() -> Iterator[tuple[IndexUpkeep, TenantId]]:
-        with opened_memory(data) as memory:
-            services = memory.services
-            made = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
-            yield made.upkeep, memory.client.tenant
-
-    return opened()
+    with opened_memory(data) as memory:
+        services = memory.services
+        made = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
+        yield made.upkeep, memory.client.tenant
 
 
-def _looked(
-    upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: float
-) -> tuple[list[MaintenanceTask], int, bool]:
-    """The tasks as they are now, how many rows are behind, and whether all tasks are over."""
+Rebuilt = tuple[list["MaintenanceTask"], int, bool]
+"""The rebuilds as they are, how many rows are behind, and whether all rebuilds have ended."""
+
+
+def _looked(upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId]) -> Rebuilt:
     found, behind = upkeep.progress(asked)
     return found, behind, all(task.finished for task in found)
 
 
-def _waited(
-    upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: float
-) -> tuple[list[MaintenanceTask], int, bool]:
-    """As ``_looked``, once everything is done, a task is dead, or the time is over."""
-    deadline = time.monotonic() + timeout_s
-    nudged = time.monotonic()
+def _waited(upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: float) -> Rebuilt:
+    """As ``_looked``, once everything is done, a rebuild is dead, or the time is over."""
+    from memforest_core.work.waiting import polled, waited
+
     with console(stderr=True).status("rebuilding") as shown:
-        while True:
-            found, behind, over = _looked(upkeep, asked, timeout_s)
-            dead = any(task.state == "dead" for task in found)
-            if dead or (over and not behind) or time.monotonic() >= deadline:
+
+        def look() -> Rebuilt | None:
+            found, behind, over = _looked(upkeep, asked)
+            if any(task.state == WorkState.DEAD for task in found) or (over and not behind):
                 return found, behind, over
             marked = sum(int(task.progress.get("marked", 0)) for task in found)
             shown.update(f"rebuilding: {marked} rows marked, {behind} to write")
-            if time.monotonic() - nudged >= NUDGE_S:
-                upkeep.wake(list(asked))
-                nudged = time.monotonic()
-            time.sleep(POLL_S)
+            return None
+
+        done = waited(polled(look, timeout_s, POLL_S, nudge=lambda: upkeep.wake(list(asked))))
+    return done or _looked(upkeep, asked)
 
 
 def _plain(task: MaintenanceTask) -> dict[str, object]:
@@ -155,7 +147,7 @@ def _print_task(task: MaintenanceTask) -> None:
         if name in task.progress
     )
     trouble = f"  {printable(task.error_text or '')} [{task.error_code}]" if task.error_code else ""
-    style = {"dead": "red", "ready": "yellow", "running": "yellow"}.get(task.state, "")
+    style = {WorkState.DEAD: "red", WorkState.READY: "yellow", WorkState.RUNNING: "yellow"}.get(task.state, "")
     console().print(f"  {task.created_at:%Y-%m-%d %H:%M:%S}  {task.kind}  {task.state}  {steps}{trouble}", style=style)
 
 

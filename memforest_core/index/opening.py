@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.index.mark_rows import MarkStore
-from memforest_core.index.marks import Marks
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.index.generations import Generations
 from memforest_core.index.parity import Parity
 from memforest_core.index.rebuild import IndexUpkeep, Rebuild
 from memforest_core.index.rows import IndexStore
@@ -18,9 +18,9 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
-from memforest_core.work.maintenance import Handler, MaintenanceService
 from memforest_core.work.records import MaintenanceKind
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.runner import Handler, OperationRunner
 from memforest_core.work.telemetry import SILENT, Telemetry
 from memforest_core.work.wakeups import WakeUps
 
@@ -29,8 +29,8 @@ from memforest_core.work.wakeups import WakeUps
 class Maintenance:
     """The maintaining side of a process."""
 
-    tasks: MaintenanceService
-    marks: Marks
+    tasks: OperationRunner
+    generations: Generations
     upkeep: IndexUpkeep
 
 
@@ -43,15 +43,17 @@ def open_maintenance(
     handlers: Mapping[str, Handler] | None = None,
     undo: Mapping[str, Handler] | None = None,
 ) -> Maintenance:
-    """Wire tasks, marks and upkeep over a connection pool and an index; ``handlers`` adds tasks of other contexts, and
-    ``undo`` the steps of those that were cancelled."""
-    rows, marks, tasks = IndexStore(engine), MarkStore(engine), MaintenanceStore(engine)
+    """Wire the runner of operations and the upkeep of the index.
+
+    ``handlers`` adds operations of other folders, and ``undo`` the steps of those that were cancelled.
+    """
+    rows, collections, tasks = IndexStore(engine), CollectionStore(engine), OperationStore(engine)
     own: dict[str, Handler] = {
-        MaintenanceKind.REBUILD: Rebuild(rows, marks, index).step,
-        MaintenanceKind.PARITY: Parity(rows, marks, index).step,
+        MaintenanceKind.REBUILD: Rebuild(rows, collections, index).step,
+        MaintenanceKind.PARITY: Parity(rows, collections, index).step,
     }
     return Maintenance(
-        tasks=MaintenanceService(
+        tasks=OperationRunner(
             tasks,
             own | dict(handlers or {}),
             settings.worker.task_budget_s,
@@ -59,8 +61,8 @@ def open_maintenance(
             telemetry,
             undo=undo,
         ),
-        marks=Marks(marks, rows, tasks, index, settings.index.mark_s),
-        upkeep=IndexUpkeep(rows, marks, tasks, index, wakeups),
+        generations=Generations(collections, rows, tasks, index, settings.index.mark_s),
+        upkeep=IndexUpkeep(rows, collections, tasks, index, wakeups),
     )
 
 

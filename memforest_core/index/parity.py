@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.index.mark_rows import MarkStore
-from memforest_core.index.marks import WHOLE
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.index.generations import WHOLE
 from memforest_core.index.records import PointRow
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
@@ -54,9 +54,9 @@ def lacking(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[PointRo
 class Sweep:
     """Takes points away that no row stands behind; one page at a time."""
 
-    def __init__(self, store: IndexStore, marks: MarkStore, index: VectorIndex) -> None:
+    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
         self._store = store
-        self._marks = marks
+        self._collections = collections
         self._index = index
 
     def page(self, tenant: TenantId, progress: Numbers, *, whole: bool, overtake: bool) -> tuple[Numbers, bool]:
@@ -88,17 +88,17 @@ class Sweep:
 
     def _strangers(self, points: Sequence[ScannedPoint]) -> list[PointKey]:
         """Points of tenants that the database does not know. Read after the page: a tenant comes before its points."""
-        known = set(self._marks.tenants())
+        known = set(self._collections.tenants())
         return [point.key for point in points if point.tenant not in known]
 
 
 class Parity:
     """The steps of a parity task: first the points are looked at, then the rows."""
 
-    def __init__(self, store: IndexStore, marks: MarkStore, index: VectorIndex) -> None:
+    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
         self._store = store
         self._index = index
-        self._sweep = Sweep(store, marks, index)
+        self._sweep = Sweep(store, collections, index)
 
     def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """One page. Raises StoreUnavailable, IndexUnavailable."""

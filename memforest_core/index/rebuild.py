@@ -8,14 +8,14 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, NotFound
-from memforest_core.index.mark_rows import MarkStore
-from memforest_core.index.marks import parse_mark
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.index.generations import parse_generation
 from memforest_core.index.parity import Sweep
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.messages import Queue
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
@@ -30,10 +30,10 @@ _SWEPT = "swept"
 class Rebuild:
     """The steps of a rebuild task: mark all rows as behind, for the indexer to write, then sweep."""
 
-    def __init__(self, store: IndexStore, marks: MarkStore, index: VectorIndex) -> None:
+    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
         self._store = store
         self._index = index
-        self._sweep = Sweep(store, marks, index)
+        self._sweep = Sweep(store, collections, index)
 
     def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """One batch. Raises StoreUnavailable, IndexUnavailable, InvalidSettings for another dimension."""
@@ -84,32 +84,32 @@ class IndexUpkeep:
     def __init__(
         self,
         store: IndexStore,
-        marks: MarkStore,
-        tasks: MaintenanceStore,
+        collections: CollectionStore,
+        tasks: OperationStore,
         index: VectorIndex,
         wakeups: WakeUps,
     ) -> None:
         self._store = store
-        self._marks = marks
+        self._collections = collections
         self._tasks = tasks
         self._index = index
         self._wakeups = wakeups
 
     def rebuild(self) -> dict[TenantId, TaskId]:
         """Ask for all points of all tenants to be written anew; the task of each tenant. Raises StoreUnavailable."""
-        return {tenant: self._request(tenant, None) for tenant in self._marks.tenants()}
+        return {tenant: self._request(tenant, None) for tenant in self._collections.tenants()}
 
     def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
         """Ask for one owner's points to be written anew. Raises NotFound, StoreUnavailable."""
         with self._store.indexing(tenant) as rows:
-            forest = rows.forest(owner)
+            forest = rows.find_forest(owner)
         if forest is None:
             raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
         return {tenant: self._request(tenant, forest)}
 
     def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:
         subject = str(forest or "")
-        with self._tasks.maintaining(tenant) as tasks:
+        with self._tasks.transaction(tenant) as tasks:
             asked = {FOREST: subject} if forest else {}
             task = tasks.enqueue(MaintenanceKind.REBUILD, subject, asked, lane=1, forest=forest)
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
@@ -120,7 +120,7 @@ class IndexUpkeep:
         found: list[MaintenanceTask] = []
         behind = 0
         for tenant, task in asked.items():
-            with self._tasks.maintaining(tenant) as tasks:
+            with self._tasks.transaction(tenant) as tasks:
                 seen = tasks.get(task)
             if seen is not None:
                 found.append(seen)
@@ -134,19 +134,19 @@ class IndexUpkeep:
 
     def state(self, tenant: TenantId) -> IndexState | None:
         """How the index is; None before there is a live collection. Raises StoreUnavailable."""
-        stored = self._marks.look()
+        stored = self._collections.look()
         if stored is None:
             return None
         points: int | None = None
         agrees: bool | None = None
         try:
             points = self._index.count(tenant)
-            seen = parse_mark(self._index.read_mark())
+            seen = parse_generation(self._index.read_mark())
             if stored.generation is not None:
                 agrees = seen is not None and stored.generation in (seen.generation, seen.previous)
         except IndexUnavailable:
             points = None
-        with self._tasks.maintaining(tenant) as rows:
+        with self._tasks.transaction(tenant) as rows:
             tasks = rows.list((MaintenanceKind.REBUILD, MaintenanceKind.PARITY), 4)
         return IndexState(
             collection=stored.name,

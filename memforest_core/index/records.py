@@ -60,8 +60,8 @@ class PointRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionMark:
-    """The live collection, and the mark that the database has of it.
+class StoredGeneration:
+    """The live collection, and the generation that the database keeps.
 
     ``store`` names this start of this database, ``confirmed_store`` the one under which ``generation`` was confirmed;
     ``now`` is the database's clock in seconds since 1970.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
-from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
-from memforest_core.index.mark_rows import STORE
+from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.index.collection_rows import STORE
+from memforest_core.index.content_rows import Content, read_contents
 from memforest_core.index.records import PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord
@@ -21,8 +20,9 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.trees import NEXT_VERSION
-from memforest_core.store.vectors import VectorRows, from_bytes
+from memforest_core.store.vectors import VectorRows
 from memforest_core.work.records import MaintenanceKind
+from memforest_core.work.states import WorkState
 
 _FIRST = UUID(int=0)
 
@@ -90,13 +90,6 @@ _WAIT = sa.text(
 
 _UNDER = sa.text("SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token")
 
-_TAKE_ALL = sa.text(
-    """
-    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
-     ORDER BY point_id FOR UPDATE SKIP LOCKED
-    """
-)
-
 _FORGET = sa.text(
     """
     DELETE FROM memforest.index_row i USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
@@ -127,16 +120,6 @@ _RENEW = sa.text(
            state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
     """  # noqa: S608 - a constant of this package
-)
-
-# Available since when they were: whoever looks next takes them in the order in which they came.
-_RELEASE = sa.text(
-    """
-    UPDATE memforest.index_row
-       SET state = 'ready', attempts = greatest(attempts - 1, 0), lease_token = NULL, lease_until = NULL,
-           worker_id = NULL, error_code = :code, error_text = :text
-     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[]))
-    """
 )
 
 _BEHIND = sa.text(
@@ -228,8 +211,14 @@ def point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
     return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted)
 
 
-def _seconds(moment: datetime | None) -> float | None:
-    return moment.timestamp() if moment else None
+def _stale(row: sa.Row[*tuple[Any, ...]], content: Content | None) -> StalePoint:
+    """A claimed index row, and the content of what it stands for; None: that is gone."""
+    made = content or {}
+    if row.indexed_version:
+        made.pop("waited_s", None)
+    return StalePoint(
+        row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=content is None, **made
+    )
 
 
 class IndexRows(VectorRows):
@@ -255,125 +244,12 @@ class IndexRows(VectorRows):
                 "lease": lease_s,
             },
         ).all()
-        content: dict[UUID, StalePoint] = {}
-        for kind, load in (
-            (PointKind.CELL, self._cells),
-            (PointKind.FACT, self._facts),
-            (PointKind.NODE, self._nodes),
-        ):
-            wanted = {row.point_id: row for row in rows if row.kind == kind and not row.deleted}
-            if wanted:
-                content.update(load(wanted))
-        return token, [
-            content.get(row.point_id)
-            or StalePoint(row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=True)
-            for row in rows
-        ]
-
-    def _cells(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
-        rows = self._db.execute(
-            sa.select(
-                m.Cell.cell_id,
-                m.Cell.session_id,
-                m.Cell.text,
-                m.Cell.time_start,
-                m.Cell.time_end,
-                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at).label("age"),
-            ).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(list(wanted)))
-        )
-        found = {}
-        for row in rows:
-            text = cell_text(row.text, row.time_start.astimezone(UTC))
-            found[row.cell_id] = StalePoint(
-                id=row.cell_id,
-                forest_id=wanted[row.cell_id].forest_id,
-                kind=PointKind.CELL,
-                version=wanted[row.cell_id].version,
-                gone=False,
-                text=text,
-                counts=count_terms(text),
-                session_id=SessionId(row.session_id),
-                time_start=_seconds(row.time_start),
-                time_end=_seconds(row.time_end),
-                waited_s=float(row.age) if wanted[row.cell_id].indexed_version == 0 else None,
-            )
-        return found
-
-    def _facts(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
-        rows = self._db.execute(
-            sa.select(
-                m.FactRow.fact_id,
-                m.FactRow.text,
-                m.FactRow.statement["speaker"].astext.label("speaker"),
-                m.FactRow.time_start,
-                m.FactRow.time_end,
-                m.FactRow.mentioned_at,
-            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(list(wanted)))
-        )
-        found = {}
-        for row in rows:
-            mentioned = row.mentioned_at.astimezone(UTC)
-            found[row.fact_id] = StalePoint(
-                id=row.fact_id,
-                forest_id=wanted[row.fact_id].forest_id,
-                kind=PointKind.FACT,
-                version=wanted[row.fact_id].version,
-                gone=False,
-                text=row.text,
-                counts=count_terms(fact_terms_text(row.text, row.speaker, mentioned)),
-                time_start=_seconds(row.time_start or mentioned),
-                time_end=_seconds(row.time_end or mentioned),
-            )
-        return found
-
-    def _nodes(self, wanted: Mapping[UUID, sa.Row[tuple[object, ...]]]) -> dict[UUID, StalePoint]:
-        rows = self._db.execute(
-            sa.select(
-                m.NodeRow.node_id,
-                m.NodeRow.tree_id,
-                m.NodeRow.level,
-                m.NodeRow.parent_id,
-                m.NodeRow.time_start,
-                m.NodeRow.time_end,
-                m.NodeRow.leaf_count,
-                m.NodeSummary.vector,
-                m.NodeSummary.terms,
-                m.Tree.kind,
-                m.Tree.session_id,
-            )
-            .join(
-                m.NodeSummary,
-                sa.and_(
-                    m.NodeSummary.tenant_id == self._tenant,
-                    m.NodeSummary.node_id == m.NodeRow.node_id,
-                ),
-            )
-            .join(
-                m.Tree,
-                sa.and_(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == m.NodeRow.tree_id),
-            )
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(list(wanted)))
-        )
-        return {
-            row.node_id: StalePoint(
-                id=row.node_id,
-                forest_id=wanted[row.node_id].forest_id,
-                kind=PointKind.NODE,
-                version=wanted[row.node_id].version,
-                gone=False,
-                vector=from_bytes(row.vector),
-                counts=unpack_counts(row.terms),
-                leaves=row.leaf_count,
-                tree_id=TreeId(row.tree_id),
-                tree_kind=row.kind,
-                level=row.level,
-                is_root=row.parent_id is None,
-                session_id=SessionId(row.session_id) if row.session_id else None,
-                time_start=row.time_start / 1e6 if row.time_start is not None else None,
-                time_end=row.time_end / 1e6 if row.time_end is not None else None,
-            )
-            for row in rows
-        }
+        contents: dict[UUID, Content] = {}
+        for kind in kinds:
+            ids = [row.point_id for row in rows if row.kind == kind and not row.deleted]
+            if ids:
+                contents.update(read_contents(self._db, self._tenant, kind, ids))
+        return token, [_stale(row, contents.get(row.point_id)) for row in rows]
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
         """Hold the rows that are still under the lease to the end of the transaction; those that may be written.
@@ -410,7 +286,7 @@ class IndexRows(VectorRows):
         buried while the lease held.
         """
         mine = {"t": self._tenant, "token": token}
-        rows = self._db.scalars(_TAKE_ALL, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
+        rows = self._db.scalars(_HOLD, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
         held = rows.all()
         ended: set[UUID] = set()
         for statement, points in ((_FORGET, dropped), (_FINISH, written)):
@@ -436,26 +312,25 @@ class IndexRows(VectorRows):
 
     def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
         """Give the rows back for a later try; one that somebody else has locked keeps its lease until that ends."""
-        held = self._db.scalars(_TAKE_ALL, {"t": self._tenant, "token": token}).all()
+        later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
+        self._give_back(token, available_at=later, error_code=code, error_text=text)
+
+    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
+        """Give the rows back as they were: it was not their turn that failed, the index was away.
+
+        They are available since when they were: the next worker takes them in the order in which they came.
+        """
+        tries = sa.func.greatest(m.IndexRow.attempts - 1, 0)
+        self._give_back(token, attempts=tries, error_code=code, error_text=text)
+
+    def _give_back(self, token: LeaseToken, **values: object) -> None:
+        held = self._db.scalars(_HOLD, {"t": self._tenant, "token": token}).all()
+        free = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
         self._db.execute(
             sa.update(m.IndexRow)
             .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token, m.IndexRow.point_id.in_(held))
-            .values(
-                state="ready",
-                lease_token=None,
-                lease_until=None,
-                worker_id=None,
-                available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
-                error_code=code,
-                error_text=text,
-            )
+            .values(**free, **values)
         )
-
-    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
-        """Give the rows back as they were: it was not their turn that failed, the index was away."""
-        mine = {"t": self._tenant, "token": token}
-        held = self._db.scalars(_TAKE_ALL, mine).all()
-        self._db.execute(_RELEASE, mine | {"ids": held, "code": code, "text": text})
 
     def behind(self, forest: ForestId, limit: int) -> int:
         """How many of a forest's points are not in the index as they should be; ``limit`` stands for that many or more.
@@ -469,7 +344,7 @@ class IndexRows(VectorRows):
         """How many rows of each kind are behind, over all forests."""
         return {PointKind(kind): count for kind, count in self._db.execute(_BEHIND_BY_KIND, {"t": self._tenant})}
 
-    def forest(self, owner: str) -> ForestId | None:
+    def find_forest(self, owner: str) -> ForestId | None:
         """The forest of an owner."""
         return forest_id(self._db, self._tenant, owner)
 
@@ -509,7 +384,7 @@ class IndexRows(VectorRows):
             .where(
                 m.IndexRow.tenant_id == self._tenant,
                 m.IndexRow.point_id > (after or _FIRST),
-                m.IndexRow.state == "done",
+                m.IndexRow.state == WorkState.DONE,
                 ~m.IndexRow.deleted,
             )
             .order_by(m.IndexRow.point_id)

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError, ModelUnavailable
+from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError
 from memforest_core.models.accounting import Usage, cost_usd
 from memforest_core.models.call_loop import call_loop
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
 from memforest_core.models.litellm_failures import Target, failure, missing_key, refuses_format
 from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
 from memforest_core.models.schema_ladder import Rung, SchemaLadder, messages, response_format
+from memforest_core.models.slots import slot_of
 from memforest_core.models.step_settings import StepSettings
 
 
 class LitellmChat:
     """Chat models by step. Thread-safe; one instance per process is enough.
 
-    ``observe`` is told of every call that reached a provider, failed ones included (a failed call
-    has no reply to carry its record).
+    A failed call that reached a provider has its record in ``error.call``.
     """
 
-    def __init__(
-        self,
-        settings: Mapping[Step, StepSettings],
-        *,
-        observe: Callable[[CallRecord], None] | None = None,
-    ) -> None:
+    def __init__(self, settings: Mapping[Step, StepSettings]) -> None:
         self._settings = dict(settings)
-        self._observe = observe
         self._slots = {step: threading.BoundedSemaphore(each.concurrency) for step, each in settings.items()}
         self._ladder = SchemaLadder()
         self._with_key: set[Step] = set()
@@ -52,13 +46,6 @@ class LitellmChat:
             raise failure(error, _target(settings)) from None
         self._require_key(step, settings, _target(settings))
 
-    def warm_up(self) -> None:
-        """Imports litellm and walks its call path once without a request (about 3 s, once)."""
-        litellm = litellm_module()
-        ask = [{"role": "user", "content": "ready?"}]
-        start = partial(litellm.acompletion, model="openai/none", messages=ask, mock_response="yes")
-        call_loop().run(start, deadline_s=30.0)
-
     def complete(self, request: ChatRequest) -> ChatReply:
         """One call: waits for a slot of the step, then for the answer, each at most ``timeout_s``.
 
@@ -70,21 +57,13 @@ class LitellmChat:
         target = _target(settings)
         litellm_module()  # its import takes seconds, which are no part of a call
         self._require_key(request.step, settings, target)
-        slot = self._slots[request.step]
-        if not slot.acquire(timeout=settings.timeout_s):
-            raise ModelUnavailable(
-                f"All {settings.concurrency} slots of step {request.step} stayed busy for "
-                f"{settings.timeout_s:g} s (see {target.settings}__CONCURRENCY)."
-            )
-        try:
+        what = f"All {settings.concurrency} slots of step {request.step}"
+        hint = f" (see {target.settings}__CONCURRENCY)"
+        with slot_of(self._slots[request.step], settings.timeout_s, what, hint):
             started = time.perf_counter()
             ended = self._ask(request, settings, target, started + settings.timeout_s)
             latency_ms = (time.perf_counter() - started) * 1000.0
-        finally:
-            slot.release()
         record = _record(request.step, settings, ended, latency_ms)
-        if self._observe is not None:
-            self._observe(record)
         if isinstance(ended, MemForestError):
             ended.call = record
             raise ended
@@ -134,7 +113,6 @@ def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Cor
         # Some models take no temperature; the schema is never dropped, the ladder sees to it.
         "drop_params": True,
         "response_format": response_format(request, rung),
-        "extra_headers": dict(settings.extra_headers) or settings.parameters.get("extra_headers"),
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     started: Coroutine[Any, Any, Any] = litellm_module().acompletion(**given)

@@ -1,13 +1,15 @@
-"""Chat and embedding models from settings; model libraries are imported when they are needed."""
+"""Models from settings; model libraries are imported when they are needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import Embedder, Step
+from memforest_core.models.reranker import Reranker
 from memforest_core.models.step_settings import StepSettings
-from memforest_core.settings import EmbeddingSettings, LlmSettings
+from memforest_core.settings import EmbeddingSettings, LlmSettings, RerankSettings
 
 if TYPE_CHECKING:
     from memforest_core.models.litellm_chat import LitellmChat
@@ -74,4 +76,25 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
         timeout_s=settings.timeout_s,
         batch_size=settings.batch,
         input_usd_per_mtok=settings.input_usd_per_mtok,
+    )
+
+
+def open_reranker(settings: RerankSettings) -> Reranker | None:
+    """A provider's rerank model, a local one, or None when neither is named. Raises InvalidSettings."""
+    if settings.model is not None and settings.path is not None:
+        raise InvalidSettings("Set MEMFOREST_RECALL__RERANK__MODEL or MEMFOREST_RECALL__RERANK__PATH, not both.")
+    if settings.path is not None:
+        from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
+
+        return OnnxCrossEncoder(settings.path, timeout_s=settings.timeout_s)
+    if settings.model is None:
+        return None
+    from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
+
+    key = settings.api_key
+    return LitellmReranker(
+        settings.model,
+        api_base=settings.api_base,
+        api_key=key.get_secret_value() if key else None,
+        timeout_s=settings.timeout_s,
     )

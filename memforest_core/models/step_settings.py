@@ -32,4 +32,3 @@ class StepSettings:
     output_usd_per_mtok: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Further arguments of litellm's call."""
-    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)

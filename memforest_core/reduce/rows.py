@@ -37,6 +37,7 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
+from memforest_core.work.states import WorkState
 
 # A forest whose row is locked is being written: its writer looks again after its commit.
 _PICK = sa.text(
@@ -135,7 +136,7 @@ class ReduceRows(RemovalRows):
             .where(
                 m.Cell.tenant_id == self._tenant,
                 m.Cell.forest_id == forest.forest_id,
-                m.Cell.state == "done",
+                m.Cell.state == WorkState.DONE,
                 ~m.Cell.placed,
             )
             .order_by(m.Cell.lane, m.Cell.session_id, m.Cell.ordinal)
@@ -219,7 +220,7 @@ class ReduceRows(RemovalRows):
         """Let the reducer place what of these extracted cells is attached to no fact."""
         self._db.execute(
             sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells), m.Cell.state == "done")
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells), m.Cell.state == WorkState.DONE)
             .values(placed=False)
         )
 
@@ -514,11 +515,11 @@ class ReduceRows(RemovalRows):
             .where(
                 m.Cell.tenant_id == self._tenant,
                 m.Cell.cell_id == cell,
-                m.Cell.state == "done",
+                m.Cell.state == WorkState.DONE,
                 ~m.Cell.placed,
                 m.Cell.extracted_at == waiting.extracted_at[cell],
             )
-            .values(state="dead", outcome="dead", error_code=code, error_text=text)
+            .values(state=WorkState.DEAD, outcome="dead", error_code=code, error_text=text)
         )
         return buried.rowcount == 1
 
@@ -526,7 +527,7 @@ class ReduceRows(RemovalRows):
         # A process whose work others have done meanwhile must not hold back what comes next.
         """Look at this forest again later, if cells of it still wait."""
         waits = sa.exists().where(
-            m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == "done", ~m.Cell.placed
+            m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == WorkState.DONE, ~m.Cell.placed
         )
         self._db.execute(
             sa.update(m.Forest)

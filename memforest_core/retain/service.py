@@ -118,7 +118,7 @@ class Retention:
 
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
-        forest = self._operations.forest(tenant, owner)
+        forest = self._operations.find_forest(tenant, owner)
         with self._store.retaining(tenant) as rows:
             policy = self._holding(rows, forest, owner)
             if policy is None:
@@ -151,7 +151,7 @@ class Retention:
         return self._applying.step(tenant, task, progress)
 
     def _forest(self, tenant: TenantId, owner: str | None) -> ForestId | None:
-        return None if owner is None else self._operations.forest(tenant, owner)
+        return None if owner is None else self._operations.find_forest(tenant, owner)
 
     @staticmethod
     def _holding(rows: RetentionRows, forest: ForestId | None, owner: str | None) -> Policy | None:

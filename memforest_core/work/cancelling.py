@@ -9,7 +9,9 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.work.operations import OPERATIONS, Operations
 from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.runner import Handler
+from memforest_core.work.states import WorkState
 
 Clear = Callable[[TenantId, ForestId], bool]
 """Delete a bounded batch of a forest that is nobody's; True when nothing is left."""
@@ -18,7 +20,7 @@ Clear = Callable[[TenantId, ForestId], bool]
 class Cancelling:
     """Takes operations back. Thread-safe."""
 
-    def __init__(self, store: MaintenanceStore, operations: Operations) -> None:
+    def __init__(self, store: OperationStore, operations: Operations) -> None:
         self._store = store
         self._operations = operations
 
@@ -29,7 +31,7 @@ class Cancelling:
         StoreUnavailable.
         """
         actor = checked_name(actor, "actor")
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             found = rows.locked(task)
             if found is None or found.kind not in OPERATIONS:
                 raise NotFound(f"There is no operation {task}.")
@@ -49,8 +51,8 @@ def check_cancellable(task: MaintenanceTask, states: Mapping[ForestId, str]) -> 
 
 
 def _too_late(task: MaintenanceTask, states: Mapping[ForestId, str]) -> str | None:
-    begun = bool(task.progress) or task.state == "running"
-    if task.state == "done":
+    begun = bool(task.progress) or task.state == WorkState.RUNNING
+    if task.state == WorkState.DONE:
         return "it is done."
     if task.dry_run:
         return None
@@ -97,17 +99,15 @@ def undo_nothing(_tenant: TenantId, _task: MaintenanceTask, progress: Numbers) -
     return undone(progress)
 
 
-class UndoImport:
-    """Clears the hidden forest of an import that was cancelled."""
+def undo_import(clear: Clear) -> Handler:
+    """The steps that clear the hidden forest of an import that was cancelled."""
 
-    def __init__(self, clear: Clear) -> None:
-        self._clear = clear
-
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
-        """One batch. Raises StoreUnavailable, IndexUnavailable."""
-        if progress.get(PHASE) == CANCELLED or task.forest_id is None or self._clear(tenant, task.forest_id):
+    def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        if progress.get(PHASE) == CANCELLED or task.forest_id is None or clear(tenant, task.forest_id):
             return undone(progress)
         return progress
+
+    return step
 
 
 def needs_its_file(_tenant: TenantId, task: MaintenanceTask, _progress: Numbers) -> Numbers | None:

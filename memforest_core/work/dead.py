@@ -1,4 +1,4 @@
-"""Looks after work that was given up: shows it, gives it another try, or goes on without it."""
+"""Dead letters: work that was given up is shown, tried again, or discarded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.messages import Queue
 from memforest_core.store.repeating import repeated
-from memforest_core.work.dead_records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
+from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows.dead import DeadRows, DeadStore
 from memforest_core.work.wakeups import WakeUps
 
@@ -24,7 +24,7 @@ _ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},32}}")
 
 
 class DeadLetters:
-    """The dead work of one tenant. Each call is one transaction."""
+    """The dead letters of one tenant. Each call is one transaction."""
 
     def __init__(self, store: DeadStore, wakeups: WakeUps, tenant: TenantId, max_wakeups: int) -> None:
         self._store = store
@@ -87,7 +87,7 @@ class DeadLetters:
         return acted
 
     def _wake(self, acted: Acted) -> None:
-        """Wake who has work now; the reconciler finds what a lost message leaves."""
+        """Wake the workers that have work now; the reconciler finds what a lost message leaves."""
         for queue, count in (
             (Queue.EXTRACT, acted.windows),
             (Queue.REDUCE, acted.forests),
@@ -104,7 +104,7 @@ def _filter(owner: str | None, code: str | None, kinds: Sequence[DeadKind]) -> D
 
 
 def _check_owner(rows: DeadRows, which: DeadFilter) -> None:
-    if which.owner is not None and not rows.known_owner(which.owner):
+    if which.owner is not None and rows.find_forest(which.owner) is None:
         raise NotFound(f"No owner {which.owner!r:.80}: enqueue a session first.")
 
 

@@ -25,13 +25,12 @@ from memforest_core.work.records import (
     Numbers,
     TaskId,
 )
-from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore
-from memforest_core.work.waiting import Steps, WaitTimeout, waited
+from memforest_core.work.rows.operations import OperationRows, OperationStore
+from memforest_core.work.states import WorkState
+from memforest_core.work.waiting import Steps, WaitTimeout, polled
 from memforest_core.work.wakeups import WakeUps
 
 POLL_S = 0.1
-NUDGE_S = 5.0
-"""How often a waiting caller wakes workers again, in case a message was lost."""
 
 OPERATIONS = (
     MaintenanceKind.ERASE,
@@ -59,22 +58,20 @@ class Operations:
 
     def __init__(
         self,
-        store: MaintenanceStore,
+        store: OperationStore,
         wakeups: WakeUps,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store = store
         self._wakeups = wakeups
         self._clock = clock
-        self._sleep = sleep
 
     @repeated
-    def forest(self, tenant: TenantId, owner: str) -> ForestId:
+    def find_forest(self, tenant: TenantId, owner: str) -> ForestId:
         """The owner's forest. Raises InvalidInput, NotFound, StoreUnavailable."""
         owner = checked_name(owner, "owner")
-        with self._store.maintaining(tenant) as rows:
-            found = rows.forest(owner)
+        with self._store.transaction(tenant) as rows:
+            found = rows.find_forest(owner)
         if found is None:
             raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
         return found
@@ -98,7 +95,7 @@ class Operations:
 
         Raises InvalidInput for an actor without a name, ForestFrozen, ForestChanged, StoreUnavailable.
         """
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             task = request(
                 rows,
                 kind,
@@ -121,7 +118,7 @@ class Operations:
     @repeated
     def get(self, tenant: TenantId, task: TaskId) -> MaintenanceTask:
         """An operation as it is. Raises NotFound, StoreUnavailable."""
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             found = rows.get(task)
         if found is None:
             raise NotFound(f"There is no operation {task}.")
@@ -130,21 +127,8 @@ class Operations:
     @repeated
     def list(self, tenant: TenantId, limit: int = 100) -> Sequence[MaintenanceTask]:
         """The tenant's operations, the newest first. Raises StoreUnavailable."""
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             return rows.list(OPERATIONS, limit)
-
-    def wait(
-        self,
-        tenant: TenantId,
-        task: TaskId,
-        timeout_s: float,
-        watch: Callable[[MaintenanceTask], None] = lambda _: None,
-    ) -> MaintenanceTask:
-        """Wait until an operation is done; ``watch`` sees it on the way.
-
-        Raises OperationFailed when it was given up or cancelled, WaitTimeout (it goes on), NotFound, StoreUnavailable.
-        """
-        return waited(self.wait_steps(tenant, task, timeout_s, watch), self._sleep)
 
     def wait_steps(
         self,
@@ -153,9 +137,12 @@ class Operations:
         timeout_s: float,
         watch: Callable[[MaintenanceTask], None] = lambda _: None,
     ) -> Steps[MaintenanceTask]:
-        """``wait`` in short steps, for callers that sleep in their own way."""
+        """Wait until an operation is done; ``watch`` sees it on the way.
+
+        Raises OperationFailed when it was given up or cancelled, WaitTimeout (it goes on), NotFound, StoreUnavailable.
+        """
         found = yield from self.ended_steps(tenant, task, timeout_s, watch)
-        if found.state == "dead":
+        if found.state == WorkState.DEAD:
             raise OperationFailed(
                 f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
                 " See memforest dead show."
@@ -165,16 +152,6 @@ class Operations:
             raise OperationFailed(f"Operation {task} ({found.kind}) was {what}.")
         return found
 
-    def ended(
-        self,
-        tenant: TenantId,
-        task: TaskId,
-        timeout_s: float,
-        watch: Callable[[MaintenanceTask], None] = lambda _: None,
-    ) -> MaintenanceTask:
-        """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
-        return waited(self.ended_steps(tenant, task, timeout_s, watch), self._sleep)
-
     def ended_steps(
         self,
         tenant: TenantId,
@@ -182,26 +159,25 @@ class Operations:
         timeout_s: float,
         watch: Callable[[MaintenanceTask], None] = lambda _: None,
     ) -> Steps[MaintenanceTask]:
-        """``ended`` in short steps."""
-        deadline = self._clock() + timeout_s
-        nudged = self._clock()
-        while True:
+        """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
+        found = self.get(tenant, task)
+
+        def look() -> MaintenanceTask | None:
+            nonlocal found
             found = self.get(tenant, task)
             watch(found)
-            if found.finished:
-                return found
-            if self._clock() >= deadline:
-                error = None if found.error_code is None else WorkError(found.error_code, found.error_text or "")
-                why = f", waiting for operation {found.waits_for}" if found.waits_for is not None else ""
-                last = "" if error is None else f" Its last try failed [{error.code}]. {error.message}"
-                raise WaitTimeout(
-                    f"Operation {task} ({found.kind}) is still {found.state}{why}: it goes on; look later.{last}",
-                    last_error=error,
-                )
-            if self._clock() - nudged >= NUDGE_S:
-                self.wake(tenant, task)
-                nudged = self._clock()
-            yield POLL_S
+            return found if found.finished else None
+
+        ended = yield from polled(look, timeout_s, POLL_S, nudge=lambda: self.wake(tenant, task), clock=self._clock)
+        if ended is not None:
+            return ended
+        error = None if found.error_code is None else WorkError(found.error_code, found.error_text or "")
+        why = f", waiting for operation {found.waits_for}" if found.waits_for is not None else ""
+        last = "" if error is None else f" Its last try failed [{error.code}]. {error.message}"
+        raise WaitTimeout(
+            f"Operation {task} ({found.kind}) is still {found.state}{why}: it goes on; look later.{last}",
+            last_error=error,
+        )
 
     @repeated
     def audit(
@@ -218,12 +194,12 @@ class Operations:
 
         An owner is found by name also after its deletion, of which only a hash is kept.
         """
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             return rows.audited(AuditFilter(owner, action, task, since), limit)
 
 
 def request(
-    rows: MaintenanceRows,
+    rows: OperationRows,
     kind: MaintenanceKind,
     forest: ForestId | None,
     arguments: Numbers,
@@ -268,20 +244,20 @@ def refuse(neighbours: Sequence[Neighbour]) -> None:
                 f"This memory is being re-materialized by operation {each.id}: wait until it is done, or cancel it.",
                 code="already_rematerializing",
             )
-        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != "dead":
+        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
             raise ForestFrozen(
                 f"Deletion {each.id} of this memory is under way: ask again when it is done.", retry_after=FROZEN_S
             )
-        if each.answer is Answer.REFUSED and each.state == "dead" and each.kind == MaintenanceKind.MERGE:
+        if each.answer is Answer.REFUSED and each.state == WorkState.DEAD and each.kind == MaintenanceKind.MERGE:
             raise ForestFrozen(
                 f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
                 retry_after=FROZEN_S,
             )
-        if each.answer is Answer.REFUSED and each.state != "dead":
+        if each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
             raise ForestFrozen(
                 f"This memory is part of merge {each.id}: ask again when that is done.", retry_after=FROZEN_S
             )
-        if each.state == "dead":
+        if each.state == WorkState.DEAD:
             raise InvalidInput(
                 f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"
                 " memforest dead.",

@@ -1,4 +1,4 @@
-"""What resumable tasks on the maintain queue need from the store: rows of ids and numbers, never text."""
+"""Operations, the audit and dead letters as values: ids and numbers, never conversation text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from uuid import UUID
 
 from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, LeaseToken
+from memforest_core.work.states import WorkState
 
 TaskId = NewType("TaskId", UUID)
 
@@ -57,7 +58,7 @@ class MaintenanceTask:
     subject: str
     arguments: Numbers
     progress: Numbers
-    state: str
+    state: WorkState
     attempts: int
     lost_leases: int
     created_at: datetime
@@ -80,17 +81,17 @@ class MaintenanceTask:
     @property
     def finished(self) -> bool:
         """Whether nothing will happen to it anymore."""
-        return self.state in ("done", "dead")
+        return self.state in (WorkState.DONE, WorkState.DEAD)
 
     @property
     def cancelled(self) -> bool:
         """Whether it was cancelled in time: it ended undone."""
-        return self.state == "done" and self.progress.get(PHASE) == CANCELLED
+        return self.state == WorkState.DONE and self.progress.get(PHASE) == CANCELLED
 
     @property
     def fulfilled(self) -> bool:
         """Whether it was done: not cancelled, and not given up and discarded."""
-        return self.state == "done" and self.error_code is None
+        return self.state == WorkState.DONE and self.error_code is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Neighbour:
 
     id: TaskId
     kind: str
-    state: str
+    state: WorkState
     role: Role
     answer: Answer
 
@@ -137,3 +138,75 @@ class AuditFilter:
     action: str | None = None
     task_id: TaskId | None = None
     since: datetime | None = None
+
+
+class DeadKind(StrEnum):
+    """What kinds of work can be given up."""
+
+    CELL = "cell"
+    NODE = "node"
+    TASK = "task"
+    """A maintenance task."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRef:
+    """One unit of dead work."""
+
+    kind: DeadKind
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class DeadFilter:
+    """Which dead work is meant; nothing set means all of the tenant's."""
+
+    owner: str | None = None
+    code: str | None = None
+    kinds: tuple[DeadKind, ...] = tuple(DeadKind)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A unit of work that was given up, and why; never conversation text."""
+
+    kind: DeadKind
+    id: UUID
+    step: str
+    """extract, reduce or refresh; of a maintenance task its kind."""
+    owner: str | None
+    session: str | None
+    """The caller's session id, for cells and for nodes of a session's tree."""
+    code: str
+    text: str
+    attempts: int
+    lost_leases: int
+    since: datetime | None
+    """When it was last ready to be worked on, as far as its row tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadDetail:
+    """Everything about one: where it is (``about``: ids and numbers), and its texts if they were asked for.
+
+    The texts of a cell are what was said in it, those of a node are its children's, as their summary would read them.
+    """
+
+    letter: DeadLetter
+    about: Mapping[str, str | int]
+    texts: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What a decision changed, and how much work of each queue came of it."""
+
+    changed: tuple[DeadRef, ...] = ()
+    windows: int = 0
+    """To extract."""
+    forests: int = 0
+    """With cells to reduce."""
+    trees: int = 0
+    """To refresh."""
+    tasks: int = 0
+    """Of maintenance."""

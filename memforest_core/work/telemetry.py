@@ -18,69 +18,43 @@ class Tracer(Protocol):
 
         ``ids`` become attributes. Without tracing it yields ``trace`` as it is.
         """
-        ...
-
-
-class Telemetry(Tracer, Protocol):
-    """Where measurements go. Every method is thread-safe and never raises."""
-
-    def worked(self, step: str, tenant: TenantId, seconds: float, outcome: str) -> None:
-        """One unit of a step ("extract", "reduce", "refresh", "index", "maintain") took so long and ended so."""
-        ...
-
-    def called(self, tenant: TenantId, calls: Sequence[CallRecord]) -> None:
-        """Model calls that were made, failed ones included."""
-        ...
-
-    def saved_call(self, step: str, tenant: TenantId, hits: int = 1) -> None:
-        """Calls that were not made, because their answer was paid for before."""
-        ...
-
-    def retried(self, step: str, tenant: TenantId, code: str) -> None:
-        """A unit of work was given back because of an error with this code."""
-        ...
-
-    def buried(self, step: str, tenant: TenantId, code: str) -> None:
-        """A unit of work was dead-lettered."""
-        ...
-
-    def reached(self, stage: str, tenant: TenantId, seconds: float) -> None:
-        """Accepted text reached a stage ("raw", "facts", "summaries") so long after it was accepted."""
-        ...
-
-    def dropped(self, queue: str) -> None:
-        """A message of this queue could not be read ("" where not even the queue is known); it is gone."""
-        ...
-
-
-class _Silent:
-    """Does nothing."""
-
-    def worked(self, step: str, tenant: TenantId, seconds: float, outcome: str) -> None:
-        """Nothing."""
-
-    def called(self, tenant: TenantId, calls: Sequence[CallRecord]) -> None:
-        """Nothing."""
-
-    def saved_call(self, step: str, tenant: TenantId, hits: int = 1) -> None:
-        """Nothing."""
-
-    def retried(self, step: str, tenant: TenantId, code: str) -> None:
-        """Nothing."""
-
-    def buried(self, step: str, tenant: TenantId, code: str) -> None:
-        """Nothing."""
-
-    def reached(self, stage: str, tenant: TenantId, seconds: float) -> None:
-        """Nothing."""
-
-    def dropped(self, queue: str) -> None:
-        """Nothing."""
-
-    def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:
-        """The trace as it came."""
         return nullcontext(trace)
 
 
+class Telemetry(Tracer, Protocol):
+    """Where measurements go. Every method is thread-safe, never raises, and does nothing unless it is overridden."""
+
+    def worked(self, step: str, tenant: TenantId, seconds: float, outcome: str) -> None:
+        """One unit of a step ("extract", "reduce", "refresh", "index", "maintain") took so long and ended so."""
+        return
+
+    def called(self, tenant: TenantId, calls: Sequence[CallRecord]) -> None:
+        """Model calls that were made, failed ones included."""
+        return
+
+    def saved_call(self, step: str, tenant: TenantId, hits: int = 1) -> None:
+        """Calls that were not made, because their answer was paid for before."""
+        return
+
+    def retried(self, step: str, tenant: TenantId, code: str) -> None:
+        """A unit of work was given back because of an error with this code."""
+        return
+
+    def buried(self, step: str, tenant: TenantId, code: str) -> None:
+        """A unit of work became a dead letter."""
+        return
+
+    def reached(self, stage: str, tenant: TenantId, seconds: float) -> None:
+        """Accepted text reached a stage ("raw", "facts", "summaries") so long after it was accepted."""
+        return
+
+    def dropped(self, queue: str) -> None:
+        """A message of this queue could not be read ("" where not even the queue is known); it is gone."""
+        return
+
+
+class _Silent(Telemetry):
+    """Of a process that is not observed."""
+
+
 SILENT: Telemetry = _Silent()
-"""Telemetry of a process that nobody watches."""

@@ -1,4 +1,4 @@
-"""Waits in short steps: a thread sleeps between them, an event loop does something else."""
+"""Waiting in short steps: between two looks a thread sleeps, and an event loop does other work."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from memforest_core.errors import RetryableError
 from memforest_core.work.jobs import WorkError
 
 T = TypeVar("T")
+
+NUDGE_S = 5.0
 
 Steps: TypeAlias = Generator[float, None, T]
 """A wait: each step looks once and says after how many seconds to look again; its value is the result."""
@@ -24,6 +26,36 @@ def waited(steps: Steps[T], sleep: Callable[[float], None] = time.sleep) -> T:
             result: T = ended.value
             return result
         sleep(pause)
+
+
+def polled(
+    look: Callable[[], T | None],
+    timeout_s: float,
+    pause_s: float,
+    *,
+    longest_s: float | None = None,
+    nudge: Callable[[], None] = lambda: None,
+    nudge_s: float = NUDGE_S,
+    first_nudge_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Steps[T | None]:
+    """Look again and again until there is something; None after ``timeout_s`` seconds.
+
+    The pause between two looks starts at ``pause_s`` seconds and grows up to ``longest_s``. ``nudge`` is called every
+    ``nudge_s`` seconds, first after ``first_nudge_s``: it wakes workers again, in case a message was lost.
+    """
+    deadline = clock() + timeout_s
+    next_nudge = clock() + (nudge_s if first_nudge_s is None else first_nudge_s)
+    while (found := look()) is None:
+        now = clock()
+        if now >= deadline:
+            return None
+        if now >= next_nudge:
+            nudge()
+            next_nudge = now + nudge_s
+        yield min(pause_s, max(0.0, deadline - now))
+        pause_s = min(longest_s or pause_s, pause_s * 1.5)
+    return found
 
 
 class WaitTimeout(RetryableError):

@@ -16,7 +16,7 @@ from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
 from memforest_core.client import MemForestClient
 from memforest_core.errors import MemForestError
-from memforest_core.index.mark_rows import claim_collection
+from memforest_core.index.collection_rows import claim_collection
 from memforest_core.models.calls import Embedded
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
 from memforest_core.store.schema import upgrade

@@ -20,9 +20,9 @@ from memforest_core.models.calls import Embedder
 from memforest_core.transfer.bundles.export import ExportService
 from memforest_core.transfer.bundles.importing import Import
 from memforest_core.verify.opening import open_verification
-from memforest_core.work.maintenance import LEASE_S
 from memforest_core.work.operations import OperationFailed
 from memforest_core.work.records import MaintenanceKind
+from memforest_core.work.runner import LEASE_S
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Grown, Stack, cloned, grown_by
@@ -443,7 +443,7 @@ def test_two_claims_at_once_never_take_two_that_exclude_each_other(forests: Stac
 
     def claim() -> None:
         barrier.wait()
-        with store.maintaining(forests.tenant) as rows:
+        with store.transaction(forests.tenant) as rows:
             claimed.append(rows.claim(kinds, WorkerId(uuid4()), LEASE_S))
 
     threads = [threading.Thread(target=claim) for _ in range(4)]

@@ -15,7 +15,7 @@ from memforest_core.errors import StoreContended, StoreUnavailable
 from memforest_core.reduce.records import WaitingForest
 from memforest_core.reduce.rows import ReduceStore
 from memforest_core.work.records import MaintenanceKind
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
 from tests.integration.test_pipeline import said
 from tests.support.stack import Stack
 
@@ -154,8 +154,8 @@ def waiting_again(told: Stack, waiting: WaitingForest) -> WaitingForest:
 def test_a_task_is_given_up_only_by_who_has_it(told: Stack) -> None:
     """Given a worker whose lease went to another, when it gives the task up, then neither task nor audit say so."""
     told.memory.lifecycle.forget("bob", session="s1", actor="test")
-    store, service = MaintenanceStore(told.services.engine), told.services.maintenance.tasks
-    with store.maintaining(told.tenant) as rows:
+    store, service = OperationStore(told.services.engine), told.services.maintenance.tasks
+    with store.transaction(told.tenant) as rows:
         claim = rows.claim((MaintenanceKind.ERASE,), told.runtime.worker, 60.0)
     assert claim is not None
     told.execute("UPDATE memforest.maintenance SET lease_token = gen_random_uuid()")

@@ -22,7 +22,7 @@ from memforest_core.reduce.rows import ReduceStore
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.cli import dead as command
 from memforest_core.work.dead import DeadLetters
-from memforest_core.work.dead_records import DeadKind, DeadRef
+from memforest_core.work.records import DeadKind, DeadRef
 from memforest_core.work.rows.dead import DeadRows, DeadStore
 from tests.support.builders import said
 from tests.support.stack import Stack

@@ -16,6 +16,7 @@ from memforest_core.errors import ModelAuthFailed
 from memforest_core.models.calls import Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
+from tests.support.litellm_warm import warm_up
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 
@@ -41,7 +42,7 @@ def answer(body: Mapping[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def warm() -> None:
-    LitellmChat({}).warm_up()
+    warm_up()
 
 
 @pytest.fixture

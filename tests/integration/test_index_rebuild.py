@@ -24,7 +24,7 @@ from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index import cli as command
-from memforest_core.index.marks import MarkState, parse_mark
+from memforest_core.index.generations import GenerationState, parse_generation
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.rows import IndexStore
@@ -98,10 +98,10 @@ def upkeep(pipeline: Stack, mark_s: float = 3_600.0) -> Maintenance:
     return open_maintenance(services.engine, services.index, services.producer.wakeups, settings)
 
 
-def settle(pipeline: Stack) -> MarkState:
+def settle(pipeline: Stack) -> GenerationState:
     """What a worker does at its start and then until nothing is left; what the check found."""
     maintenance = upkeep(pipeline)
-    found = maintenance.marks.check(now=True)
+    found = maintenance.generations.check(now=True)
     while maintenance.tasks.run_one(pipeline.tenant, pipeline.runtime.worker):
         pass
     pipeline.drive()
@@ -216,12 +216,12 @@ def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
     assert grown.rows("SELECT count(*) FROM memforest.index_row WHERE lane <> 0")[0][0] == 0
 
 
-# Marks
+# Generations
 
 
 def test_equal_marks_change_nothing(grown: Stack) -> None:
     before = grown.services.index.read_mark()
-    assert settle(grown) is MarkState.SAME
+    assert settle(grown) is GenerationState.SAME
     assert grown.services.index.read_mark() == before
     assert grown.rows("SELECT count(*) FROM memforest.maintenance WHERE state <> 'done'")[0][0] == 0
 
@@ -229,26 +229,26 @@ def test_equal_marks_change_nothing(grown: Stack) -> None:
 def test_a_first_mark_over_an_empty_index_compares_nothing(pipeline: Stack) -> None:
     """Given new stores with a session waiting, when the first worker starts, then nothing holds its indexing up."""
     pipeline.memory.ingest("bob", "lamps", LAMPS)
-    assert upkeep(pipeline).marks.check(now=True) is MarkState.UNMARKED
+    assert upkeep(pipeline).generations.check(now=True) is GenerationState.UNMARKED
     assert tasks(pipeline) == []
-    assert upkeep(pipeline).marks.check(now=True) is MarkState.SAME
+    assert upkeep(pipeline).generations.check(now=True) is GenerationState.SAME
     pipeline.drive()
     assert_agreement(pipeline)
 
 
 def test_one_process_looks_at_most_every_few_seconds(grown: Stack) -> None:
-    marks = upkeep(grown).marks
+    marks = upkeep(grown).generations
     assert [marks.check(), marks.check(), marks.check(now=True)] == [
-        MarkState.SAME,
-        MarkState.SKIPPED,
-        MarkState.SAME,
+        GenerationState.SAME,
+        GenerationState.SKIPPED,
+        GenerationState.SAME,
     ]
 
 
 def test_an_old_mark_is_renewed_in_both_stores(grown: Stack) -> None:
-    before = parse_mark(grown.services.index.read_mark())
-    assert upkeep(grown, mark_s=1e-9).marks.check() is MarkState.RENEWED
-    after = parse_mark(grown.services.index.read_mark())
+    before = parse_generation(grown.services.index.read_mark())
+    assert upkeep(grown, mark_s=1e-9).generations.check() is GenerationState.RENEWED
+    after = parse_generation(grown.services.index.read_mark())
     assert before is not None and after is not None
     assert after.previous == before.generation
     assert grown.rows("SELECT generation FROM memforest.collection WHERE live")[0][0] == after.generation
@@ -257,12 +257,12 @@ def test_an_old_mark_is_renewed_in_both_stores(grown: Stack) -> None:
 def test_a_process_that_dies_between_the_two_writes_is_not_taken_for_a_restore(grown: Stack) -> None:
     """Given a mark in the index that the database never confirmed, when the next worker looks, then it confirms it."""
     confirmed = grown.rows("SELECT generation FROM memforest.collection WHERE live")[0][0]
-    upkeep(grown, mark_s=1e-9).marks.check()
+    upkeep(grown, mark_s=1e-9).generations.check()
     grown.execute("UPDATE memforest.collection SET generation = :g", g=confirmed)
 
-    assert settle(grown) is MarkState.SAME
+    assert settle(grown) is GenerationState.SAME
 
-    renewed = parse_mark(grown.services.index.read_mark())
+    renewed = parse_generation(grown.services.index.read_mark())
     assert renewed is not None
     assert grown.rows("SELECT generation FROM memforest.collection WHERE live")[0][0] == renewed.generation
     assert all(state == "done" for _, state in tasks(grown))
@@ -274,14 +274,14 @@ def test_a_check_that_dies_half_way_is_finished_and_asks_for_one_task(grown: Sta
     before = len(tasks(grown))
     grown.execute("UPDATE memforest.collection SET store_started = 'before'")
     generation = grown.rows("SELECT generation FROM memforest.collection")[0][0]
-    upkeep(grown).marks.check()
+    upkeep(grown).generations.check()
     for mark in (grown.services.index.read_mark(), f"{generation} - 0"):
         grown.execute("UPDATE memforest.collection SET store_started = 'before', generation = :g", g=generation)
         assert mark is not None
         grown.services.index.write_mark(mark)
-        assert upkeep(grown).marks.check() is MarkState.STORE_RESTARTED
+        assert upkeep(grown).generations.check() is GenerationState.STORE_RESTARTED
     assert len(tasks(grown)) == before + 1
-    assert settle(grown) is MarkState.SAME
+    assert settle(grown) is GenerationState.SAME
     assert_agreement(grown)
 
 
@@ -296,7 +296,7 @@ def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, 
         assert rows.behind(forest, 100) == 100
 
     maintenance = upkeep(grown)
-    assert maintenance.marks.check() is MarkState.STORE_RESTARTED
+    assert maintenance.generations.check() is GenerationState.STORE_RESTARTED
     grown.memory.ingest("bob", "kites", KITES)
     assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
     while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
@@ -343,7 +343,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
     counting.texts = 0
     maintenance = upkeep(grown)
-    assert maintenance.marks.check() is MarkState.STORE_RESTARTED
+    assert maintenance.generations.check() is GenerationState.STORE_RESTARTED
     while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
         pass
     assert counting.texts == 0
@@ -357,7 +357,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     assert len(points(grown)) == len(grown.rows(VERSIONS))
     assert evidence(grown)[:3] == calm[:3]
     assert any("Rufus" in text for text in evidence(grown, "To whom did I sell my kite?"))
-    assert upkeep(grown).marks.check() is MarkState.SAME
+    assert upkeep(grown).generations.check() is GenerationState.SAME
     # Each point has what its row stands for: written once more, nothing changes what is found.
     before = evidence(grown, "To whom did I sell my kite?")
     maintenance.upkeep.rebuild()
@@ -384,7 +384,7 @@ def test_an_index_that_was_dropped_is_written_again_without_embedding(
         reopened = running_stack(grown.settings, replace(grown.services, index=index))
         try:
             assert reopened.services.index.count(grown.tenant) == 0
-            assert settle(reopened) is MarkState.INDEX_CHANGED
+            assert settle(reopened) is GenerationState.INDEX_CHANGED
             assert_agreement(reopened)
             assert evidence(reopened) == calm
             assert counting.texts == 0
@@ -396,7 +396,7 @@ def test_points_of_tenants_that_the_database_does_not_know_are_deleted(grown: St
     theirs = [stray("nobody", counting.dimension) for _ in range(3)]
     grown.services.index.upsert(theirs)
     grown.services.index.write_mark("of another database")
-    assert settle(grown) is MarkState.INDEX_CHANGED
+    assert settle(grown) is GenerationState.INDEX_CHANGED
     assert grown.services.index.count(TenantId("nobody")) == 0
     assert_agreement(grown)
 
@@ -415,7 +415,7 @@ def test_every_tenant_is_compared_and_only_its_own_points_by_its_task(grown: Sta
     grown.services.index.write_mark("of another time")
     maintenance = upkeep(grown)
 
-    assert maintenance.marks.check() is MarkState.INDEX_CHANGED
+    assert maintenance.generations.check() is GenerationState.INDEX_CHANGED
     assert maintenance.tasks.run_one(grown.tenant, grown.runtime.worker)
     behind = "SELECT tenant_id, point_id FROM memforest.index_row WHERE state = 'ready' AND indexed_version = 0"
     assert {tuple(found) for found in grown.rows(behind)} == {(grown.tenant, key.id) for key in lost}
@@ -480,12 +480,12 @@ def test_while_the_index_is_away_rows_wait_untouched_and_are_caught_up_when_it_i
         assert tuple(waiting) == (0, True, True)
         embedded = counting.texts
         assert running.memory.recall("bob", "Who flew a kite in Davis?").evidence
-        assert upkeep(running).marks.check() is MarkState.AWAY
+        assert upkeep(running).generations.check() is GenerationState.AWAY
         shutil.rmtree(tmp_path / "points")
 
         with qdrant(tmp_path / "points", port):
             time.sleep(1.1)
-            assert settle(running) is MarkState.INDEX_CHANGED
+            assert settle(running) is GenerationState.INDEX_CHANGED
             deadline = time.monotonic() + 40
             while running.rows("SELECT 1 FROM memforest.index_row WHERE state <> 'done' LIMIT 1"):
                 assert time.monotonic() < deadline

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from memforest_core import ModelRejected, WaitTimeout
 from memforest_core.models.calls import Embedder, Step
-from memforest_core.models.limits import limited_chat
-from memforest_core.models.limits.telling import FailedCalls
+from memforest_core.models.limits import limited_models
+from memforest_core.models.limits.failed_calls import FailedCalls
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
 from tests.support.servers import SessionServers
@@ -32,7 +32,7 @@ def refused(
     servers: SessionServers, tmp_path: Path, embedder: Embedder, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Stack]:
     """A stack whose key the model's provider refuses."""
-    monkeypatch.setattr(limited_chat, "FAILED_CALLS", FailedCalls())
+    monkeypatch.setattr(limited_models, "FAILED_CALLS", FailedCalls())
     server.script(Fault.UNAUTHORIZED)
     llm = {"model": "openai/test-model", "api_base": server.url, "api_key": KEY}
     with stack(servers, tmp_path, embedder=embedder, llm=llm) as running:

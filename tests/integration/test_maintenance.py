@@ -13,10 +13,10 @@ import pytest
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from memforest_core.work.maintenance import MaintenanceService
 from memforest_core.work.records import ClaimedTask, MaintenanceTask, Numbers, TaskId
 from memforest_core.work.rows.jobs import _LOST
-from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore, free_tasks
+from memforest_core.work.rows.operations import OperationRows, OperationStore, free_tasks
+from memforest_core.work.runner import OperationRunner
 from tests.support.stack import Stack
 
 KIND = "count"
@@ -29,9 +29,9 @@ class Killed(BaseException):
 
 
 @contextmanager
-def rows(pipeline: Stack, tenant: str | None = None) -> Iterator[MaintenanceRows]:
+def rows(pipeline: Stack, tenant: str | None = None) -> Iterator[OperationRows]:
     with tenant_transaction(pipeline.services.engine, TenantId(tenant or pipeline.tenant)) as connection:
-        yield MaintenanceRows(connection, TenantId(tenant or pipeline.tenant))
+        yield OperationRows(connection, TenantId(tenant or pipeline.tenant))
 
 
 @pytest.fixture
@@ -198,14 +198,14 @@ def test_a_task_killed_in_any_step_is_resumed_and_each_step_is_done(known: Stack
             raise Killed
         return {"at": at} if at < 10 else None
 
-    class Abrupt(MaintenanceService):
+    class Abrupt(OperationRunner):
         """A process that is killed runs no clean-up."""
 
         def _crashed(self, tenant: TenantId, claim: ClaimedTask) -> None:
             return None
 
     task = ask(known)
-    runner = Abrupt(MaintenanceStore(known.services.engine), {KIND: step}, 60.0, random.Random(1))
+    runner = Abrupt(OperationStore(known.services.engine), {KIND: step}, 60.0, random.Random(1))
     for _ in range(100):
         try:
             if not runner.run_one(known.tenant, known.runtime.worker):

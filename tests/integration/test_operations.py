@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, lock_forests, set_forest_state
 from memforest_core.work.operations import OperationFailed, Operations
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from memforest_core.work.waiting import WaitTimeout
+from memforest_core.work.waiting import WaitTimeout, waited
 from tests.support.stack import Stack
 
 KIND = MaintenanceKind.RETAIN
@@ -49,7 +50,7 @@ def operations(pipeline: Stack) -> Operations:
 
 
 def forest(pipeline: Stack, owner: str = "ada") -> ForestId:
-    return operations(pipeline).forest(pipeline.tenant, owner)
+    return operations(pipeline).find_forest(pipeline.tenant, owner)
 
 
 def ask(pipeline: Stack, **arguments: int) -> TaskId:
@@ -77,11 +78,12 @@ def test_it_is_followed_to_its_end(pipeline: Stack, scripted: Scripted) -> None:
     task = ask(pipeline)
     seen: list[int] = []
     with pytest.raises(WaitTimeout, match="still ready"):
-        operations(pipeline).wait(pipeline.tenant, task, 0.0)
+        waited(operations(pipeline).wait_steps(pipeline.tenant, task, 0.0))
 
     pipeline.runtime.maintain()
 
-    ended = operations(pipeline).wait(pipeline.tenant, task, 5.0, lambda one: seen.append(int(one.progress["done"])))
+    watch: Callable[[MaintenanceTask], None] = lambda one: seen.append(int(one.progress["done"]))  # noqa: E731
+    ended = waited(operations(pipeline).wait_steps(pipeline.tenant, task, 5.0, watch))
     assert (ended.state, ended.progress, seen) == ("done", {"phase": "counting", "done": 3, "total": 3}, [3])
     assert [one.id for one in operations(pipeline).list(pipeline.tenant)] == [task]
 
@@ -92,7 +94,7 @@ def test_one_that_was_given_up_says_why(pipeline: Stack, scripted: Scripted) -> 
     pipeline.runtime.maintain()
 
     with pytest.raises(OperationFailed, match=r"There are no such facts. \[invalid_input\]"):
-        operations(pipeline).wait(pipeline.tenant, task, 5.0)
+        waited(operations(pipeline).wait_steps(pipeline.tenant, task, 5.0))
     assert [entry.outcome for entry in operations(pipeline).audit(pipeline.tenant)] == ["dead", "asked"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memforest_core.api import MemForest
-from memforest_core.bootstrap.rematerializing import open_reembedding
+from memforest_core.bootstrap.lifecycle import open_reembedding
 from memforest_core.bootstrap.service import open_services
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step
@@ -117,7 +117,7 @@ def assert_taken_over(owners: Stack, services_of: MemForest, facts: set[str]) ->
     runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="new")
     services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
     after = Stack(owners.settings, services, runtime, services_of)
-    services.maintenance.marks.check(now=True)
+    services.maintenance.generations.check(now=True)
     services_of.client.enqueue("bob", "later", said("I bought a red kayak.", start=1_701_000_000))
     after.drive()
     assert any("kayak" in piece.text for piece in services_of.recall("bob", "What did I buy?").evidence)

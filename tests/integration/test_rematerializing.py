@@ -103,7 +103,7 @@ def finish(of: Stack, task: TaskId) -> MaintenanceTask:
 
 
 def live(of: Stack) -> ForestId:
-    return of.services.operations.forest(of.tenant, "bob")
+    return of.services.operations.find_forest(of.tenant, "bob")
 
 
 def evidence(of: Stack, question: str = ASKED) -> set[str]:

@@ -17,8 +17,8 @@ from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import NotFound
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.transfer.rebuild.records import Options
-from memforest_core.work.maintenance import Handler
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers
+from memforest_core.work.runner import Handler
 from tests.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
 
 ACTOR = "kill-points"

@@ -24,6 +24,7 @@ from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkError
+from memforest_core.work.states import WorkState
 
 SAMPLE_WINDOWS = 200
 """Waiting windows whose cells are counted one by one."""
@@ -129,7 +130,7 @@ class AcceptRows:
             .where(
                 m.Cell.tenant_id == self._tenant,
                 m.Cell.session_id == session,
-                m.Cell.state == "held",
+                m.Cell.state == WorkState.HELD,
             )
             .with_for_update()
         ).first()
@@ -199,16 +200,16 @@ class AcceptRows:
                 "time_start": cell.time_start,
                 "time_end": cell.time_end,
                 "lane": int(lane),
-                "state": "ready",
+                "state": WorkState.READY,
             }
             for cell in cells
         ]
         if held_for_s is not None and not cells[-1].full:
-            rows[-1]["state"] = "held"
+            rows[-1]["state"] = WorkState.HELD
         ids = [row["cell_id"] for row in rows]
         replaced = self._db.scalars(
             sa.select(m.Cell.text_hash).where(
-                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids), m.Cell.state == "held"
+                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids), m.Cell.state == WorkState.HELD
             )
         ).all()
         upsert = insert(m.Cell)
@@ -221,7 +222,7 @@ class AcceptRows:
                     for name in ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
                 }
                 | {"available_at": sa.func.clock_timestamp()},
-                where=m.Cell.state == "held",
+                where=m.Cell.state == WorkState.HELD,
             ),
             rows,
         )

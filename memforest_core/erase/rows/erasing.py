@@ -26,7 +26,7 @@ from memforest_core.store.owners import ForestRef, find_forest, lock_forests, se
 from memforest_core.store.trees import bury_points, lock_nodes, lock_trees
 from memforest_core.store.vectors import cell_hash
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
-from memforest_core.work.rows.operations import MaintenanceRows
+from memforest_core.work.rows.operations import OperationRows
 
 _FIRST = UUID(int=0)
 STEPS = "steps"
@@ -67,9 +67,9 @@ class ErasureRows(PostgresClearing, ReduceRows):
         return stored if int(stored.get(STEPS, 0)) > int(progress.get(STEPS, 0)) else progress
 
     @property
-    def tasks(self) -> MaintenanceRows:
+    def tasks(self) -> OperationRows:
         """Task rows of the same transaction."""
-        return MaintenanceRows(self._db, self._tenant)
+        return OperationRows(self._db, self._tenant)
 
     def forests_of(self, owner: str) -> list[ForestId]:
         """An owner's forest, and those that are hidden."""
@@ -518,4 +518,4 @@ class ErasureStore:
     def task(self, tenant: TenantId, task: TaskId) -> MaintenanceTask | None:
         """One task."""
         with tenant_transaction(self._engine, tenant) as connection:
-            return MaintenanceRows(connection, tenant).get(task)
+            return OperationRows(connection, tenant).get(task)

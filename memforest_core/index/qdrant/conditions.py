@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import space
 from memforest_core.index.vector_index import IndexFilter
 
@@ -59,28 +59,28 @@ Condition = AnyOf | IsOne | AtLeast | AtMost | Among
 def forest_conditions(tenant: TenantId, forest: ForestId | None) -> list[Condition]:
     """What keeps one forest of a tenant to itself; without a forest, the whole tenant."""
     if forest is None:
-        return [AnyOf(naming.TENANT, (tenant,))]
+        return [AnyOf(schema.TENANT, (tenant,))]
     # One condition for both: every posting of every term of a sparse search is checked against these.
-    return [AnyOf(naming.FOREST, (str(space(tenant, forest)),))]
+    return [AnyOf(schema.FOREST, (str(space(tenant, forest)),))]
 
 
 def conditions(wanted: IndexFilter, asked: Mapping[UUID, UUID] | None) -> list[Condition]:
     """All conditions of a filter; every one must hold. ``asked`` is that of ``rows_asked``."""
     found = forest_conditions(wanted.tenant, wanted.forest_id)
     if wanted.kinds:
-        found.append(AnyOf(naming.KIND, tuple(kind.value for kind in wanted.kinds)))
+        found.append(AnyOf(schema.KIND, tuple(kind.value for kind in wanted.kinds)))
     if wanted.roots_only:
-        found.append(IsOne(naming.ROOT))
+        found.append(IsOne(schema.ROOT))
     if wanted.tree_ids:
-        found.append(AnyOf(naming.TREE, tuple(map(str, wanted.tree_ids))))
+        found.append(AnyOf(schema.TREE, tuple(map(str, wanted.tree_ids))))
     if wanted.tree_kinds:
-        found.append(AnyOf(naming.TREE_KIND, tuple(map(str, wanted.tree_kinds))))
+        found.append(AnyOf(schema.TREE_KIND, tuple(map(str, wanted.tree_kinds))))
     if wanted.session_ids:
-        found.append(AnyOf(naming.SESSION, tuple(map(str, wanted.session_ids))))
+        found.append(AnyOf(schema.SESSION, tuple(map(str, wanted.session_ids))))
     if asked is not None:
         found.append(Among(tuple(asked)))
     if wanted.overlaps is not None:
         first, last = wanted.overlaps
-        found.append(AtMost(naming.START, min(last, _FOREVER)))
-        found.append(AtLeast(naming.END, max(first, -_FOREVER)))
+        found.append(AtMost(schema.START, min(last, _FOREVER)))
+        found.append(AtLeast(schema.END, max(first, -_FOREVER)))
     return found

@@ -15,9 +15,10 @@ import qdrant_edge as engine
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant import conditions as c
-from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import point_id, rows_asked
 from memforest_core.index.qdrant.points import (
+    asked_limit,
     batches,
     can_match,
     dense_values,
@@ -25,10 +26,10 @@ from memforest_core.index.qdrant.points import (
     hit_of,
     newest,
     only_kind,
+    ranked,
     read_fields,
     scanned_point,
 )
-from memforest_core.index.qdrant.ranking import asked_limit, ranked
 from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
 
@@ -43,7 +44,7 @@ class EdgeIndex:
     def __init__(self, path: Path, model: str, dimension: int) -> None:
         self._model = model
         self._dimension = dimension
-        self._name = naming.collection_name(model, dimension)
+        self._name = schema.collection_name(model, dimension)
         self._directory = path / self._name
         self._shard: engine.EdgeShard | None = None
         self._closed = False
@@ -51,7 +52,6 @@ class EdgeIndex:
 
     @property
     def name(self) -> str:
-        """The collection in use; carries embedding model and dimension."""
         return self._name
 
     def prepare(self) -> None:
@@ -68,16 +68,15 @@ class EdgeIndex:
             with _EngineFailure(f"vector index at {self._directory} can't be opened"):
                 shard = self._open()
                 known = shard.info().payload_schema
-                for field, kind in naming.FIELD_INDEXES.items():
+                for field, kind in schema.FIELD_INDEXES.items():
                     if field not in known:
                         shard.update(engine.UpdateOperation.create_field_index(field, _index_params(kind)))
             # After ours is there: points under earlier names hold words that nobody would ever erase.
-            for former in naming.former_names(self._model, self._dimension):
+            for former in schema.former_names(self._model, self._dimension):
                 shutil.rmtree(self._directory.with_name(former), ignore_errors=True)
             self._shard = shard
 
     def upsert(self, points: Sequence[Point]) -> None:
-        """Write points durably; a point whose stored version is newer or equal stays as it is."""
         for batch in batches(newest(points)):
             named = [(point_id(point.key), point) for point in batch]
             encoded = {id_: self._encode(id_, point) for id_, point in named}
@@ -89,14 +88,12 @@ class EdgeIndex:
                     shard.update(engine.UpdateOperation.upsert_points(fresh))
 
     def delete(self, keys: Sequence[PointKey]) -> None:
-        """Remove points; unknown ones are ignored."""
         with self._writing, _EngineFailure("the vector index refused a deletion"):
             shard = self._opened()
             if keys:
                 shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
-        """All searches as one planned batch; for each, hits with the best score first."""
         found: list[list[Hit]] = [[] for _ in queries]
         asked = [(at, rows_asked(q.filter)) for at, q in enumerate(queries) if can_match(q)]
         shard = self._opened()
@@ -112,28 +109,25 @@ class EdgeIndex:
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
-        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
         rows = {point_id(key): key.id for key in keys}
         with _EngineFailure("the vector index refused a read"):
             return {rows[id_]: version for id_, version in _versions(self._opened(), list(rows)).items()}
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
-        """How many points a tenant, or one forest of it, has."""
         wanted = _filter(c.forest_conditions(tenant, forest_id))
         with _EngineFailure("the vector index refused a count"):
             return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
-        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
         wanted = engine.Filter(
-            must=[_condition(c.AnyOf(naming.TENANT, (tenant,)))] if tenant is not None else None,
-            must_not=[engine.HasIdCondition({naming.MARK_ID})],
+            must=[_condition(c.AnyOf(schema.TENANT, (tenant,)))] if tenant is not None else None,
+            must_not=[engine.HasIdCondition({schema.MARK_ID})],
         )
         request = engine.ScrollRequest(
             offset=None if cursor is None else UUID(cursor),
             limit=limit,
             filter=wanted,
-            with_payload=list(naming.SCANNED),
+            with_payload=list(schema.SCANNED),
             with_vector=False,
         )
         with _EngineFailure("the vector index refused a scan"):
@@ -142,15 +136,13 @@ class EdgeIndex:
         return ScanPage(points, None if following is None else str(following))
 
     def read_mark(self) -> str | None:
-        """What the shard was marked with last; None for a new one."""
         with _EngineFailure("the vector index refused a read"):
-            for record in self._opened().retrieve([naming.MARK_ID], [naming.MARK], False):
-                return str((record.payload or {})[naming.MARK])
+            for record in self._opened().retrieve([schema.MARK_ID], [schema.MARK], False):
+                return str((record.payload or {})[schema.MARK])
         return None
 
     def write_mark(self, mark: str) -> None:
-        """Mark the shard durably."""
-        marked = engine.Point(naming.MARK_ID, {}, {naming.KIND: naming.MARK, naming.MARK: mark})
+        marked = engine.Point(schema.MARK_ID, {}, {schema.KIND: schema.MARK, schema.MARK: mark})
         with self._writing, _EngineFailure("the vector index refused a write"):
             self._opened().update(engine.UpdateOperation.upsert_points([marked]))
 
@@ -165,8 +157,8 @@ class EdgeIndex:
 
     def _open(self) -> engine.EdgeShard:
         config = engine.EdgeConfig(
-            vectors={naming.DENSE: engine.EdgeVectorParams(self._dimension, engine.Distance.Cosine)},
-            sparse_vectors={naming.TERMS: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf)},
+            vectors={schema.DENSE: engine.EdgeVectorParams(self._dimension, engine.Distance.Cosine)},
+            sparse_vectors={schema.TERMS: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf)},
         )
         if not self._directory.exists():
             # Made beside and renamed: a process killed half way must leave nothing half made.
@@ -185,9 +177,9 @@ class EdgeIndex:
         return shard
 
     def _encode(self, id: UUID, point: Point) -> engine.Point:
-        vectors: dict[str, engine.NamedVector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
+        vectors: dict[str, engine.NamedVector] = {schema.DENSE: dense_values(point.dense, self._model, self._dimension)}
         if point.sparse.indices:
-            vectors[naming.TERMS] = _sparse(point.sparse)
+            vectors[schema.TERMS] = _sparse(point.sparse)
         return engine.Point(id, vectors, encode_payload(point))
 
     def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> engine.QueryRequest:
@@ -196,10 +188,10 @@ class EdgeIndex:
         if isinstance(query.vector, SparseVector):
             corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
             params = engine.SearchParams(idf=engine.IdfParams(corpus=corpus))
-            nearest = engine.Query.Nearest(_sparse(query.vector), using=naming.TERMS)
+            nearest = engine.Query.Nearest(_sparse(query.vector), using=schema.TERMS)
         else:
             values = dense_values(query.vector, self._model, self._dimension)
-            nearest = engine.Query.Nearest(values, using=naming.DENSE)
+            nearest = engine.Query.Nearest(values, using=schema.DENSE)
         return engine.QueryRequest(
             limit=asked_limit(query),
             query=nearest,
@@ -252,8 +244,8 @@ def _uuid(id: engine.PointId) -> UUID:
 
 def _versions(shard: engine.EdgeShard, ids: Sequence[UUID]) -> dict[UUID, int]:
     return {
-        _uuid(record.id): int((record.payload or {})[naming.VERSION])
-        for record in shard.retrieve(list(ids), [naming.VERSION], False)
+        _uuid(record.id): int((record.payload or {})[schema.VERSION])
+        for record in shard.retrieve(list(ids), [schema.VERSION], False)
     }
 
 
@@ -280,18 +272,18 @@ def _condition(condition: c.Condition) -> engine.ConditionType:
 
 
 def _index_params(
-    kind: naming.FieldIndex,
+    kind: schema.FieldIndex,
 ) -> engine.PayloadSchemaType | engine.KeywordIndexParams | engine.UuidIndexParams:
     match kind:
-        case naming.FieldIndex.FOREST:
+        case schema.FieldIndex.FOREST:
             return engine.UuidIndexParams(is_tenant=True)
-        case naming.FieldIndex.KEYWORD:
+        case schema.FieldIndex.KEYWORD:
             return engine.PayloadSchemaType.Keyword
-        case naming.FieldIndex.UUID:
+        case schema.FieldIndex.UUID:
             return engine.PayloadSchemaType.Uuid
-        case naming.FieldIndex.INTEGER:
+        case schema.FieldIndex.INTEGER:
             return engine.PayloadSchemaType.Integer
-        case naming.FieldIndex.FLOAT:
+        case schema.FieldIndex.FLOAT:
             return engine.PayloadSchemaType.Float
         case _:
             assert_never(kind)

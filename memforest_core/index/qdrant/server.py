@@ -17,10 +17,11 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant import conditions as c
-from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.failures import server_failures
 from memforest_core.index.qdrant.ids import point_id, rows_asked
 from memforest_core.index.qdrant.points import (
+    asked_limit,
     batches,
     can_match,
     dense_values,
@@ -28,10 +29,10 @@ from memforest_core.index.qdrant.points import (
     hit_of,
     newest,
     only_kind,
+    ranked,
     read_fields,
     scanned_point,
 )
-from memforest_core.index.qdrant.ranking import asked_limit, ranked
 from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
 
@@ -53,7 +54,7 @@ class QdrantServerIndex:
         self._connect = client
         self._model = model
         self._dimension = dimension
-        self._name = naming.collection_name(model, dimension)
+        self._name = schema.collection_name(model, dimension)
         self._lock = lock if lock is not None else nullcontext()
         self._connecting = threading.Lock()
         self._client: QdrantClient | None = None
@@ -71,7 +72,6 @@ class QdrantServerIndex:
 
     @property
     def name(self) -> str:
-        """The collection in use; carries embedding model and dimension."""
         return self._name
 
     def prepare(self) -> None:
@@ -84,7 +84,7 @@ class QdrantServerIndex:
                 self._create(client)
             info = client.get_collection(self._name)
             vectors = info.config.params.vectors
-            dense = vectors.get(naming.DENSE) if isinstance(vectors, dict) else None
+            dense = vectors.get(schema.DENSE) if isinstance(vectors, dict) else None
             if dense is None or dense.size != self._dimension:
                 size = "no such vector" if dense is None else f"dimension {dense.size}"
                 raise InvalidSettings(
@@ -92,16 +92,15 @@ class QdrantServerIndex:
                     f"dimension {self._dimension}: set the model that built it, or drop the "
                     "collection and rebuild the index"
                 )
-            for field, kind in naming.FIELD_INDEXES.items():
+            for field, kind in schema.FIELD_INDEXES.items():
                 if field not in info.payload_schema:
                     client.create_payload_index(self._name, field, _index_params(kind), wait=True)
             # After ours is there: points under earlier names hold words that nobody would ever erase.
-            for former in naming.former_names(self._model, self._dimension):
+            for former in schema.former_names(self._model, self._dimension):
                 if client.collection_exists(former):
                     client.delete_collection(former)
 
     def upsert(self, points: Sequence[Point]) -> None:
-        """Write points durably; a point whose stored version is newer or equal stays as it is."""
         ordered = sorted(newest(points), key=lambda point: point.version)
         for batch in batches(ordered):
             operations = [
@@ -112,13 +111,11 @@ class QdrantServerIndex:
                 client.batch_update_points(self._name, operations, wait=True)
 
     def delete(self, keys: Sequence[PointKey]) -> None:
-        """Remove points; unknown ones are ignored."""
         with self._calling("delete") as client:
             if keys:
                 client.delete(self._name, q.PointIdsList(points=[str(point_id(key)) for key in keys]), wait=True)
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
-        """All searches in one round trip; for each, hits with the best score first."""
         found: list[list[Hit]] = [[] for _ in queries]
         asked = [(at, rows_asked(query.filter)) for at, query in enumerate(queries) if can_match(query)]
         with self._calling("search") as client:
@@ -133,25 +130,22 @@ class QdrantServerIndex:
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
-        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
         rows = {point_id(key): key.id for key in keys}
         with self._calling("versions") as client:
             if not rows:
                 return {}
-            records = client.retrieve(self._name, list(map(str, rows)), with_payload=[naming.VERSION])
-        return {rows[UUID(str(record.id))]: int((record.payload or {})[naming.VERSION]) for record in records}
+            records = client.retrieve(self._name, list(map(str, rows)), with_payload=[schema.VERSION])
+        return {rows[UUID(str(record.id))]: int((record.payload or {})[schema.VERSION]) for record in records}
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
-        """How many points a tenant, or one forest of it, has."""
         wanted = _filter(c.forest_conditions(tenant, forest_id))
         with self._calling("count") as client:
             return client.count(self._name, count_filter=wanted, exact=True).count
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
-        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
         wanted = q.Filter(
-            must=[_condition(c.AnyOf(naming.TENANT, (tenant,)))] if tenant is not None else None,
-            must_not=[q.HasIdCondition(has_id=[str(naming.MARK_ID)])],
+            must=[_condition(c.AnyOf(schema.TENANT, (tenant,)))] if tenant is not None else None,
+            must_not=[q.HasIdCondition(has_id=[str(schema.MARK_ID)])],
         )
         with self._calling("scan") as client:
             records, following = client.scroll(
@@ -159,23 +153,21 @@ class QdrantServerIndex:
                 scroll_filter=wanted,
                 limit=limit,
                 offset=cursor,
-                with_payload=list(naming.SCANNED),
+                with_payload=list(schema.SCANNED),
                 with_vectors=False,
             )
         points = tuple(scanned_point(record.payload or {}) for record in records)
         return ScanPage(points, None if following is None else str(following))
 
     def read_mark(self) -> str | None:
-        """What the collection was marked with last; None for a new one."""
         with self._calling("read_mark") as client:
-            for record in client.retrieve(self._name, [str(naming.MARK_ID)], with_payload=[naming.MARK]):
-                return str((record.payload or {})[naming.MARK])
+            for record in client.retrieve(self._name, [str(schema.MARK_ID)], with_payload=[schema.MARK]):
+                return str((record.payload or {})[schema.MARK])
         return None
 
     def write_mark(self, mark: str) -> None:
-        """Mark the collection durably."""
-        payload = {naming.KIND: naming.MARK, naming.MARK: mark}
-        marked = q.PointStruct(id=str(naming.MARK_ID), vector={}, payload=payload)
+        payload = {schema.KIND: schema.MARK, schema.MARK: mark}
+        marked = q.PointStruct(id=str(schema.MARK_ID), vector={}, payload=payload)
         with self._calling("write_mark") as client:
             client.upsert(self._name, [marked], wait=True)
 
@@ -203,9 +195,9 @@ class QdrantServerIndex:
         try:
             client.create_collection(
                 self._name,
-                vectors_config={naming.DENSE: q.VectorParams(size=self._dimension, distance=q.Distance.COSINE)},
-                sparse_vectors_config={naming.TERMS: q.SparseVectorParams(modifier=q.Modifier.IDF)},
-                hnsw_config=q.HnswConfigDiff(m=0, payload_m=naming.PAYLOAD_M),
+                vectors_config={schema.DENSE: q.VectorParams(size=self._dimension, distance=q.Distance.COSINE)},
+                sparse_vectors_config={schema.TERMS: q.SparseVectorParams(modifier=q.Modifier.IDF)},
+                hnsw_config=q.HnswConfigDiff(m=0, payload_m=schema.PAYLOAD_M),
             )
         except UnexpectedResponse:
             # Two workers start at once: the loser finds the winner's collection, or the real error.
@@ -213,7 +205,7 @@ class QdrantServerIndex:
                 raise
 
     def _upsert_operation(self, version: int, points: Sequence[Point]) -> q.UpsertOperation:
-        older = q.FieldCondition(key=naming.VERSION, range=q.Range(lt=version))
+        older = q.FieldCondition(key=schema.VERSION, range=q.Range(lt=version))
         return q.UpsertOperation(
             upsert=q.PointsList(
                 points=[self._encode(point) for point in points],
@@ -222,9 +214,9 @@ class QdrantServerIndex:
         )
 
     def _encode(self, point: Point) -> q.PointStruct:
-        vectors: dict[str, q.Vector] = {naming.DENSE: dense_values(point.dense, self._model, self._dimension)}
+        vectors: dict[str, q.Vector] = {schema.DENSE: dense_values(point.dense, self._model, self._dimension)}
         if point.sparse.indices:
-            vectors[naming.TERMS] = _sparse(point.sparse)
+            vectors[schema.TERMS] = _sparse(point.sparse)
         return q.PointStruct(id=str(point_id(point.key)), vector=vectors, payload=encode_payload(point))
 
     def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> q.QueryRequest:
@@ -232,10 +224,10 @@ class QdrantServerIndex:
         if isinstance(query.vector, SparseVector):
             corpus = _filter(c.forest_conditions(query.filter.tenant, query.filter.forest_id))
             params = q.SearchParams(idf=q.IdfCorpusParams(corpus=corpus))
-            vector, using = _sparse(query.vector), naming.TERMS
+            vector, using = _sparse(query.vector), schema.TERMS
         else:
             params = None
-            vector, using = dense_values(query.vector, self._model, self._dimension), naming.DENSE
+            vector, using = dense_values(query.vector, self._model, self._dimension), schema.DENSE
         return q.QueryRequest(
             query=vector,
             using=using,
@@ -276,18 +268,18 @@ def _condition(condition: c.Condition) -> q.Condition:
 _IndexParams = q.UuidIndexParams | q.KeywordIndexParams | q.IntegerIndexParams | q.FloatIndexParams
 
 
-def _index_params(kind: naming.FieldIndex) -> _IndexParams:
+def _index_params(kind: schema.FieldIndex) -> _IndexParams:
     """Only the forest gets graph links of its own; the other fields narrow a search inside it."""
     match kind:
-        case naming.FieldIndex.FOREST:
+        case schema.FieldIndex.FOREST:
             return q.UuidIndexParams(type=q.UuidIndexType.UUID, is_tenant=True)
-        case naming.FieldIndex.KEYWORD:
+        case schema.FieldIndex.KEYWORD:
             return q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD, enable_hnsw=False)
-        case naming.FieldIndex.UUID:
+        case schema.FieldIndex.UUID:
             return q.UuidIndexParams(type=q.UuidIndexType.UUID, enable_hnsw=False)
-        case naming.FieldIndex.INTEGER:
+        case schema.FieldIndex.INTEGER:
             return q.IntegerIndexParams(type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False)
-        case naming.FieldIndex.FLOAT:
+        case schema.FieldIndex.FLOAT:
             return q.FloatIndexParams(type=q.FloatIndexType.FLOAT, enable_hnsw=False)
         case _:
             assert_never(kind)

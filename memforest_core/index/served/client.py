@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
-from memforest_core.index.qdrant.naming import collection_name
 from memforest_core.index.qdrant.points import batches, can_match, dense_values, newest
+from memforest_core.index.qdrant.schema import collection_name
 from memforest_core.index.served import wire
 from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
@@ -44,7 +44,6 @@ class ServedIndex:
 
     @property
     def name(self) -> str:
-        """The collection in use; carries embedding model and dimension."""
         return self._name
 
     def prepare(self) -> None:
@@ -52,18 +51,15 @@ class ServedIndex:
         self._call(wire.Prepare(index=self._name), _NOTHING)
 
     def upsert(self, points: Sequence[Point]) -> None:
-        """Write points durably; a point whose stored version is newer or equal stays as it is."""
         self._check_open()
         encoded = {point.key: wire.WirePoint.of(point, self._checked(point.dense)) for point in newest(points)}
         for batch in batches(newest(points)):
             self._call(wire.Upsert(index=self._name, points=[encoded[point.key] for point in batch]), _NOTHING)
 
     def delete(self, keys: Sequence[PointKey]) -> None:
-        """Remove points; unknown ones are ignored."""
         self._call(wire.Delete(index=self._name, keys=list(keys)), _NOTHING)
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
-        """All searches in one round trip; for each, hits with the best score first."""
         self._check_open()
         found: list[list[Hit]] = [[] for _ in queries]
         asked = [(at, self._encoded(query)) for at, query in enumerate(queries) if can_match(query)]
@@ -75,23 +71,18 @@ class ServedIndex:
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
-        """The stored version of each of these points that exists."""
         return self._call(wire.Versions(index=self._name, keys=list(keys)), _VERSIONS)
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
-        """How many points a tenant, or one forest of it, has."""
         return self._call(wire.Count(index=self._name, tenant=tenant, forest_id=forest_id), _COUNT)
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
-        """The next ``limit`` points of all tenants, or of one, in the order of ids."""
         return self._call(wire.Scan(index=self._name, cursor=cursor, limit=limit, tenant=tenant), _PAGE)
 
     def read_mark(self) -> str | None:
-        """What the collection was marked with last; None for a new one."""
         return self._call(wire.ReadMark(index=self._name), _MARK)
 
     def write_mark(self, mark: str) -> None:
-        """Mark the collection durably."""
         self._call(wire.WriteMark(index=self._name, mark=mark), _NOTHING)
 
     def close(self) -> None:

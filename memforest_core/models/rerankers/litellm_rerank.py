@@ -8,10 +8,11 @@ from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from memforest_core.errors import ModelRejected, ModelUnavailable
+from memforest_core.errors import ModelRejected
 from memforest_core.models.call_loop import call_loop
 from memforest_core.models.litellm_failures import Target, failure, missing_key
 from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
+from memforest_core.models.slots import slot_of
 
 _SETTINGS = "MEMFOREST_RECALL__RERANK"
 CONCURRENCY = 8
@@ -49,12 +50,8 @@ class LitellmReranker:
             if lacks_key(target.model, self._api_key, target.api_base):
                 raise missing_key(target)
             self._has_key = True
-        if not self._slots.acquire(timeout=target.timeout_s):
-            raise ModelUnavailable(f"All rerank requests to {target} stayed busy for {target.timeout_s:g} s.")
-        try:
+        with slot_of(self._slots, target.timeout_s, f"All rerank requests to {target}"):
             done = call_loop().run(partial(self._start, question, list(texts)), target.timeout_s)
-        finally:
-            self._slots.release()
         if done.error is not None:
             raise failure(done.error, target)
         return _scores(done.value, len(texts), target)

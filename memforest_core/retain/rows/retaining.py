@@ -20,7 +20,7 @@ from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import visible
 from memforest_core.work.jobs import Lane
 from memforest_core.work.records import AuditEntry, MaintenanceKind, TaskId
-from memforest_core.work.rows.operations import MaintenanceRows
+from memforest_core.work.rows.operations import OperationRows
 
 _DAY_S = 86_400
 _DEFAULT = UUID(int=0)
@@ -33,7 +33,7 @@ class RetentionRows:
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
-        self._tasks = MaintenanceRows(connection, tenant)
+        self._tasks = OperationRows(connection, tenant)
 
     def now(self) -> datetime:
         """The database's clock."""

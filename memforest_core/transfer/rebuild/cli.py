@@ -79,7 +79,7 @@ def rematerialize(
 
 
 def _reembed(data: Path | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    from memforest_core.bootstrap.rematerializing import open_reembedding
+    from memforest_core.bootstrap.lifecycle import open_reembedding
     from memforest_core.settings import load_settings
 
     if data is not None:

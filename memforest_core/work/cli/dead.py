@@ -15,7 +15,7 @@ from memforest_core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memforest_core.work.dead_records import Acted, DeadDetail, DeadKind, DeadLetter
+    from memforest_core.work.records import Acted, DeadDetail, DeadKind, DeadLetter
 
 Kind = Literal["cell", "node", "task"]
 
@@ -108,7 +108,7 @@ def discard(
 
 
 def _kinds(kind: Kind | None) -> tuple[DeadKind, ...]:
-    from memforest_core.work.dead_records import DeadKind
+    from memforest_core.work.records import DeadKind
 
     return () if kind is None else (DeadKind(kind),)
 

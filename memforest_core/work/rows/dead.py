@@ -1,4 +1,4 @@
-"""Dead work in Postgres: seen through partial indexes, changed in sets, and only while it is still dead."""
+"""Dead letters in Postgres: seen through partial indexes, changed in sets, and only while they are still dead."""
 
 from __future__ import annotations
 
@@ -10,76 +10,312 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from memforest_core.domain.ids import NodeId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.errors import StoreUnavailable
+from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import forest_id
+from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
-from memforest_core.work.dead_records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
-from memforest_core.work.rows import dead_sql as sql
+from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows.operations import take_turn
+from memforest_core.work.states import WorkState
 
 _TRIES = 3
-"""A task that is asked for anew between the look at it and its change is looked at again."""
+"""An operation that is asked for again between the look at it and its change is looked at again."""
+
+# What the reducer gave up was extracted and is not in the trees.
+_REDUCED = "(c.extracted_at IS NOT NULL AND NOT c.placed)"
+
+_DEAD = f"""
+    SELECT 'cell' AS kind, c.cell_id AS id, CASE WHEN {_REDUCED} THEN 'reduce' ELSE 'extract' END AS step,
+           f.owner, s.external_id AS session, c.error_code AS code, c.error_text AS text, c.attempts, c.lost_leases,
+           least(clock_timestamp(), greatest(c.available_at, c.extracted_at)) AS since
+      FROM memforest.cell c
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
+     WHERE c.tenant_id = :t AND c.state = 'dead'
+    UNION ALL
+    SELECT 'node', n.node_id, 'refresh', f.owner, s.external_id, n.error_code, n.error_text, n.attempts, n.lost_leases,
+           least(clock_timestamp(), n.available_at)
+      FROM memforest.node n
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = r.forest_id
+      LEFT JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = r.session_id
+     WHERE n.tenant_id = :t AND n.dead
+    UNION ALL
+    SELECT 'task', o.task_id, o.kind, f.owner, NULL, o.error_code, o.error_text, o.attempts, o.lost_leases,
+           o.finished_at
+      FROM memforest.maintenance o
+      LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = o.forest_id
+     WHERE o.tenant_id = :t AND o.state = 'dead'"""  # noqa: S608 - a constant of this module
+
+_MEANT = """kind = ANY(CAST(:kinds AS text[])) AND (CAST(:owner AS text) IS NULL OR owner = :owner)
+       AND (CAST(:code AS text) IS NULL OR code = :code)"""
+
+_LIST = sa.text(
+    f"SELECT * FROM ({_DEAD}) d WHERE {_MEANT}"  # noqa: S608 - constants of this module
+    " ORDER BY kind, owner NULLS LAST, session NULLS LAST, since, id LIMIT :n"
+)
+
+_FIND = sa.text(f"SELECT kind, id FROM ({_DEAD}) d WHERE {_MEANT} ORDER BY id")  # noqa: S608 - the same
+
+_ONE = sa.text(f"SELECT * FROM ({_DEAD}) d WHERE kind = :kind AND id = :id")  # noqa: S608 - the same
+
+_STARTING = sa.text(
+    """
+    SELECT kind, id FROM (
+        SELECT 'cell' AS kind, cell_id AS id FROM memforest.cell WHERE tenant_id = :t AND state = 'dead'
+        UNION ALL SELECT 'node', node_id FROM memforest.node WHERE tenant_id = :t AND dead
+        UNION ALL SELECT 'task', task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'dead') d
+     WHERE replace(id::text, '-', '') LIKE ANY (CAST(:patterns AS text[])) ORDER BY id
+    """
+)
+
+_ABOUT = {
+    DeadKind.CELL: sa.text(
+        """
+        SELECT c.session_id, c.ordinal AS cell, c.first_turn, c.last_turn, c.window_ordinal AS window, c.lane,
+               length(c.text) AS characters, c.agains,
+               (SELECT count(*) FROM memforest.candidate k
+                 WHERE k.tenant_id = :t AND k.cell_id = c.cell_id) AS candidates
+          FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = :id
+        """
+    ),
+    DeadKind.NODE: sa.text(
+        """
+        SELECT n.tree_id, r.kind AS tree_kind, n.level, n.leaf_count AS leaves, n.version, n.clean_version,
+               coalesce(s.source, 'none') AS summary,
+               (SELECT count(*) FROM memforest.node x WHERE x.tenant_id = :t AND x.parent_id = n.node_id) AS children
+          FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
+          LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+         WHERE n.tenant_id = :t AND n.node_id = :id
+        """
+    ),
+    DeadKind.TASK: sa.text(
+        "SELECT kind, subject, created_at, progress FROM memforest.maintenance WHERE tenant_id = :t AND task_id = :id"
+    ),
+}
+
+_TEXTS = {
+    DeadKind.CELL: sa.text("SELECT text FROM memforest.cell WHERE tenant_id = :t AND cell_id = :id"),
+    DeadKind.NODE: sa.text(
+        """
+        SELECT coalesce(s.text, x.text, nullif(c.summary, ''), c.text, '') AS text
+          FROM memforest.node n
+          LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+          LEFT JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = n.payload_id
+          LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = n.payload_id
+         WHERE n.tenant_id = :t AND n.parent_id = :id
+         ORDER BY n.key_time, n.key_ordinal, n.key_item, n.key_id
+        """
+    ),
+}
+
+_FORESTS = sa.text(
+    """
+    SELECT c.forest_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[]))
+    UNION
+    SELECT r.forest_id FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:nodes AS uuid[]))
+    """
+)
+
+_CHOSEN = f"""
+    WITH chosen AS MATERIALIZED (
+        SELECT c.cell_id, c.session_id, c.ordinal, c.window_ordinal, {_REDUCED} AS reduced FROM memforest.cell c
+         WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.state = 'dead'
+         ORDER BY c.cell_id FOR NO KEY UPDATE)"""  # noqa: S608 - a constant of this module
+
+_STILL_DEAD = sa.text(f"{_CHOSEN} SELECT cell_id FROM chosen")  # noqa: S608 - a constant of this module
+
+# A window is claimed by its first cell: without it, a cell goes alone. The outcome that it had before is the one that
+# its candidates tell.
+_RETRY_CELLS = sa.text(
+    f"""{_CHOSEN}
+    UPDATE memforest.cell c
+       SET state = CASE WHEN d.reduced THEN 'done' ELSE 'ready' END, attempts = 0, lost_leases = 0,
+           available_at = clock_timestamp(),
+           window_ordinal = CASE WHEN d.reduced OR h.cell_id IS NOT NULL THEN c.window_ordinal ELSE c.ordinal END,
+           error_code = CASE WHEN d.reduced THEN NULL ELSE c.error_code END,
+           error_text = CASE WHEN d.reduced THEN NULL ELSE c.error_text END,
+           outcome = CASE WHEN c.extracted_at IS NULL THEN NULL
+                          WHEN k.verbatim THEN 'verbatim' WHEN k.verbatim IS NULL THEN 'empty' ELSE 'ok' END
+      FROM chosen d
+      LEFT JOIN chosen h ON h.session_id = d.session_id AND h.ordinal = d.window_ordinal AND NOT h.reduced
+     CROSS JOIN LATERAL (
+           SELECT bool_or((x.statement->>'verbatim')::boolean) AS verbatim FROM memforest.candidate x
+            WHERE x.tenant_id = :t AND x.cell_id = d.cell_id AND x.item >= 0) k
+     WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
+    RETURNING c.cell_id, c.forest_id, c.state, c.ordinal = c.window_ordinal AS head
+    """  # noqa: S608 - constants of this module
+)
+
+# A correction that was not placed goes, so the fact that it was to supersede holds again.
+_HOLD_AGAIN = sa.text(
+    """
+    UPDATE memforest.fact x SET superseded_by = NULL, superseded_at = NULL
+     WHERE x.tenant_id = :t AND x.superseded_by IS NOT NULL
+       AND x.fact_id IN (SELECT o.fact_id FROM memforest.occurrence o
+                          WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])))
+       AND NOT EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = x.superseded_by)
+    """
+)
+
+# Facts that are in the trees stay.
+_DROP_CANDIDATES = sa.text(
+    """
+    DELETE FROM memforest.candidate k
+     WHERE k.tenant_id = :t AND k.cell_id = ANY(CAST(:ids AS uuid[])) AND k.item >= 0
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
+                        WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)
+    RETURNING k.cell_id, k.text_hash, k.routing_hash
+    """
+)
+
+# Verbatim facts that a later extraction had moved aside come back.
+_MOVE_BACK = sa.text(
+    """
+    UPDATE memforest.candidate SET item = -1 - item
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND item < 0
+    """
+)
+
+_END_CELLS = sa.text(
+    """
+    UPDATE memforest.cell c
+       SET state = 'done', placed = k.kept, outcome = CASE WHEN k.kept THEN 'verbatim' ELSE 'dead' END,
+           extracted_at = coalesce(c.extracted_at, clock_timestamp()), again_at = NULL
+      FROM unnest(CAST(:ids AS uuid[])) AS d(cell_id)
+     CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM memforest.occurrence o
+                                         WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) k
+     WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
+    RETURNING c.cell_id, c.forest_id, c.placed
+    """
+)
+
+# Ancestors were summarized without it, or will be: they are due again with it.
+_PATHS = sa.text(
+    """
+    WITH RECURSIVE path AS (
+        SELECT node_id, parent_id, tree_id FROM memforest.node
+         WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[])) AND dead
+        UNION
+        SELECT n.node_id, n.parent_id, n.tree_id FROM path CROSS JOIN LATERAL (
+               SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
+    SELECT node_id, tree_id FROM path
+    """
+)
+
+# Of several of one kind and subject only the newest is ready again; while one is under way, none, nor while another
+# operation is that would have refused it. An operation that excludes others keeps its place before them; the rest is
+# asked for now.
+_RETRY_TASKS = sa.text(
+    """
+    UPDATE memforest.maintenance SET state = 'ready', attempts = 0, lost_leases = 0, finished_at = NULL,
+           available_at = clock_timestamp()
+     WHERE tenant_id = :t AND state = 'dead' AND task_id IN (
+        SELECT DISTINCT ON (kind, subject) task_id FROM memforest.maintenance k
+         WHERE tenant_id = :t AND state = 'dead' AND task_id = ANY(CAST(:ids AS uuid[]))
+           AND NOT EXISTS (SELECT 1 FROM memforest.maintenance o
+                            WHERE o.tenant_id = :t AND o.kind = k.kind AND o.subject = k.subject
+                              AND o.state IN ('held', 'ready', 'running'))
+           AND (kind IN ('erase', 'correct') OR NOT EXISTS (
+                           SELECT 1 FROM memforest.maintenance_forest mine
+                             JOIN memforest.maintenance_forest theirs
+                               ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id
+                             JOIN memforest.maintenance o
+                               ON o.tenant_id = :t AND o.task_id = theirs.task_id
+                              AND o.state IN ('held', 'ready', 'running')
+                            WHERE mine.tenant_id = :t AND mine.task_id = k.task_id
+                              AND memforest.beside(theirs.role, mine.role) = 'refused'))
+         ORDER BY kind, subject, created_at DESC)
+    RETURNING task_id
+    """
+)
+
+_ASK_AGAIN = sa.text(
+    """
+    UPDATE memforest.maintenance SET asked = DEFAULT
+     WHERE tenant_id = :t AND task_id = ANY(CAST(:ids AS uuid[])) AND kind NOT IN ('erase', 'correct')
+    """
+)
+
+_DISCARD_TASKS = sa.text(
+    """
+    UPDATE memforest.maintenance SET state = 'done', finished_at = clock_timestamp()
+     WHERE tenant_id = :t AND state = 'dead' AND kind NOT IN ('merge', 'rematerialize')
+       AND task_id = ANY(CAST(:ids AS uuid[])) RETURNING task_id
+    """
+)
+
+# Workers undo what was half built, as after a cancel; a merge that has moved a source into a living memory can only be
+# tried again.
+_UNDO_TASKS = sa.text(
+    """
+    UPDATE memforest.maintenance k
+       SET state = 'ready', cancelled_by = 'memforest dead discard', attempts = 0, lost_leases = 0, finished_at = NULL,
+           subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp()
+     WHERE tenant_id = :t AND state = 'dead' AND kind IN ('merge', 'rematerialize')
+       AND task_id = ANY(CAST(:ids AS uuid[]))
+       AND NOT (kind = 'merge' AND progress ->> 'phase' IN ('merge', 'end') AND (progress ->> 'next')::int > 0
+                AND EXISTS (SELECT 1 FROM memforest.forest f
+                             WHERE f.tenant_id = :t AND f.forest_id = k.forest_id AND f.state <> 'hidden'))
+    RETURNING task_id
+    """
+)
 
 
 class DeadRows:
-    """Dead work of one transaction of a tenant. Whatever somebody else has revived meanwhile is left alone."""
+    """Dead letters in one transaction of a tenant. What somebody else has revived meanwhile is left as it is."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
-    def known_owner(self, owner: str) -> bool:
-        """Whether the tenant has a forest of this owner."""
-        return forest_id(self._db, self._tenant, owner) is not None
+    def find_forest(self, owner: str) -> ForestId | None:
+        """The owner's forest."""
+        return forest_id(self._db, self._tenant, owner)
 
     def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
-        """Dead work by kind, owner and session, ``limit`` at most."""
-        return [_letter(row) for row in self._rows(sql.LIST, n=limit, **_meant(which))]
+        """Dead letters by kind, owner and session, ``limit`` at most."""
+        return [_letter(row) for row in self._rows(_LIST, n=limit, **_meant(which))]
 
     def find(self, which: DeadFilter) -> Sequence[DeadRef]:
-        """All dead work that is meant."""
-        return [DeadRef(DeadKind(row.kind), row.id) for row in self._rows(sql.FIND, **_meant(which))]
+        """All dead letters that are meant."""
+        return [DeadRef(DeadKind(row.kind), row.id) for row in self._rows(_FIND, **_meant(which))]
 
     def starting(self, prefixes: Sequence[str]) -> Sequence[DeadRef]:
-        """Dead work whose id begins with one of these hex digits (without dashes)."""
-        found = self._rows(sql.STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
+        """Dead letters whose id begins with one of these hex digits (without dashes)."""
+        found = self._rows(_STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
         return [DeadRef(DeadKind(row.kind), row.id) for row in found]
 
     def detail(self, ref: DeadRef, *, text: bool) -> DeadDetail | None:
         """Everything about one; None when it is not dead anymore."""
-        letters = self._rows(sql.ONE, kind=ref.kind.value, id=ref.id)
-        about = {DeadKind.CELL: sql.CELL, DeadKind.NODE: sql.NODE, DeadKind.TASK: sql.TASK}[ref.kind]
-        found = self._rows(about, id=ref.id)
+        letters = self._rows(_ONE, kind=ref.kind.value, id=ref.id)
+        found = self._rows(_ABOUT[ref.kind], id=ref.id)
         if not letters or not found:
             return None
         texts: tuple[str, ...] | None = None
         if text:
-            said = {DeadKind.CELL: sql.CELL_TEXTS, DeadKind.NODE: sql.NODE_TEXTS}.get(ref.kind)
-            texts = tuple(row.text for row in self._rows(said, id=ref.id)) if said is not None else ()
+            texts = tuple(row.text for row in self._rows(_TEXTS[ref.kind], id=ref.id)) if ref.kind in _TEXTS else ()
         return DeadDetail(_letter(letters[0]), _about(found[0]), texts)
 
     def retry(self, refs: Sequence[DeadRef]) -> Acted:
         """Make it ready again, as if it had never been tried; its last error stays until it succeeds.
 
-        A cell that the reducer gave up is ready for the reducer again. A maintenance task whose like is under way
-        already stays as it is.
+        A cell that the reducer gave up is ready for the reducer again. An operation that is under way again already
+        stays as it is.
         """
-        by_kind = self._held(refs)
-        cells = self._changed(sql.RETRY_CELLS, by_kind[DeadKind.CELL])
-        reduced = {row.forest_id for row in cells if row.state == "done"}
-        self._changed(sql.REDUCE_NOW, sorted(reduced), returning=False)
+        by_kind = self._locked(refs)
+        cells = self._changed(_RETRY_CELLS, by_kind[DeadKind.CELL])
+        reduced = {row.forest_id for row in cells if row.state == WorkState.DONE}
+        self._reduce_now(reduced)
         nodes = self._retry_nodes(by_kind[DeadKind.NODE])
         tasks = self._retry_tasks(by_kind[DeadKind.TASK])
         return Acted(
-            changed=(
-                *(DeadRef(DeadKind.CELL, row.cell_id) for row in cells),
-                *(DeadRef(DeadKind.NODE, row.node_id) for row in nodes),
-                *(DeadRef(DeadKind.TASK, row.task_id) for row in tasks),
-            ),
-            windows=sum(row.state == "ready" and row.head for row in cells),
+            changed=_refs(cells, nodes, tasks),
+            windows=sum(row.state == WorkState.READY and row.head for row in cells),
             forests=len(reduced),
             trees=len({row.tree_id for row in nodes}),
             tasks=len(tasks),
@@ -89,64 +325,106 @@ class DeadRows:
         """Go on without it.
 
         A cell gives up the facts that are not in the trees yet, and its turns go into its session's tree. A node
-        keeps the summary it has until something below changes. A maintenance task is over.
+        keeps the summary it has until something below changes. An operation is over, or undone by workers.
         """
-        by_kind = self._held(refs)
-        ids = [row.cell_id for row in self._changed(sql.STILL_DEAD, by_kind[DeadKind.CELL])]
-        unpoint, candidates, aside = sql.DISCARD_CELLS
-        self._changed(unpoint, ids, returning=False)
-        said = self._changed(candidates, ids)
-        self._changed(aside, ids, returning=False)
-        cells = self._changed(sql.END_CELLS, ids)
-        vectors, hashes = (
-            VectorRows(self._db, self._tenant),
-            {bytes(key) for row in said for key in (row.text_hash, row.routing_hash)},
-        )
-        for forest in sorted({row.forest_id for row in cells}, key=str):
-            vectors.drop_unused(forest, hashes)
+        by_kind = self._locked(refs)
+        cells = self._discard_cells(by_kind[DeadKind.CELL])
         reduced = {row.forest_id for row in cells if not row.placed}
-        self._changed(sql.REDUCE_NOW, sorted(reduced), returning=False)
-        nodes = self._changed(sql.DISCARD_NODES, by_kind[DeadKind.NODE])
-        tasks = [
-            row
-            for statement in (sql.DISCARD_TASKS, sql.UNDO_TASKS)
-            for row in self._changed(statement, by_kind[DeadKind.TASK])
-        ]
-        return Acted(
-            changed=(
-                *(DeadRef(DeadKind.CELL, row.cell_id) for row in cells),
-                *(DeadRef(DeadKind.NODE, row.node_id) for row in nodes),
-                *(DeadRef(DeadKind.TASK, row.task_id) for row in tasks),
-            ),
-            forests=len(reduced),
-        )
+        self._reduce_now(reduced)
+        nodes = self._discard_nodes(by_kind[DeadKind.NODE])
+        tasks = by_kind[DeadKind.TASK]
+        ended = [*self._changed(_DISCARD_TASKS, tasks), *self._changed(_UNDO_TASKS, tasks)]
+        return Acted(changed=_refs(cells, nodes, ended), forests=len(reduced))
 
-    def _held(self, refs: Sequence[DeadRef]) -> dict[DeadKind, list[UUID]]:
-        """Ids by kind, with their forests locked, then their nodes: the order that all writers keep to."""
+    def _locked(self, refs: Sequence[DeadRef]) -> dict[DeadKind, list[UUID]]:
+        """Ids by kind, with the forests of cells and nodes locked: the reducer and refresh lock them too."""
         by_kind: dict[DeadKind, list[UUID]] = {kind: [] for kind in DeadKind}
         for ref in refs:
             by_kind[ref.kind].append(ref.id)
-        if by_kind[DeadKind.CELL] or by_kind[DeadKind.NODE]:
-            self._rows(sql.LOCK_FORESTS, cells=by_kind[DeadKind.CELL], nodes=by_kind[DeadKind.NODE])
+        cells, nodes = by_kind[DeadKind.CELL], by_kind[DeadKind.NODE]
+        if cells or nodes:
+            forests = [ForestId(row.forest_id) for row in self._rows(_FORESTS, cells=cells, nodes=nodes)]
+            lock_forests(self._db, self._tenant, forests)
         return by_kind
 
+    def _discard_cells(self, chosen: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
+        ids = [row.cell_id for row in self._changed(_STILL_DEAD, chosen)]
+        if not ids:
+            return []
+        self._db.execute(_HOLD_AGAIN, {"t": self._tenant, "ids": ids})
+        dropped = self._changed(_DROP_CANDIDATES, ids)
+        self._db.execute(_MOVE_BACK, {"t": self._tenant, "ids": ids})
+        cells = self._changed(_END_CELLS, ids)
+        hashes = {bytes(key) for row in dropped for key in (row.text_hash, row.routing_hash)}
+        vectors = VectorRows(self._db, self._tenant)
+        for forest in sorted({row.forest_id for row in cells}, key=str):
+            vectors.drop_unused(forest, hashes)
+        return cells
+
+    def _reduce_now(self, forests: set[UUID]) -> None:
+        now = sa.func.clock_timestamp()
+        self._db.execute(
+            sa.update(m.Forest)
+            .where(
+                m.Forest.tenant_id == self._tenant,
+                m.Forest.forest_id.in_(sorted(forests)),
+                m.Forest.reduce_available_at > now,
+            )
+            .values(reduce_available_at=now)
+        )
+
     def _retry_nodes(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
-        paths = self._changed(sql.PATHS, ids)
-        lock_nodes(self._db, self._tenant, [NodeId(row.node_id) for row in paths])
-        self._changed(sql.MARK_PATHS, [row.node_id for row in paths], returning=False)
-        nodes = self._changed(sql.RETRY_NODES, ids)
+        if not ids:
+            return []
+        paths = self._changed(_PATHS, ids)
+        above = [NodeId(row.node_id) for row in paths]
+        lock_nodes(self._db, self._tenant, above)
+        self._db.execute(
+            sa.update(m.NodeRow)
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(above))
+            .values(version=m.NodeRow.version + 1)
+        )
+        now = sa.func.clock_timestamp()
+        nodes = self._still_dead_nodes(ids, attempts=0, lost_leases=0, available_at=now)
         trees = sorted({row.tree_id for row in nodes})
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
-        self._changed(sql.MARK_TREES, trees, returning=False)
+        self._db.execute(
+            sa.update(m.Tree)
+            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
+            .values(
+                marks=m.Tree.marks + 1,
+                last_mark_at=sa.func.now(),
+                first_mark_at=sa.func.coalesce(m.Tree.first_mark_at, sa.func.now()),
+                due_at=sa.func.now(),
+            )
+        )
         return nodes
 
+    def _discard_nodes(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
+        clean = m.NodeRow.version
+        return self._still_dead_nodes(
+            ids, clean_version=clean, attempts=0, lost_leases=0, error_code=None, error_text=None
+        )
+
+    def _still_dead_nodes(self, ids: Sequence[UUID], **values: object) -> Sequence[sa.Row[Any]]:
+        """Change the nodes that are dead, which they are no longer; their ids and trees."""
+        change: sa.Executable = (
+            sa.update(m.NodeRow)
+            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(ids), m.NodeRow.dead)
+            .values(dead=False, **values)
+            .returning(m.NodeRow.node_id, m.NodeRow.tree_id)
+        )
+        return self._db.execute(change).all()
+
     def _retry_tasks(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
+        if not ids:
+            return []
         for _ in range(_TRIES):
             try:
                 with self._db.begin_nested():
                     take_turn(self._db, self._tenant)
-                    tasks = self._changed(sql.RETRY_TASKS, ids)
-                    self._changed(sql.ASK_AGAIN, [row.task_id for row in tasks], returning=False)
+                    tasks = self._changed(_RETRY_TASKS, ids)
+                    self._db.execute(_ASK_AGAIN, {"t": self._tenant, "ids": [row.task_id for row in tasks]})
                     return tasks
             except exc.IntegrityError:
                 continue  # the like of one was asked for in this moment
@@ -155,14 +433,19 @@ class DeadRows:
     def _rows(self, statement: sa.TextClause, **values: object) -> list[sa.Row[Any]]:
         return [*self._db.execute(statement, {"t": self._tenant, **values})]
 
-    def _changed(
-        self, statement: sa.TextClause, ids: Sequence[UUID], *, returning: bool = True
-    ) -> Sequence[sa.Row[Any]]:
+    def _changed(self, statement: sa.TextClause, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """Run a statement over ids, if there are any; its rows."""
-        if not ids:
-            return []
-        done = self._db.execute(statement, {"t": self._tenant, "ids": [*ids]})
-        return done.all() if returning else []
+        return self._rows(statement, ids=[*ids]) if ids else []
+
+
+def _refs(
+    cells: Sequence[sa.Row[Any]], nodes: Sequence[sa.Row[Any]], tasks: Sequence[sa.Row[Any]]
+) -> tuple[DeadRef, ...]:
+    return (
+        *(DeadRef(DeadKind.CELL, row.cell_id) for row in cells),
+        *(DeadRef(DeadKind.NODE, row.node_id) for row in nodes),
+        *(DeadRef(DeadKind.TASK, row.task_id) for row in tasks),
+    )
 
 
 def _meant(which: DeadFilter) -> dict[str, object]:
@@ -170,22 +453,12 @@ def _meant(which: DeadFilter) -> dict[str, object]:
 
 
 def _letter(row: sa.Row[Any]) -> DeadLetter:
-    return DeadLetter(
-        kind=DeadKind(row.kind),
-        id=row.id,
-        step=row.step,
-        owner=row.owner,
-        session=row.session,
-        code=row.code or "",
-        text=row.text or "",
-        attempts=row.attempts,
-        lost_leases=row.lost_leases,
-        since=row.since,
-    )
+    values = {**row._mapping, "kind": DeadKind(row.kind), "code": row.code or "", "text": row.text or ""}
+    return DeadLetter(**values)
 
 
 def _about(row: sa.Row[Any]) -> dict[str, str | int]:
-    """Columns under their names; a task's progress number by number."""
+    """Columns under their names; the progress of an operation number by number."""
     about: dict[str, str | int] = {}
     for name, value in row._mapping.items():
         if isinstance(value, dict):
@@ -196,7 +469,7 @@ def _about(row: sa.Row[Any]) -> dict[str, str | int]:
 
 
 class DeadStore:
-    """Opens transactions on dead work."""
+    """Opens transactions on dead letters."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine

@@ -14,7 +14,8 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from memforest_core.work.rows.operations import MaintenanceRows, free_tasks
+from memforest_core.work.rows.operations import OperationRows, free_tasks
+from memforest_core.work.states import WorkState
 
 _RECONCILE_LOCK = 0x6D667263
 VERSION = version("memforest")
@@ -138,7 +139,7 @@ class JobRows:
 
     def release_sources(self) -> None:
         """Give the sources of merges that were given up before they moved anything back to their owners."""
-        MaintenanceRows(self._db, self._tenant).release_sources()
+        OperationRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
         """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.
@@ -160,7 +161,7 @@ class JobRows:
             sa.select(m.Cell.cell_id)
             .where(
                 m.Cell.tenant_id == self._tenant,
-                m.Cell.state == "held",
+                m.Cell.state == WorkState.HELD,
                 m.Cell.available_at <= sa.func.clock_timestamp(),
             )
             .order_by(m.Cell.cell_id)
@@ -168,8 +169,8 @@ class JobRows:
         )
         released = self._db.execute(
             sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(past), m.Cell.state == "held")
-            .values(state="ready")
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(past), m.Cell.state == WorkState.HELD)
+            .values(state=WorkState.READY)
         )
         return released.rowcount
 

@@ -16,7 +16,7 @@ from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
 from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import forest_id
+from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.work.records import (
     CANCELLED,
     PHASE,
@@ -28,6 +28,7 @@ from memforest_core.work.records import (
     Numbers,
     TaskId,
 )
+from memforest_core.work.states import WorkState
 
 _TRIES = 3
 """A task that ends between the insert that it refused and the look at it is asked for again."""
@@ -103,16 +104,6 @@ _JOIN = sa.text(
     """
 )
 
-_JOINED = sa.text(
-    "SELECT 1 FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
-)
-
-_PART = sa.text(
-    "DELETE FROM memforest.maintenance_forest WHERE tenant_id = :t AND task_id = :id AND forest_id = :forest"
-)
-
-_LOCK_TASK = sa.text("SELECT 1 FROM memforest.maintenance WHERE tenant_id = :t AND task_id = :id FOR NO KEY UPDATE")
-
 _STATES = sa.text(
     """
     SELECT f.forest_id, f.state FROM memforest.maintenance_forest x
@@ -130,13 +121,6 @@ _UNMOVED = sa.text(
       JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
      WHERE {_GIVEN_UP} AND (k.progress ->> 'next')::int = 0
     """  # noqa: S608 - a constant of this module
-)
-
-_LOCK_FORESTS = sa.text(
-    """
-    SELECT 1 FROM memforest.forest WHERE tenant_id = :t AND forest_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY forest_id FOR NO KEY UPDATE
-    """
 )
 
 _RELEASE = [
@@ -188,7 +172,7 @@ _CLAIM = sa.text(
     """  # noqa: S608 - a constant of this module
 )
 
-_GIVEN_BACK = {"state": "ready", "lease_token": None, "lease_until": None, "worker_id": None}
+_GIVEN_BACK = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
 
 
 def free_tasks(lost: str) -> sa.TextClause:
@@ -219,7 +203,7 @@ def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
     connection.execute(_TAKE_TURN, {"t": tenant})
 
 
-class MaintenanceRows:
+class OperationRows:
     """Task rows of one transaction of a tenant."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
@@ -243,7 +227,7 @@ class MaintenanceRows:
         if touches:
             self._keep(touches, there=not held)
         asked: dict[str, Any] = {"t": self._tenant, "kind": kind, "subject": subject}
-        state = "held" if held else "ready"
+        state = WorkState.HELD if held else WorkState.READY
         new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor, "state": state}
         for _ in range(_TRIES):
             made = self._db.scalar(_ENQUEUE, asked | new | {"id": uuid4()})
@@ -272,7 +256,7 @@ class MaintenanceRows:
     def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
         """The earlier tasks that a task does not run beside, the earliest first."""
         return [
-            Neighbour(TaskId(row.task_id), row.kind, row.state, Role(row.role), Answer(row.answer))
+            Neighbour(TaskId(row.task_id), row.kind, WorkState(row.state), Role(row.role), Answer(row.answer))
             for row in self._db.execute(_NEIGHBOURS, {"t": self._tenant, "id": task})
         ]
 
@@ -281,15 +265,19 @@ class MaintenanceRows:
         self._keep({forest: role}, there=False)
         values = {"t": self._tenant, "id": task, "forest": forest}
         self._db.execute(_JOIN, values | {"role": role.value})
-        return self._db.scalar(_JOINED, values) is not None
+        joined = sa.select(m.MaintenanceForest.task_id).where(*_touched(self._tenant, task, forest))
+        return self._db.scalar(joined) is not None
 
     def part(self, task: TaskId, forest: ForestId) -> None:
         """Touch a forest no more."""
-        self._db.execute(_PART, {"t": self._tenant, "id": task, "forest": forest})
+        self._db.execute(sa.delete(m.MaintenanceForest).where(*_touched(self._tenant, task, forest)))
 
     def locked(self, task: TaskId) -> MaintenanceTask | None:
         """One task, which nobody changes before this transaction ends."""
-        self._db.execute(_LOCK_TASK, {"t": self._tenant, "id": task})
+        mine = sa.select(m.Maintenance.task_id).where(
+            m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task
+        )
+        self._db.execute(mine.with_for_update(key_share=True))
         return self.get(task)
 
     def states(self, task: TaskId) -> Mapping[ForestId, str]:
@@ -306,7 +294,7 @@ class MaintenanceRows:
         released = self._db.execute(_UNMOVED, {"t": self._tenant}).all()
         if not released:
             return
-        self._db.execute(_LOCK_FORESTS, {"t": self._tenant, "ids": [row.forest_id for row in released]})
+        lock_forests(self._db, self._tenant, [ForestId(row.forest_id) for row in released])
         values = {"t": self._tenant, "ids": sorted({row.task_id for row in released})}
         for statement in _RELEASE:
             self._db.execute(statement, values)
@@ -356,7 +344,7 @@ class MaintenanceRows:
             for row in found
         ]
 
-    def forest(self, owner: str) -> ForestId | None:
+    def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
         return forest_id(self._db, self._tenant, owner)
 
@@ -378,7 +366,7 @@ class MaintenanceRows:
     def finish(self, token: LeaseToken) -> bool:
         """The task is done; False when the lease was lost."""
         cancelled = m.Maintenance.progress[PHASE].astext == CANCELLED
-        ended = self._ended("done", None, None)
+        ended = self._ended(WorkState.DONE, None, None)
         ended["error_code"] = sa.case((cancelled, CANCELLED))
         ended["error_text"] = sa.case((cancelled, "It was cancelled."))
         return self._update(token, ended)
@@ -398,7 +386,7 @@ class MaintenanceRows:
 
     def bury(self, token: LeaseToken, code: str, text: str) -> bool:
         """The task can't succeed until somebody acts; False when the lease was lost, and nothing is changed."""
-        return self._update(token, self._ended("dead", code, text))
+        return self._update(token, self._ended(WorkState.DEAD, code, text))
 
     def get(self, task: TaskId) -> MaintenanceTask | None:
         """One task."""
@@ -424,7 +412,7 @@ class MaintenanceRows:
                 sa.update(m.Maintenance)
                 .where(
                     m.Maintenance.tenant_id == self._tenant,
-                    m.Maintenance.state == "running",
+                    m.Maintenance.state == WorkState.RUNNING,
                     m.Maintenance.lease_token == token,
                 )
                 .values(**values)
@@ -442,6 +430,12 @@ class MaintenanceRows:
         return _GIVEN_BACK | ended
 
 
+def _touched(tenant: TenantId, task: TaskId, forest: ForestId) -> tuple[sa.ColumnElement[bool], ...]:
+    """The row that says that an operation touches a forest."""
+    table = m.MaintenanceForest
+    return table.tenant_id == tenant, table.task_id == task, table.forest_id == forest
+
+
 def owner_hash(tenant: TenantId, owner: str) -> bytes:
     """What the audit keeps of an owner's name: it can be asked about, and not be read back."""
     return hashlib.sha256(f"{tenant}\x1f{owner}".encode()).digest()
@@ -451,7 +445,9 @@ def _tasks() -> sa.Select[Any]:
     """All columns of tasks, and what each waits for."""
     table = m.Maintenance
     waits_for = sa.func.memforest.waits_for(table.tenant_id, table.task_id, type_=sa.Uuid())
-    return sa.select(table.__table__, sa.case((table.state.in_(("held", "ready")), waits_for)).label("waits_for"))
+    return sa.select(
+        table.__table__, sa.case((table.state.in_((WorkState.HELD, WorkState.READY)), waits_for)).label("waits_for")
+    )
 
 
 def _task(row: sa.Row[Any]) -> MaintenanceTask:
@@ -461,7 +457,7 @@ def _task(row: sa.Row[Any]) -> MaintenanceTask:
         subject=row.subject,
         arguments=row.arguments,
         progress=row.progress,
-        state=row.state,
+        state=WorkState(row.state),
         attempts=row.attempts,
         lost_leases=row.lost_leases,
         created_at=row.created_at,
@@ -475,14 +471,14 @@ def _task(row: sa.Row[Any]) -> MaintenanceTask:
     )
 
 
-class MaintenanceStore:
+class OperationStore:
     """Opens transactions on tasks."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
-    def maintaining(self, tenant: TenantId) -> Iterator[MaintenanceRows]:
+    def transaction(self, tenant: TenantId) -> Iterator[OperationRows]:
         """One transaction of a tenant."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield MaintenanceRows(connection, tenant)
+            yield OperationRows(connection, tenant)

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
@@ -97,7 +97,7 @@ def test_the_engine_says_when_it_was_not_prepared(tmp_path: Path) -> None:
 
 
 def test_a_creation_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
-    name = naming.collection_name(MODEL, DIMENSION)
+    name = schema.collection_name(MODEL, DIMENSION)
     half_made = tmp_path / f".{name}.new" / "segments"
     half_made.mkdir(parents=True)
     index = EdgeIndex(tmp_path, MODEL, DIMENSION)
@@ -121,7 +121,7 @@ def test_a_collection_of_another_dimension_is_refused_with_what_to_do(
     qdrant_http: QdrantHttp,
 ) -> None:
     mine = QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5)
-    body = {"vectors": {naming.DENSE: {"size": 4, "distance": "Cosine"}}}
+    body = {"vectors": {schema.DENSE: {"size": 4, "distance": "Cosine"}}}
     qdrant_http.api.answer("PUT", f"/collections/{mine.name}", body)
     with pytest.raises(InvalidSettings, match=r"dimension 4 where.*dimension 8.*rebuild"):
         mine.prepare()

@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
-from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, keys, named, point
@@ -136,7 +136,7 @@ def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
         result: object = {"operation_id": 1, "status": "completed"}
         if sent[-1][1] == "exists":
             asked.append(request.url.path.split("/")[-2])
-            result = {"exists": asked[-1] == naming.collection_name(MODEL, DIMENSION) and len(sent) > 1}
+            result = {"exists": asked[-1] == schema.collection_name(MODEL, DIMENSION) and len(sent) > 1}
         elif request.method == "PUT" and "vectors" in json.loads(request.content):
             return httpx.Response(409, json={"status": {"error": "already exists"}})
         elif request.method == "GET":
@@ -144,6 +144,6 @@ def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
         return httpx.Response(200, json={"result": result, "status": "ok", "time": 0.0})
 
     server_that(answer).prepare()
-    own = naming.collection_name(MODEL, DIMENSION)
-    assert asked == [own, own, *naming.former_names(MODEL, DIMENSION)]
+    own = schema.collection_name(MODEL, DIMENSION)
+    assert asked == [own, own, *schema.former_names(MODEL, DIMENSION)]
     assert [name for _, name in sent].count("index") == 11

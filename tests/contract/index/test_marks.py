@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant import schema
 from memforest_core.index.vector_index import PointKind, ScannedPoint, VectorIndex
 from tests.contract.index.builders import ACME, ALICE, asking, point, terms
 
@@ -82,4 +82,4 @@ def test_the_last_mark_is_read_and_nothing_else_sees_it(index: VectorIndex) -> N
     index.prepare()
     assert index.read_mark() == "second"
     assert index.count(ACME) == 1
-    assert naming.MARK_ID not in {each.id for each in scanned(index, 1)}
+    assert schema.MARK_ID not in {each.id for each in scanned(index, 1)}

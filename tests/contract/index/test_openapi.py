@@ -10,7 +10,7 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient
 
-from memforest_core.index.qdrant import naming
+from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import space
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.vector_index import PointKind
@@ -128,7 +128,7 @@ def test_the_collection_is_partitioned_by_forest_with_no_graph_across(
     assert created["vectors"] == {"dense": {"size": DIMENSION, "distance": "Cosine"}}
     assert created["sparse_vectors"] == {"terms": {"modifier": "idf"}}
     indexes = {body(r)["field_name"]: body(r)["field_schema"] for r in recorded if r.url.path.endswith("/index")}
-    assert set(indexes) == set(naming.FIELD_INDEXES)
+    assert set(indexes) == set(schema.FIELD_INDEXES)
     assert [name for name, schema in indexes.items() if schema.get("is_tenant")] == ["forest"]
 
 

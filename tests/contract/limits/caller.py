@@ -8,15 +8,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from memforest_core.errors import ModelRateLimited
+from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.redis_address import open_redis
-from memforest_core.models.limits.redis_limits import RedisLimits
 from tests.contract.limits.limited import MODEL, limits_of
 
 
 def main() -> None:
     """Arguments: Redis URL, limits as JSON, threads, seconds, seconds per call."""
     url, given, threads, seconds, call_s = sys.argv[1:6]
-    limits = RedisLimits(open_redis(url), limits_of(**json.loads(given)), 2)
+    limits = CallLimits(open_redis(url), limits_of(**json.loads(given)), 2)
     print("ready", flush=True)
     sys.stdin.readline()
     deadline = time.monotonic() + float(seconds)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from memforest_core.domain.limits import ModelLimits
 from memforest_core.embedded.servers import EmbeddedServers
-from memforest_core.models.limits.ledgers import PREFIX
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.model_limits import ModelLimits
 from memforest_core.models.limits.redis_address import open_redis
-from memforest_core.models.limits.redis_limits import RedisLimits
+from memforest_core.models.limits.redis_ledger import PREFIX
 from tests.contract.limits.limited import limits_of
 from tests.support.servers import SessionServers, session_servers
 
@@ -39,12 +39,12 @@ def forget_all(client: Redis) -> None:
 
 
 @pytest.fixture
-def opened(redis_url: str) -> Iterator[Callable[..., RedisLimits]]:
+def opened(redis_url: str) -> Iterator[Callable[..., CallLimits]]:
     """Opens instances as so many worker processes would."""
-    instances: list[RedisLimits] = []
+    instances: list[CallLimits] = []
 
-    def opening(limits: ModelLimits | None = None, *, processes: int = 2, url: str = redis_url) -> RedisLimits:
-        instances.append(RedisLimits(open_redis(url), limits or limits_of(), processes))
+    def opening(limits: ModelLimits | None = None, *, processes: int = 2, url: str = redis_url) -> CallLimits:
+        instances.append(CallLimits(open_redis(url), limits or limits_of(), processes))
         return instances[-1]
 
     yield opening

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from memforest_core.domain.limits import ModelLimits
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Step
+from memforest_core.models.limits.model_limits import ModelLimits
 
 MODEL = "openai/test@127.0.0.1:1"
 

@@ -13,21 +13,20 @@ import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
-from memforest_core.domain.limits import ModelLimits
 from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.errors import ModelRateLimited
-from memforest_core.models.limits import redis_limits
-from memforest_core.models.limits.budget import ModelPaused
+from memforest_core.models.limits import call_limits
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.model_limits import ModelLimits, ModelPaused
 from memforest_core.models.limits.redis_address import client_address
-from memforest_core.models.limits.redis_limits import RedisLimits
 from tests.contract.limits.limited import MODEL, away, limited, limits_of
 
-Opened = Callable[..., RedisLimits]
+Opened = Callable[..., CallLimits]
 
 
 @pytest.fixture(autouse=True)
 def short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_limits, "REST_S", 1.0)
+    monkeypatch.setattr(call_limits, "REST_S", 1.0)
 
 
 @pytest.fixture
@@ -45,14 +44,14 @@ def frozen(own_redis: EmbeddedServers) -> Iterator[Callable[[bool], None]]:
         freeze(False)
 
 
-def timed(limits: RedisLimits, error: Any = None, wait_s: float = 0.0) -> float:
+def timed(limits: CallLimits, error: Any = None, wait_s: float = 0.0) -> float:
     started = time.monotonic()
     with limits.acquire(MODEL, 10, wait_s, hold_s=30.0) as permit:
         permit.done(error)
     return time.monotonic() - started
 
 
-def under_way_at_most(limits: RedisLimits, tried: int) -> int:
+def under_way_at_most(limits: CallLimits, tried: int) -> int:
     """How many calls may be under way at once."""
     taken = []
     for _ in range(tried):
@@ -210,7 +209,7 @@ class TestGone:
         assert [line["event"] for line in logs] == ["shared_limits_away"]
 
     def test_without_redis_at_all_each_process_has_its_share(self) -> None:
-        limits = RedisLimits(None, limits_of(concurrent_calls=9), 3)
+        limits = CallLimits(None, limits_of(concurrent_calls=9), 3)
         assert under_way_at_most(limits, 12) == 3
         limits.close()
 

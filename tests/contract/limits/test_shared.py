@@ -17,13 +17,13 @@ import pytest
 from redis import Redis
 
 from memforest_core.errors import ModelAuthFailed, ModelRateLimited, ModelUnavailable
-from memforest_core.models.limits.budget import CallLimits, ModelPaused
-from memforest_core.models.limits.ledgers import PREFIX
-from memforest_core.models.limits.redis_limits import RedisLimits
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.model_limits import ModelPaused
+from memforest_core.models.limits.redis_ledger import PREFIX
 from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
 
 ROOT = Path(__file__).parents[3]
-Opened = Callable[..., RedisLimits]
+Opened = Callable[..., CallLimits]
 
 
 def call(limits: CallLimits, error: Any = None, *, wait_s: float = 0.0, tokens: int = 10) -> None:
@@ -304,12 +304,6 @@ class TestCircuit:
         for _ in range(5):
             call(one, ModelAuthFailed("no key is set"))
         call(other)
-
-    def test_calls_without_a_permit_count_too(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-        for _ in range(3):
-            one.report(MODEL, away())
-        assert other.paused(MODEL) > 0.0
 
     def test_asking_is_cheap(self, opened: Opened, redis_url: str) -> None:
         limits = opened()

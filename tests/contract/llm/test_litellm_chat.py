@@ -25,6 +25,7 @@ from memforest_core.errors import (
 from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
+from tests.support.litellm_warm import warm_up
 from tests.support.model_faults import CONTENT_FAULTS, Fault
 from tests.support.model_server import ModelServer
 
@@ -35,7 +36,7 @@ ANSWER = '{"items": []}'
 
 @pytest.fixture(scope="module")
 def warm() -> None:
-    LitellmChat({}).warm_up()
+    warm_up()
 
 
 @pytest.fixture
@@ -44,9 +45,9 @@ def server(warm: None) -> Iterator[ModelServer]:
         yield running
 
 
-def chat(server: ModelServer, *, observe: Any = None, **changes: Any) -> LitellmChat:
+def chat(server: ModelServer, **changes: Any) -> LitellmChat:
     settings = {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"} | changes
-    return LitellmChat({Step.EXTRACT: StepSettings(**settings)}, observe=observe)
+    return LitellmChat({Step.EXTRACT: StepSettings(**settings)})
 
 
 def request(**changes: Any) -> ChatRequest:
@@ -80,7 +81,7 @@ def test_a_model_in_the_price_list_costs_what_the_list_says(server: ModelServer)
 
 
 def test_the_request_carries_messages_schema_limits_and_headers(server: ModelServer) -> None:
-    chat(server, temperature=0.2, extra_headers={"X-Team": "memory"}).complete(request(max_tokens=77))
+    chat(server, temperature=0.2, parameters={"extra_headers": {"X-Team": "memory"}}).complete(request(max_tokens=77))
     (call,) = server.requests
     assert call.path == "/v1/chat/completions"
     assert call.body["model"] == "test-model"
@@ -133,14 +134,14 @@ def test_each_step_uses_its_own_model(server: ModelServer) -> None:
 def test_every_failure_has_its_class_and_is_one_request(
     server: ModelServer, fault: Fault, expected: type[MemForestError], exactly: float | None
 ) -> None:
-    seen: list[CallRecord] = []
     server.script(fault)
     with pytest.raises(MemForestError) as caught:
-        chat(server, observe=seen.append).complete(request())
+        chat(server).complete(request())
     assert type(caught.value) is expected
     assert getattr(caught.value, "retry_after", None) == exactly
     assert len(server.requests) == 1
-    assert [record.outcome for record in seen] == [expected.code]
+    assert isinstance(caught.value.call, CallRecord)
+    assert caught.value.call.outcome == expected.code
 
 
 @pytest.mark.parametrize("fault", sorted(CONTENT_FAULTS - {Fault.FILTERED_ANSWER}))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.reranker import Reranker
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder, shared
+from tests.support.litellm_warm import warm_up
 
 QUESTION = "where lives bob now"
 TEXTS = (
@@ -29,7 +29,7 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RerankServer]:
-    LitellmChat({}).warm_up()
+    warm_up()
     with RerankServer() as running:
         yield running
 

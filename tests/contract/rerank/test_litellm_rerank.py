@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
-from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from tests.contract.rerank.shared_words import RerankServer
+from tests.support.litellm_warm import warm_up
 from tests.support.model_faults import Fault
 
 SECRET = "my sister Anna lives in Lisbon"
@@ -22,7 +22,7 @@ PROVIDERS = ("cohere", "infinity", "hosted_vllm")
 
 @pytest.fixture(scope="module")
 def warm() -> None:
-    LitellmChat({}).warm_up()
+    warm_up()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from memforest_core.cli.commands import Commands
 from memforest_core.store.cli import tenants
 from memforest_core.work.cli import dead
-from memforest_core.work.dead_records import Acted, DeadDetail, DeadKind, DeadLetter, DeadRef
+from memforest_core.work.records import Acted, DeadDetail, DeadKind, DeadLetter, DeadRef
 
 ID = UUID("11111111-aaaa-4000-8000-000000000001")
 LETTER = DeadLetter(

@@ -7,50 +7,52 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.marks import Mark, MarkState, judge, parse_mark
+from memforest_core.index.generations import Generation, GenerationState, judge, parse_generation
 from memforest_core.index.parity import lacking, unequal
-from memforest_core.index.records import CollectionMark, PointRow
+from memforest_core.index.records import PointRow, StoredGeneration
 from memforest_core.index.vector_index import ScannedPoint
 
 FOREST = ForestId(UUID(int=7))
 OLD, NOW, NEXT, OTHER = (UUID(int=n) for n in range(1, 5))
 
 
-def stored(generation: UUID | None = NOW, confirmed: str | None = "store", now: float = 1_000.0) -> CollectionMark:
-    return CollectionMark("name", "model", 8, generation, confirmed, "store", now)
+def stored(generation: UUID | None = NOW, confirmed: str | None = "store", now: float = 1_000.0) -> StoredGeneration:
+    return StoredGeneration("name", "model", 8, generation, confirmed, "store", now)
 
 
-def mark(generation: UUID = NOW, previous: UUID | None = OLD, at: float = 900.0) -> Mark:
-    return Mark(generation, previous, at)
+def mark(generation: UUID = NOW, previous: UUID | None = OLD, at: float = 900.0) -> Generation:
+    return Generation(generation, previous, at)
 
 
 @pytest.mark.parametrize(
     ("database", "index", "found"),
     [
-        pytest.param(stored(), mark(), MarkState.SAME, id="equal"),
-        pytest.param(stored(now=4_500.0), mark(), MarkState.RENEWED, id="equal, an hour old"),
-        pytest.param(stored(), mark(NEXT, NOW), MarkState.SAME, id="a process died between the two writes"),
-        pytest.param(stored(), None, MarkState.INDEX_CHANGED, id="index lost"),
-        pytest.param(stored(), mark(OLD, OTHER), MarkState.INDEX_CHANGED, id="index restored"),
-        pytest.param(stored(), mark(OTHER, NEXT), MarkState.INDEX_CHANGED, id="another index"),
-        pytest.param(stored(confirmed="before"), mark(), MarkState.STORE_RESTARTED, id="postgres restarted"),
-        pytest.param(stored(confirmed="before"), mark(NEXT, NOW), MarkState.STORE_RESTARTED, id="postgres restored"),
-        pytest.param(stored(None, None), None, MarkState.UNMARKED, id="first start"),
-        pytest.param(stored(None, None), mark(), MarkState.UNMARKED, id="new database on an old index"),
+        pytest.param(stored(), mark(), GenerationState.SAME, id="equal"),
+        pytest.param(stored(now=4_500.0), mark(), GenerationState.RENEWED, id="equal, an hour old"),
+        pytest.param(stored(), mark(NEXT, NOW), GenerationState.SAME, id="a process died between the two writes"),
+        pytest.param(stored(), None, GenerationState.INDEX_CHANGED, id="index lost"),
+        pytest.param(stored(), mark(OLD, OTHER), GenerationState.INDEX_CHANGED, id="index restored"),
+        pytest.param(stored(), mark(OTHER, NEXT), GenerationState.INDEX_CHANGED, id="another index"),
+        pytest.param(stored(confirmed="before"), mark(), GenerationState.STORE_RESTARTED, id="postgres restarted"),
+        pytest.param(
+            stored(confirmed="before"), mark(NEXT, NOW), GenerationState.STORE_RESTARTED, id="postgres restored"
+        ),
+        pytest.param(stored(None, None), None, GenerationState.UNMARKED, id="first start"),
+        pytest.param(stored(None, None), mark(), GenerationState.UNMARKED, id="new database on an old index"),
     ],
 )
-def test_what_two_marks_say(database: CollectionMark, index: Mark | None, found: MarkState) -> None:
+def test_what_two_marks_say(database: StoredGeneration, index: Generation | None, found: GenerationState) -> None:
     assert judge(database, index, 3_600.0) is found
 
 
 @pytest.mark.parametrize("made", [mark(), mark(previous=None)])
-def test_a_mark_is_read_as_it_was_written(made: Mark) -> None:
-    assert parse_mark(made.text()) == made
+def test_a_mark_is_read_as_it_was_written(made: Generation) -> None:
+    assert parse_generation(made.text()) == made
 
 
 @pytest.mark.parametrize("text", [None, "", "x", "1 2 3", f"{NOW} - soon"])
 def test_anything_else_is_no_mark(text: str | None) -> None:
-    assert parse_mark(text) is None
+    assert parse_generation(text) is None
 
 
 def point(number: int, version: int) -> ScannedPoint:

@@ -12,7 +12,7 @@ import pytest
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.work.dead import DeadLetters
-from memforest_core.work.dead_records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
+from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 
 ACME = TenantId("acme")
 FIRST = DeadRef(DeadKind.CELL, UUID("11111111-aaaa-4000-8000-000000000001"))
@@ -34,8 +34,8 @@ class Memory:
         assert tenant == ACME
         yield self
 
-    def known_owner(self, owner: str) -> bool:
-        return owner == "bob"
+    def find_forest(self, owner: str) -> UUID | None:
+        return UUID(int=1) if owner == "bob" else None
 
     def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
         self.filters.append(which)

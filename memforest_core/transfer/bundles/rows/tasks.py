@@ -11,7 +11,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Neighbour, Numbers, TaskId
-from memforest_core.work.rows.operations import MaintenanceRows
+from memforest_core.work.rows.operations import OperationRows
 
 RUN = "run"
 """In a record's progress: which process may change it; whoever takes over counts on."""
@@ -63,7 +63,7 @@ class BundleTasks:
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
-        self._tasks = MaintenanceRows(connection, tenant)
+        self._tasks = OperationRows(connection, tenant)
 
     def forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""

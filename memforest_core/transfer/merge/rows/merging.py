@@ -40,7 +40,7 @@ from memforest_core.transfer.merge.records import (
 from memforest_core.transfer.merge.rows import sql as q
 from memforest_core.transfer.merge.rows.trees import PostgresMergeTrees, literal
 from memforest_core.work.records import Numbers, TaskId
-from memforest_core.work.rows.operations import MaintenanceRows
+from memforest_core.work.rows.operations import OperationRows
 
 _UNHURRIED = ("statement_timeout", "idle_in_transaction_session_timeout")
 
@@ -82,9 +82,9 @@ class MergeRows(PostgresMergeTrees):
         return new
 
     @property
-    def tasks(self) -> MaintenanceRows:
+    def tasks(self) -> OperationRows:
         """Task rows of the same transaction."""
-        return MaintenanceRows(self._db, self._tenant)
+        return OperationRows(self._db, self._tenant)
 
     def visible(self, owner: str) -> ForestId | None:
         """The forest that is an owner's memory."""

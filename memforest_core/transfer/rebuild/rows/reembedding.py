@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.errors import InvariantViolated
-from memforest_core.index.mark_rows import switch_collection
+from memforest_core.index.collection_rows import switch_collection
 from memforest_core.models.calls import CallRecord, OwnText, Step
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import RefreshRows

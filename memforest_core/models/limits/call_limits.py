@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Self, TypeVar
 from uuid import uuid4
 
@@ -16,10 +15,20 @@ import structlog
 from redis import Redis
 from redis.exceptions import RedisError
 
-from memforest_core.domain.limits import Admission, CallEnd, CallOutcome, ModelLimits, Reason, Verdict, outcome_of
 from memforest_core.errors import MemForestError, ModelRateLimited, RetryableError
-from memforest_core.models.limits.budget import ModelPaused
-from memforest_core.models.limits.ledgers import Ledger, MemoryLedger, RedisLedger
+from memforest_core.models.limits.model_limits import (
+    Admission,
+    CallEnd,
+    CallOutcome,
+    Look,
+    ModelLimits,
+    ModelPaused,
+    Reason,
+    Verdict,
+    outcome_of,
+)
+from memforest_core.models.limits.own_share import OwnShare
+from memforest_core.models.limits.redis_ledger import RedisLedger
 
 log = structlog.get_logger(__name__)
 
@@ -43,10 +52,6 @@ _WHY = {
 
 
 _TROUBLE = (CallOutcome.RATE_LIMITED, CallOutcome.UNAVAILABLE, CallOutcome.AUTH)
-
-
-def _retry_after(error: MemForestError | None) -> float | None:
-    return error.retry_after if isinstance(error, RetryableError) else None
 
 
 class Presence:
@@ -86,60 +91,68 @@ class Presence:
 
 
 class CallPermit:
-    """A Permit; what its call did is noted in both ledgers, so that each knows enough when the other is away."""
+    """The right to make one call; leaving its context gives it back, also without ``done``.
 
-    def __init__(
-        self, limits: RedisLimits, model: str, name: str, *, tokens: int, shared_at: float | None, own_at: float
-    ) -> None:
+    The end of the call is noted in Redis and in the process's own share, so that each knows enough when the other
+    decides.
+    """
+
+    def __init__(self, limits: CallLimits, model: str, name: str, tokens: int, shared_at: float | None) -> None:
+        """``shared_at``: when Redis admitted the call, on its clock; None: the process's own share did."""
         self._limits = limits
         self._model = model
         self._name = name
         self._tokens = tokens
         self._shared_at = shared_at
-        self._own_at = own_at
         self._open = True
 
     def done(self, error: MemForestError | None, tokens_used: int | None = None) -> None:
-        self._end(outcome_of(error), tokens_used, _retry_after(error))
+        """Say how the call ended, at most once; ``tokens_used`` None keeps the estimate.
+
+        An error without a call record (``error.call`` is None) says that no request was made.
+        """
+        self._end(outcome_of(error), tokens_used, error.retry_after if isinstance(error, RetryableError) else None)
 
     def _end(self, outcome: CallOutcome, used: int | None, retry_after: float | None) -> None:
         if not self._open:
             return
         self._open = False
-        shared = self._shared_at is not None
-        own = CallEnd(outcome, self._name, self._own_at, 0 if shared else self._tokens, used, retry_after)
-        self._limits.own.settle(self._model, own)
+        self._limits.own.settle(self._model, self._name, outcome, retry_after)
         if self._shared_at is not None:
-            shared_end = CallEnd(outcome, self._name, self._shared_at, self._tokens, used, retry_after)
-            self._limits.settle_shared(self._model, shared_end)
+            end = CallEnd(outcome, self._name, self._shared_at, self._tokens, used, retry_after)
+            self._limits.settle_shared(self._model, end)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end(CallOutcome.UNMADE, None, None)
 
 
-class RedisLimits:
-    """The CallLimits port. Without ``client`` each process keeps to its share for good."""
+class CallLimits:
+    """Requests and tokens per minute, calls at once and the circuit, per model. Thread-safe.
+
+    ``model`` is a name from ``limit_key``: without key, password or text. Without ``client`` each process keeps to its
+    share for good.
+    """
 
     def __init__(self, client: Redis | None, limits: ModelLimits, processes: int) -> None:
         """``processes``: how many share the limits; each uses one part of so many while Redis is away."""
         self._client = client
-        self._shared: Ledger | None = None if client is None else RedisLedger(client, limits)
+        self._shared = None if client is None else RedisLedger(client, limits)
         self._presence = Presence()
-        self.own = MemoryLedger(limits.share(processes), time.monotonic)
+        self.own = OwnShare(limits.share(processes), time.monotonic)
         self._left: deque[tuple[str, str]] = deque(maxlen=MOST_LEFT)
         self._looks: dict[str, tuple[float, float]] = {}
         self._closing = threading.Event()
         self._rng = random.Random()  # noqa: S311 - jitter
 
     def acquire(self, model: str, tokens: int, wait_s: float, *, hold_s: float) -> CallPermit:
+        """A permit for a call of about ``tokens`` tokens, which ends by itself after ``hold_s`` seconds.
+
+        Raises ModelRateLimited when there is none within ``wait_s`` seconds (at once when that is known) and
+        ModelPaused when the circuit is open; both say when to come back.
+        """
         deadline = time.monotonic() + wait_s
         name, tokens, nap = uuid4().hex, max(1, tokens), SHORTEST_NAP_S
         while True:
@@ -162,43 +175,39 @@ class RedisLimits:
 
     def _try(self, model: str, name: str, tokens: int, hold_s: float) -> tuple[Admission, CallPermit | None]:
         shared = self._ask(lambda ledger: ledger.admit(model, name, tokens, hold_s), permit=(model, name))
-        if shared is None:
-            admission, own_at = self.own.admit(model, name, tokens, hold_s)
-            shared_at = None
+        if shared is not None:
+            admission, shared_at = shared[0], shared[1]
         else:
-            admission, shared_at = shared
-            own_at = 0.0
+            admission, shared_at = self.own.admit(model, name, tokens, hold_s), None
         if admission.verdict is not Verdict.GRANTED:
             return admission, None
         if shared_at is not None:
-            own_at = self.own.note(model, name, hold_s)
-        return admission, CallPermit(self, model, name, tokens=tokens, shared_at=shared_at, own_at=own_at)
+            self.own.note(model, name, hold_s)
+        return admission, CallPermit(self, model, name, tokens, shared_at)
 
     def paused(self, model: str) -> float:
+        """Seconds for which nobody should begin work for this model; 0.0 when it can be called.
+
+        Cheap: at most one question to Redis per quarter of a second. When a trial is due, one caller is told 0.0 and
+        the others a second.
+        """
         now = time.monotonic()
         until, holds = self._looks.get(model, (0.0, 0.0))
         if now >= holds:
-            shared = self._ask(lambda ledger: ledger.look(model))
-            seen = self.own.look(model) if shared is None else shared
+            seen = self._ask(lambda ledger: ledger.look(model)) or Look(self.own.paused_s(model))
             until, now = now + seen.paused_s, time.monotonic()
-            # Who is sent to try goes alone: the process's other threads wait as other processes do.
+            # The one who is sent to try goes alone: the process's other threads wait as other processes do.
             self._looks[model] = (until if not seen.to_try else now + LOOK_S, now + LOOK_S)
         return max(0.0, until - now)
 
-    def report(self, model: str, error: MemForestError | None) -> None:
-        end = CallEnd(outcome_of(error), retry_after=_retry_after(error))
-        self.own.settle(model, end)
-        self.settle_shared(model, end)
-
     def settle_shared(self, model: str, end: CallEnd) -> None:
         """Note the end of a call for all workers, if Redis is there; a permit that is not ended expires."""
-        told = self._ask(lambda ledger: ledger.settle(model, end))
-        if told is None and end.permit:
+        if not self._ask(lambda ledger: ledger.settle(model, end)):
             self._left.append((model, end.permit))
         if end.outcome in _TROUBLE:
             self._looks.pop(model, None)
 
-    def _ask(self, question: Callable[[Ledger], T], *, permit: tuple[str, str] | None = None) -> T | None:
+    def _ask(self, question: Callable[[RedisLedger], T], *, permit: tuple[str, str] | None = None) -> T | None:
         """Redis's answer, None while it is away; a question that it does not answer may leave ``permit`` behind."""
         if self._shared is None or not self._presence.may_try():
             return None
@@ -213,7 +222,7 @@ class RedisLimits:
         self._presence.worked()
         return answer
 
-    def _give_back(self, ledger: Ledger) -> None:
+    def _give_back(self, ledger: RedisLedger) -> None:
         """After an outage: end the permits that calls left behind, which would block others until they expire."""
         with suppress(IndexError):  # another thread had the last one
             while True:
@@ -225,6 +234,7 @@ class RedisLimits:
                     raise
 
     def close(self) -> None:
+        """Release connections; a caller that still waits for a permit gives up."""
         self._closing.set()
         if self._client is not None:
             self._client.close()

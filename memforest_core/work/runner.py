@@ -13,7 +13,8 @@ from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, MaintenanceTask, Numbers
-from memforest_core.work.rows.operations import MaintenanceRows, MaintenanceStore
+from memforest_core.work.rows.operations import OperationRows, OperationStore
+from memforest_core.work.states import WorkState
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "maintain"
@@ -42,12 +43,12 @@ class _End(Enum):
     BUDGET = "budget"
 
 
-class MaintenanceService:
+class OperationRunner:
     """Claims tasks and takes their steps. Thread-safe."""
 
     def __init__(
         self,
-        store: MaintenanceStore,
+        store: OperationStore,
         handlers: Mapping[str, Handler],
         budget_s: float,
         rng: random.Random,
@@ -72,7 +73,7 @@ class MaintenanceService:
 
         Raises StoreUnavailable only: other faults are decided on.
         """
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             claim = rows.claim(tuple(self._handlers), worker, LEASE_S)
         if claim is None:
             return False
@@ -113,7 +114,7 @@ class MaintenanceService:
         self, tenant: TenantId, claim: ClaimedTask, progress: Numbers | None, late: bool
     ) -> _End | MaintenanceTask:
         """Store what a step came to; how the work on the task ended, or the task as it is now, to go on."""
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             if progress is None:
                 return self._finish(rows, claim)
             if not rows.keep(claim.token, progress, LEASE_S):
@@ -124,7 +125,7 @@ class MaintenanceService:
             return rows.get(claim.task.id) or claim.task
 
     @staticmethod
-    def _finish(rows: MaintenanceRows, claim: ClaimedTask) -> _End:
+    def _finish(rows: OperationRows, claim: ClaimedTask) -> _End:
         """End the task, and say so in the audit when somebody had asked for it."""
         if not rows.finish(claim.token):
             return _End.LOST
@@ -132,7 +133,7 @@ class MaintenanceService:
         if ended is not None and ended.cancelled:
             rows.note(replace(outcome_of(ended, CANCELLED), actor=ended.cancelled_by or ended.actor))
         elif ended is not None and ended.actor:
-            rows.note(outcome_of(ended, "done"))
+            rows.note(outcome_of(ended, WorkState.DONE))
         return _End.DONE
 
     def _decide(self, tenant: TenantId, claim: ClaimedTask, error: MemForestError) -> None:
@@ -162,18 +163,18 @@ class MaintenanceService:
 
     @repeated
     def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             rows.retry(token, max(SHORTEST_WAIT_S, delay_s), counts, code, text)
         self._telemetry.retried(STEP, tenant, code)
 
     @repeated
     def _bury(self, tenant: TenantId, claim: ClaimedTask, code: str, text: str) -> None:
         """Give the task up, and say so in the audit, unless somebody else has it by now."""
-        with self._store.maintaining(tenant) as rows:
+        with self._store.transaction(tenant) as rows:
             if not rows.bury(claim.token, code, text):
                 return
             if claim.task.actor:
-                rows.note(outcome_of(claim.task, "dead"))
-        with self._store.maintaining(tenant) as rows:
+                rows.note(outcome_of(claim.task, WorkState.DEAD))
+        with self._store.transaction(tenant) as rows:
             rows.release_sources()
         self._telemetry.buried(STEP, tenant, code)

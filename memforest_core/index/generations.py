@@ -1,4 +1,5 @@
-"""Finds out by a common mark whether the index and the database still belong together, and has them compared if not."""
+"""The generation that the index and the database both keep: when they differ, one was restored or lost, and tasks
+compare the two."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from uuid import UUID, uuid4, uuid5
 import structlog
 
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.mark_rows import MarkRows, MarkStore
-from memforest_core.index.records import CollectionMark
+from memforest_core.index.collection_rows import CollectionRows, CollectionStore
+from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.work.records import MaintenanceKind
-from memforest_core.work.rows.operations import MaintenanceStore
+from memforest_core.work.rows.operations import OperationStore
 
 log = structlog.get_logger(__name__)
 
@@ -31,26 +32,27 @@ WHOLE = "whole"
 _SPACE = UUID("2b1f6c7e-8d0a-5c55-9a8e-6d61726b7321")
 
 
-class MarkState(StrEnum):
+class GenerationState(StrEnum):
     """What a check found."""
 
     SKIPPED = "skipped"
-    """Looked at a moment ago, or another process is at it, or there is nothing to mark yet."""
+    """Looked at a moment ago, or another process is at it, or there is no collection yet."""
     AWAY = "away"
     """The index can't be asked; nothing is indexed either until it can."""
     SAME = "same"
     RENEWED = "renewed"
     UNMARKED = "unmarked"
-    """The database knows of no mark: the first start of this version."""
+    """The database knows of no generation: the first start of this version."""
     INDEX_CHANGED = "index_changed"
-    """The index has no mark or another one: it was lost, or restored to an earlier point."""
+    """The index has no generation or another one: it was lost, or restored to an earlier point."""
     STORE_RESTARTED = "store_restarted"
-    """Postgres is another start, or another database, than the mark was confirmed under. Restoring always does that."""
+    """Postgres is another start, or another database, than when the generation was confirmed. Restoring always
+    does that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What the index is marked with: the mark, the one before it, and when, in seconds since 1970 by the database."""
+class Generation:
+    """The generation in the index, the one before it, and when it began (seconds since 1970, by the database)."""
 
     generation: UUID
     previous: UUID | None
@@ -61,43 +63,43 @@ class Mark:
         return f"{self.generation} {self.previous or '-'} {self.at:.3f}"
 
 
-def parse_mark(text: str | None) -> Mark | None:
-    """The mark of ``Mark.text``; None for anything else, which is no mark of ours."""
+def parse_generation(text: str | None) -> Generation | None:
+    """The generation of ``Generation.text``; None for any other text."""
     try:
         generation, previous, at = (text or "").split()
-        return Mark(UUID(generation), None if previous == "-" else UUID(previous), float(at))
+        return Generation(UUID(generation), None if previous == "-" else UUID(previous), float(at))
     except ValueError:
         return None
 
 
-def judge(stored: CollectionMark, seen: Mark | None, mark_s: float) -> MarkState:
-    """What two marks say about the two stores; ``mark_s`` is the age in seconds at which a mark is renewed.
+def judge(stored: StoredGeneration, seen: Generation | None, mark_s: float) -> GenerationState:
+    """What the generations say about the two stores; after ``mark_s`` seconds a new generation begins.
 
-    A mark is written to the index first, together with the one before it. So an index that is one mark ahead of a
+    A generation is written to the index first, together with the one before it. So an index that is one ahead of a
     database that did not restart was left by a process that died between the two writes.
     """
     if stored.generation is None:
-        return MarkState.UNMARKED
+        return GenerationState.UNMARKED
     if stored.confirmed_store != stored.store:
-        return MarkState.STORE_RESTARTED
+        return GenerationState.STORE_RESTARTED
     if seen is None or stored.generation not in (seen.generation, seen.previous):
-        return MarkState.INDEX_CHANGED
-    return MarkState.RENEWED if stored.now - seen.at >= mark_s else MarkState.SAME
+        return GenerationState.INDEX_CHANGED
+    return GenerationState.RENEWED if stored.now - seen.at >= mark_s else GenerationState.SAME
 
 
-class Marks:
-    """Compares and renews the marks. Thread-safe."""
+class Generations:
+    """Compares the generations of both stores and begins new ones. Thread-safe."""
 
     def __init__(
         self,
-        marks: MarkStore,
+        collections: CollectionStore,
         rows: IndexStore,
-        tasks: MaintenanceStore,
+        tasks: OperationStore,
         index: VectorIndex,
         mark_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._marks = marks
+        self._collections = collections
         self._rows = rows
         self._tasks = tasks
         self._index = index
@@ -106,67 +108,68 @@ class Marks:
         self._lock = threading.Lock()
         self._next = float("-inf")
 
-    def check(self, *, now: bool = False) -> MarkState:
-        """Compare the marks, unless that was done a moment ago and ``now`` is False. Cheap when they are equal.
+    def check(self, *, now: bool = False) -> GenerationState:
+        """Compare the generations, unless that was done a moment ago and ``now`` is False. Cheap when they are equal.
 
-        When they are not, or Postgres restarted, each tenant with something to compare gets one parity task, and only
-        then both stores get a new mark: whoever dies in between leaves it to the next check, which asks for the same
-        tasks. Raises StoreUnavailable, InvalidSettings for a collection of another dimension.
+        When they differ, or Postgres restarted, each tenant with something to compare gets one parity task, and only
+        then a new generation begins: if the process dies in between, the next check asks for the same tasks.
+
+        Raises StoreUnavailable, InvalidSettings for a collection of another dimension.
         """
         with self._lock:
             if not now and self._clock() < self._next:
-                return MarkState.SKIPPED
+                return GenerationState.SKIPPED
             self._next = self._clock() + CHECK_S
-        with self._marks.marking() as rows:
-            stored = self._marks.look() if rows is not None else None
+        with self._collections.comparing() as rows:
+            stored = self._collections.look() if rows is not None else None
             if rows is None or stored is None:
-                return MarkState.SKIPPED
+                return GenerationState.SKIPPED
             try:
                 return self._compare(rows, stored)
             except IndexUnavailable as error:
                 log.warning("marks_not_compared", code=error.code)
-                return MarkState.AWAY
+                return GenerationState.AWAY
 
-    def _compare(self, rows: MarkRows, stored: CollectionMark) -> MarkState:
+    def _compare(self, rows: CollectionRows, stored: StoredGeneration) -> GenerationState:
         self._index.prepare()
-        seen = parse_mark(self._index.read_mark())
+        seen = parse_generation(self._index.read_mark())
         found = judge(stored, seen, self._mark_s)
         match found:
-            case MarkState.SAME if seen is not None:
+            case GenerationState.SAME if seen is not None:
                 if seen.generation != stored.generation:
                     rows.confirm(seen.generation, stored.store)
-            case MarkState.RENEWED:
-                self._mark(rows, stored, uuid4())
+            case GenerationState.RENEWED:
+                self._begin(rows, stored, uuid4())
             case _:
                 # The same for the same finding, so that a check that died half way is finished and not repeated.
                 generation = uuid5(_SPACE, f"{stored.generation} {stored.confirmed_store} {stored.store}")
                 if seen is not None and seen.generation == generation:
                     rows.confirm(generation, stored.store)
                 elif not self._diverged(found, generation):
-                    return MarkState.SKIPPED
+                    return GenerationState.SKIPPED
                 else:
-                    self._mark(rows, stored, generation)
+                    self._begin(rows, stored, generation)
         return found
 
-    def _mark(self, rows: MarkRows, stored: CollectionMark, generation: UUID) -> None:
-        self._index.write_mark(Mark(generation, stored.generation, stored.now).text())
+    def _begin(self, rows: CollectionRows, stored: StoredGeneration, generation: UUID) -> None:
+        self._index.write_mark(Generation(generation, stored.generation, stored.now).text())
         rows.confirm(generation, stored.store)
 
-    def _diverged(self, found: MarkState, generation: UUID) -> bool:
+    def _diverged(self, found: GenerationState, generation: UUID) -> bool:
         """Have the stores compared; False when points are there but no tenant yet who could own the task."""
         points = bool(self._index.scan(None, 1).points)
-        tenants = self._marks.tenants()
+        tenants = self._collections.tenants()
         asked = 0
         for tenant in tenants:
             with self._rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
-                with self._tasks.maintaining(tenant) as tasks:
+                with self._tasks.transaction(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
                     tasks.enqueue(MaintenanceKind.PARITY, str(generation), arguments)
                 asked += 1
         if asked:
             # Every restart of Postgres is followed by a comparison, which is no reason to worry.
-            tell = log.info if found is MarkState.STORE_RESTARTED else log.warning
+            tell = log.info if found is GenerationState.STORE_RESTARTED else log.warning
             tell("index_compared", code=found.value, tenants=asked)
         return bool(tenants) or not points

@@ -1,59 +1,91 @@
-"""The arithmetic of limits: buckets, the factor that 429s lower, the circuit; time is a number here."""
+"""What the script in Redis computes: buckets, the factor that 429s lower, the circuit; time is a number here."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import pytest
+from redis import Redis
 
-from memforest_core.domain.limits import (
-    LEAST_MEASURED,
-    LOWEST_FACTOR,
+from memforest_core.models.limits.model_limits import (
     Admission,
     CallEnd,
     CallOutcome,
     Look,
     ModelLimits,
-    ModelState,
     Reason,
     Verdict,
-    admit,
-    ceiling,
-    estimated_tokens,
-    factor_now,
-    limit_key,
-    look,
-    outcome_of,
-    settle,
 )
-from memforest_core.errors import (
-    ContentRefused,
-    ContextTooLong,
-    MemForestError,
-    ModelAuthFailed,
-    ModelRateLimited,
-    ModelRejected,
-    ModelUnavailable,
-)
+from memforest_core.models.limits.redis_address import open_redis
+from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger
+from tests.contract.limits.limited import limits_of
 
 NOW = 1_000.0
 OUTAGE = CallEnd(CallOutcome.UNAVAILABLE)
 SUCCESS = CallEnd(CallOutcome.ANSWERED)
+LEAST_MEASURED = 4
+LOWEST_FACTOR = 1 / 16
+STATE, PERMITS = f"{PREFIX}{{m}}", f"{PREFIX}{{m}}:permits"
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """What Redis keeps of a model; a new state is a calm one."""
+
+    requests: float | None = None
+    tokens: float | None = None
+    filled_at: float = 0.0
+    factor: float = 1.0
+    cut_at: float = -1.0
+    cuts: float = 0
+    measured: float = 0
+    paused_until: float = 0.0
+    failures: float = 0
+    openings: float = 0
+    opened_at: float = 0.0
+    open_until: float = 0.0
+    reason: str = ""
+    trial: str = ""
+    trial_until: float = 0.0
+    asked_until: float = 0.0
+
+
+class Script:
+    """The script on given states and times."""
+
+    client: Redis
+
+    @classmethod
+    def run(cls, state: ModelState, given: ModelLimits, now: float, under_way: int) -> RedisLedger:
+        """A ledger at ``now`` over this state, with so many calls under way."""
+        cls.client.delete(STATE, PERMITS)
+        kept = {name: value for name, value in asdict(state).items() if value is not None}
+        cls.client.hset(STATE, mapping=kept)
+        if under_way:
+            cls.client.zadd(PERMITS, {f"other-{number}": now + 1e6 for number in range(under_way)})
+        return RedisLedger(cls.client, given, lambda: now)
+
+    @classmethod
+    def kept(cls) -> ModelState:
+        """The state as Redis has it now."""
+        found: Any = cls.client.hgetall(STATE)
+        texts = ("reason", "trial")
+        names = [field.name for field in fields(ModelState) if field.name in found]
+        return ModelState(**{name: found[name] if name in texts else float(found[name]) for name in names})
+
+
+@pytest.fixture(autouse=True)
+def script(redis_url: str) -> Iterator[None]:
+    Script.client = open_redis(redis_url)
+    yield
+    Script.client.close()
 
 
 def limits(**changes: Any) -> ModelLimits:
-    given: dict[str, Any] = {
-        "requests_per_minute": None,
-        "tokens_per_minute": None,
-        "concurrent_calls": None,
-        "circuit_failures": 3,
-        "circuit_open_s": 10.0,
-        "circuit_longest_s": 60.0,
-    }
-    return ModelLimits(**(given | changes))
+    return limits_of(**({"circuit_open_s": 10.0, "circuit_longest_s": 60.0} | changes))
 
 
 def ask(
@@ -66,7 +98,30 @@ def ask(
     hold_s: float = 30.0,
     under_way: int = 0,
 ) -> tuple[ModelState, Admission]:
-    return admit(state, given, permit=permit, tokens=tokens, hold_s=hold_s, under_way=under_way, now=now)
+    admission, _ = Script.run(state, given, now, under_way).admit("m", permit, tokens, hold_s)
+    return Script.kept(), admission
+
+
+def settle(state: ModelState, given: ModelLimits, end: CallEnd, *, under_way: int, now: float) -> ModelState:
+    Script.run(state, given, now, under_way).settle("m", end)
+    return Script.kept()
+
+
+def look(state: ModelState, now: float) -> tuple[ModelState, Look]:
+    seen = Script.run(state, limits(), now, 0).look("m")
+    return Script.kept(), seen
+
+
+def factor_now(state: ModelState, now: float) -> float:
+    """The share of the limits in use: as the wait for a request tells."""
+    _, admission = ask(replace(state, requests=0.0, filled_at=now), limits(requests_per_minute=600), now)
+    return 60 / (600 * 0.95 * admission.wait_s)
+
+
+def ceiling(state: ModelState, given: ModelLimits, now: float) -> float:
+    """How many calls may be under way at once."""
+    busy = (calls for calls in range(40) if ask(state, given, now, under_way=calls)[1].verdict is Verdict.BUSY)
+    return next(busy, float("inf"))
 
 
 def after(*ends: CallEnd, given: ModelLimits | None = None, state: ModelState | None = None) -> ModelState:
@@ -78,9 +133,11 @@ def after(*ends: CallEnd, given: ModelLimits | None = None, state: ModelState | 
 
 def grants(given: ModelLimits, seconds: float, step: Callable[[], float], tokens: int = 1) -> list[float]:
     """When calls start if somebody asks again and again."""
-    state, now, started = ModelState(), NOW, []
+    now, started = NOW, []
+    Script.client.delete(STATE, PERMITS)
+    ledger = RedisLedger(Script.client, given, lambda: now)
     while now < NOW + seconds:
-        state, admission = ask(state, given, now, tokens=tokens)
+        admission, _ = ledger.admit("m", "p", tokens, 30.0)
         if admission.verdict is Verdict.GRANTED:
             started.append(now)
         else:
@@ -205,8 +262,8 @@ class TestRateLimited:
 
     def test_the_factor_recovers_by_a_tenth_of_the_limit_in_ten_seconds(self) -> None:
         state = self.limited(ModelState(), NOW, NOW - 1, wait=5.0)
-        recovered = [factor_now(state, NOW + 5 + seconds) for seconds in (-3, 0, 10, 20, 50, 500)]
-        assert recovered == pytest.approx([0.5, 0.5, 0.6, 0.7, 1.0, 1.0])
+        recovered = [factor_now(state, NOW + 5 + seconds) for seconds in (0, 10, 20, 50, 500)]
+        assert recovered == pytest.approx([0.5, 0.6, 0.7, 1.0, 1.0])
 
     def test_half_the_factor_is_half_the_rate(self) -> None:
         given = limits(requests_per_minute=600)
@@ -343,55 +400,20 @@ class TestLook:
         assert look(state, NOW + 11)[1] == Look(1.0)
 
 
-def called(error: MemForestError) -> MemForestError:
-    error.call = object()
-    return error
+def test_the_servers_clock_is_the_clock() -> None:
+    """Workers' clocks may differ by minutes: none of them is asked."""
+    seconds, micros = Script.client.time()
+    _, now = RedisLedger(Script.client, limits_of()).admit("clock", "p", 1, 5.0)
+    assert now == pytest.approx(seconds + micros / 1e6, abs=2.0)
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [
-        (None, CallOutcome.ANSWERED),
-        (called(ModelRateLimited("m")), CallOutcome.RATE_LIMITED),
-        (called(ModelUnavailable("m")), CallOutcome.UNAVAILABLE),
-        (called(ModelAuthFailed("m")), CallOutcome.AUTH),
-        (called(ModelRejected("m")), CallOutcome.ANSWERED),
-        (called(ContextTooLong("m")), CallOutcome.ANSWERED),
-        (called(ContentRefused("m")), CallOutcome.ANSWERED),
-        (ModelUnavailable("all slots stayed busy"), CallOutcome.UNMADE),
-        (ModelAuthFailed("no key is set"), CallOutcome.UNMADE),
-    ],
-)
-def test_what_an_error_says_about_the_model(error: MemForestError | None, outcome: CallOutcome) -> None:
-    assert outcome_of(error) is outcome
-
-
-def test_tokens_are_estimated_by_bytes_and_the_answer_comes_on_top() -> None:
-    assert estimated_tokens(["a" * 400]) == 101
-    assert estimated_tokens(["記憶" * 100], output=50) == 201
-    assert estimated_tokens([]) == 1
-    assert estimated_tokens(["\ud800"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("api_base", "key"),
-    [
-        (None, "openai/m"),
-        ("http://10.0.0.1:8000/v1", "openai/m@10.0.0.1:8000"),
-        ("https://user:secret@models.example/v1/?key=secret", "openai/m@models.example"),
-    ],
-)
-def test_a_model_is_named_with_its_host_and_without_secrets(api_base: str | None, key: str) -> None:
-    assert limit_key("openai/m", api_base) == key
-
-
-def test_two_deployments_behind_one_host_are_apart_and_their_path_is_not_told() -> None:
-    one, other = (limit_key("m", f"https://gateway/acc-{n}/v1") for n in (1, 2))
-    assert one != other
-    assert "acc" not in one + other
-
-
-def test_a_share_is_one_part_of_the_limits_and_lets_at_least_one_call_through() -> None:
-    whole = limits(requests_per_minute=60, tokens_per_minute=900, concurrent_calls=2)
-    assert whole.share(4) == replace(whole, requests_per_minute=15, tokens_per_minute=225, concurrent_calls=1)
-    assert limits().share(4) == limits()
+def test_every_key_ends_by_itself_and_holds_no_text() -> None:
+    ledger = RedisLedger(Script.client, limits_of(requests_per_minute=60))
+    ledger.admit("openai/m@host", "p", 1, 5.0)
+    ledger.settle("openai/m@host", CallEnd(CallOutcome.UNAVAILABLE, "p", 0.0, 1))
+    ledger.admit("openai/m@host", "q", 1, 5.0)
+    keys = sorted(Script.client.scan_iter(f"{PREFIX}*"))
+    assert keys == ["memforest:limits:{openai/m@host}", "memforest:limits:{openai/m@host}:permits"]
+    assert all(7_000 < Script.client.ttl(key) < 7_300 for key in keys)
+    values: Any = Script.client.hvals(keys[0])
+    assert all(value == "" or float(value) >= -1 for value in values)

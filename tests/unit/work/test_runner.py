@@ -13,8 +13,8 @@ import pytest
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvariantViolated, MemForestError, StoreUnavailable
-from memforest_core.work.maintenance import MAX_ATTEMPTS, SHORTEST_WAIT_S, Handler, MaintenanceService
 from memforest_core.work.records import ClaimedTask, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.runner import MAX_ATTEMPTS, SHORTEST_WAIT_S, Handler, OperationRunner
 
 ACME = TenantId("acme")
 WORKER = WorkerId(UUID(int=7))
@@ -33,7 +33,7 @@ class OneTask:
     token: LeaseToken | None = None
 
     @contextmanager
-    def maintaining(self, tenant: TenantId) -> Iterator[OneTask]:
+    def transaction(self, tenant: TenantId) -> Iterator[OneTask]:
         yield self
 
     def enqueue(self, kind: str, subject: str, arguments: Numbers, lane: int = 0) -> TaskId:
@@ -109,11 +109,11 @@ def count(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers
 
 def service(
     store: OneTask, handler: Handler = count, *, budget_s: float = 60.0, step_s: float = 0.0
-) -> MaintenanceService:
+) -> OperationRunner:
     """A service whose clock goes on by ``step_s`` with each look at it."""
     ticks = iter(range(10_000))
     handlers: Mapping[str, Handler] = {"count": handler}
-    return MaintenanceService(store, handlers, budget_s, random.Random(1), clock=lambda: next(ticks) * step_s)
+    return OperationRunner(store, handlers, budget_s, random.Random(1), clock=lambda: next(ticks) * step_s)
 
 
 def failing(error: BaseException) -> Handler:

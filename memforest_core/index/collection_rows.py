@@ -1,4 +1,4 @@
-"""Which vector collection is live, and the mark that tells whether it and the database still belong together."""
+"""Which vector collection is live, and the generation that tells whether it and the database still belong together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
-from memforest_core.index.records import CollectionMark
+from memforest_core.index.records import StoredGeneration
 from memforest_core.store import tables as m
 from memforest_core.store.engine import transaction
 
@@ -60,7 +60,7 @@ def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -
 def switch_collection(connection: sa.Connection, name: str, model: str, dimension: int) -> None:
     """Make this the live collection; the caller holds the table.
 
-    It has no mark: the next check compares it with the rows and marks both.
+    It has no generation: the next check compares it with the rows and begins one in both stores.
     """
     connection.execute(sa.update(m.Collection).values(live=False).where(m.Collection.name != name))
     connection.execute(
@@ -70,38 +70,38 @@ def switch_collection(connection: sa.Connection, name: str, model: str, dimensio
     )
 
 
-class MarkRows:
-    """The live collection's row, held by the one process that compares the marks."""
+class CollectionRows:
+    """The live collection's row, held by the one process that compares the generations."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._db = connection
 
     def confirm(self, generation: UUID, store: str) -> None:
-        """Both stores have this mark now."""
+        """Both stores have this generation now."""
         self._db.execute(
             sa.update(m.Collection).where(m.Collection.live).values(generation=generation, store_started=store)
         )
 
 
-class MarkStore:
-    """The mark in the database."""
+class CollectionStore:
+    """The live collection in the database."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def look(self) -> CollectionMark | None:
+    def look(self) -> StoredGeneration | None:
         """The live collection; None before there is one."""
         with transaction(self._engine) as connection:
             row = connection.execute(_LOOK).first()
-        return CollectionMark(*row) if row is not None else None
+        return StoredGeneration(*row) if row is not None else None
 
     @contextmanager
-    def marking(self) -> Iterator[MarkRows | None]:
+    def comparing(self) -> Iterator[CollectionRows | None]:
         # Nothing but this lock is held while the index is asked; who finds it taken leaves it to its holder.
         """Rows inside for the one process that may compare and mark now, None for others."""
         with transaction(self._engine) as connection:
             mine = connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _MARK_LOCK})
-            yield MarkRows(connection) if mine else None
+            yield CollectionRows(connection) if mine else None
 
     def tenants(self) -> Sequence[TenantId]:
         """All tenants, in order."""

@@ -1,0 +1,231 @@
+-- Limits on the calls to one model, shared by all workers: token buckets, a factor that 429s lower, and a circuit.
+--
+-- KEYS[1] is a hash with the state, KEYS[2] a sorted set of permits by the time at which they end. ARGV[1] is what to do
+-- ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests; empty: the server's clock), ARGV[3] to ARGV[8]
+-- are the limits (empty: none), and the rest are the arguments of that function. Numbers are written with 17 digits, so
+-- that nothing is lost between two calls.
+
+-- Share of a minute's limit that may go out at once (3 s of it); the steady rate is lower by as much, so that no 60
+-- seconds ever see more than the limit.
+local BURST = 1 / 20
+-- A 429 multiplies the factor by CUT, down to LOWEST_FACTOR; without one it recovers by a tenth in 10 seconds.
+local CUT, LOWEST_FACTOR, RECOVERY_PER_S = 0.5, 1 / 16, 0.01
+-- The pauses after 429s that do not say how long to wait.
+local FIRST_PAUSE_S, LONGEST_PAUSE_S = 1, 60
+-- A 429 with fewer calls under way than this does not tell how many are too many, so no lower number is learned.
+local LEAST_MEASURED = 4
+-- While a trial is under way, the others look again after this long.
+local TRIAL_LOOK_S = 1
+-- Keys that nobody touched for this long are deleted; longer than any pause that a provider may ask for (an hour).
+local KEPT_S = 7200
+
+local state_key, permits_key = KEYS[1], KEYS[2]
+local now = tonumber(ARGV[2])
+if now == nil then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) + tonumber(time[2]) / 1e6
+end
+local rpm, tpm, most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local circuit_failures, open_s, longest_s = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+
+local function exact(x) return string.format('%.17g', x) end
+
+-- requests, tokens: what may go out at once (nil: a full bucket; tokens may be below zero after a large call).
+-- factor: the share of the limits in use as of the last 429, at cut_at; cuts: 429s in a row; measured: the calls that
+-- were under way at the first of them. failures: outages in a row while the circuit is closed; openings: how often in a
+-- row it opened (0: it is closed). trial: the permit that tries whether the model is back, until trial_until;
+-- asked_until: somebody was sent to try, and has this long to begin.
+local NUMBERS = {'requests', 'tokens', 'filled_at', 'factor', 'cut_at', 'cuts', 'measured', 'paused_until', 'failures',
+  'openings', 'opened_at', 'open_until', 'trial_until', 'asked_until'}
+local TEXTS = {'reason', 'trial'}
+local NEW = {filled_at = 0, factor = 1, cut_at = -1, cuts = 0, measured = 0, paused_until = 0, failures = 0,
+  openings = 0, opened_at = 0, open_until = 0, trial_until = 0, asked_until = 0}
+
+local function load()
+  local state, kept = {}, redis.call('HMGET', state_key, unpack(NUMBERS))
+  for i, name in ipairs(NUMBERS) do state[name] = tonumber(kept[i] or '') or NEW[name] end
+  kept = redis.call('HMGET', state_key, unpack(TEXTS))
+  for i, name in ipairs(TEXTS) do state[name] = kept[i] or '' end
+  return state
+end
+
+local function save(state)
+  local fields = {}
+  for _, name in ipairs(NUMBERS) do
+    if state[name] ~= nil then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = exact(state[name])
+    end
+  end
+  for _, name in ipairs(TEXTS) do
+    fields[#fields + 1] = name
+    fields[#fields + 1] = state[name]
+  end
+  redis.call('HSET', state_key, unpack(fields))
+  if rpm == nil then redis.call('HDEL', state_key, 'requests') end
+  if tpm == nil then redis.call('HDEL', state_key, 'tokens') end
+  redis.call('EXPIRE', state_key, math.max(KEPT_S, math.ceil(state.open_until - now) + KEPT_S))
+end
+
+local function under_way()
+  redis.call('ZREMRANGEBYSCORE', permits_key, '-inf', exact(now))
+  return redis.call('ZCARD', permits_key)
+end
+
+-- It recovers from the last 429, or from the end of the pause that it set.
+local function factor_now(state)
+  local since = math.max(state.cut_at, state.paused_until)
+  return math.min(1, state.factor + RECOVERY_PER_S * math.max(0, now - since))
+end
+
+-- How many calls may be under way at once. Without a rate to lower, 429s lower the number that was measured.
+local function ceiling(state)
+  local highest = most or math.huge
+  local factor = factor_now(state)
+  if rpm ~= nil or factor >= 1 then return highest end
+  return math.min(highest, math.max(LEAST_MEASURED, math.floor(state.measured * factor)))
+end
+
+local function capacity(per_minute, factor, least) return least + per_minute * BURST * factor end
+local function rate(per_minute, factor) return per_minute * (1 - BURST) * factor / 60 end
+
+local function level(before, per_minute, factor, elapsed, least)
+  if per_minute == nil then return nil end
+  local full = capacity(per_minute, factor, least)
+  if before == nil then return full end
+  return math.min(full, before + elapsed * rate(per_minute, factor))
+end
+
+-- A clock that was set back fills nothing.
+local function refill(state)
+  local elapsed, factor = math.max(0, now - state.filled_at), factor_now(state)
+  state.requests = level(state.requests, rpm, factor, elapsed, 1)
+  state.tokens = level(state.tokens, tpm, factor, elapsed, 0)
+  state.filled_at = now
+end
+
+-- Admitting: whether one more call may start, when that may change (seconds, 0: not known), why the circuit is open,
+-- and the time. A request is there or not; the call that takes the last tokens may overdraw them, so that a large call
+-- does not starve behind small ones. hold_s bounds how long the call may be the trial of a half-open circuit.
+local function decide(state)
+  if now < state.paused_until then return 'paused', state.paused_until - now end
+  if state.openings > 0 and now < state.open_until then return 'open', state.open_until - now end
+  if state.openings > 0 and now < state.trial_until then
+    return 'open', math.min(TRIAL_LOOK_S, state.trial_until - now)
+  end
+  if under_way() >= ceiling(state) then return 'busy', 0 end
+  local factor, wait = factor_now(state), 0
+  if rpm ~= nil and state.requests < 1 then wait = (1 - state.requests) / rate(rpm, factor) end
+  if tpm ~= nil and state.tokens <= 0 then wait = math.max(wait, (0.001 - state.tokens) / rate(tpm, factor)) end
+  if wait > 0 then return 'spent', wait end
+  return 'granted', 0
+end
+
+local function admit()
+  local permit, tokens, hold_s = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
+  local state = load()
+  refill(state)
+  local verdict, wait = decide(state)
+  if verdict == 'granted' then
+    if rpm ~= nil then state.requests = state.requests - 1 end
+    if tpm ~= nil then state.tokens = state.tokens - tokens end
+    if state.openings > 0 then
+      state.trial = permit
+      state.trial_until = now + hold_s
+    end
+    redis.call('ZADD', permits_key, exact(now + hold_s), permit)
+    redis.call('EXPIRE', permits_key, KEPT_S + math.ceil(hold_s))
+  end
+  save(state)
+  return {verdict, exact(wait), verdict == 'open' and state.reason or '', exact(now)}
+end
+
+-- Settling: the state after a call ended. A call without a permit began just now and reserved nothing.
+local permit, started, outcome, reserved, used, retry_after
+
+local function pay(state)
+  local factor, back = factor_now(state), 0
+  if used ~= nil then back = reserved - used end
+  if outcome == 'unmade' then
+    back = reserved
+    if rpm ~= nil and reserved > 0 then state.requests = math.min(capacity(rpm, factor, 1), state.requests + 1) end
+  end
+  if tpm ~= nil then state.tokens = math.min(capacity(tpm, factor, 0), state.tokens + back) end
+end
+
+local function is_trial(state) return state.trial ~= '' and state.trial == permit end
+
+local function reached(state)
+  if state.openings > 0 and started < state.opened_at then return end
+  state.failures, state.openings, state.open_until, state.reason = 0, 0, 0, ''
+  state.trial, state.trial_until, state.asked_until = '', 0, 0
+end
+
+local function limited(state, calls)
+  local pause = retry_after
+  if started > state.cut_at then
+    local before = factor_now(state)
+    if before >= 1 then state.measured = math.max(calls, LEAST_MEASURED) end
+    state.factor = math.max(LOWEST_FACTOR, before * CUT)
+    state.cut_at = now
+    state.cuts = state.cuts + 1
+    if pause == nil then pause = math.min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ^ math.min(state.cuts - 1, 16)) end
+  end
+  if pause ~= nil then state.paused_until = math.max(state.paused_until, now + pause) end
+end
+
+local function failed(state, reason)
+  if state.openings > 0 and not is_trial(state) then return end
+  local failures = state.failures + 1
+  if state.openings == 0 and reason == 'outage' and failures < circuit_failures then
+    state.failures = failures
+    return
+  end
+  local span = math.min(longest_s, open_s * 2 ^ math.min(state.openings, 16))
+  state.failures, state.openings, state.opened_at = 0, state.openings + 1, now
+  state.open_until, state.reason = now + math.max(span, retry_after or 0), reason
+  state.trial, state.trial_until, state.asked_until = '', 0, 0
+end
+
+local function settle()
+  permit, started, outcome, reserved = ARGV[9], tonumber(ARGV[10]) or math.huge, ARGV[11], tonumber(ARGV[12])
+  used, retry_after = tonumber(ARGV[13]), tonumber(ARGV[14])
+  local state, calls = load(), under_way()
+  refill(state)
+  pay(state)
+  if outcome == 'unmade' then
+    if is_trial(state) then state.trial, state.trial_until = '', 0 end
+  elseif outcome == 'answered' then
+    reached(state)
+    if started > state.cut_at then state.cuts = 0 end
+  elseif outcome == 'rate_limited' then
+    reached(state)
+    limited(state, calls)
+  elseif outcome == 'auth' then
+    failed(state, 'auth')
+  else
+    failed(state, 'outage')
+  end
+  if permit ~= '' then redis.call('ZREM', permits_key, permit) end
+  save(state)
+  return exact(now)
+end
+
+-- Looking: how long the model is paused. When a trial is due, the one who asks is sent to make it and the others wait.
+local function look()
+  local state = load()
+  local pause = state.paused_until - now
+  if state.openings > 0 then
+    local asked = math.min(TRIAL_LOOK_S, math.max(state.trial_until, state.asked_until) - now)
+    pause = math.max(pause, state.open_until - now, asked)
+  end
+  if pause > 0 then return {exact(pause), 0} end
+  if state.openings == 0 then return {'0', 0} end
+  state.asked_until = now + TRIAL_LOOK_S
+  save(state)
+  return {'0', 1}
+end
+
+if ARGV[1] == 'admit' then return admit() end
+if ARGV[1] == 'settle' then return settle() end
+return look()

@@ -1,0 +1,71 @@
+"""The state of each model's limits in Redis: one Lua script, atomic over all workers, on the clock of the server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+
+from memforest_core.models.limits.model_limits import Admission, CallEnd, Look, ModelLimits, Reason, Verdict
+
+PREFIX = "memforest:limits:"
+"""Of every key in Redis."""
+SCRIPT = Path(__file__).with_name("limits.lua")
+
+
+class RedisLedger:
+    """Asks the script. Every method raises redis.RedisError when Redis can't be used."""
+
+    def __init__(self, client: Redis, limits: ModelLimits, clock: Callable[[], float] | None = None) -> None:
+        """``clock`` stands for the server's in tests."""
+        self._limits = [
+            _text(limits.requests_per_minute),
+            _text(limits.tokens_per_minute),
+            _text(limits.concurrent_calls),
+            _text(limits.circuit_failures),
+            _text(limits.circuit_open_s),
+            _text(limits.circuit_longest_s),
+        ]
+        self._clock = clock
+        self._script: Any = client.register_script(SCRIPT.read_text())
+
+    def admit(self, model: str, permit: str, tokens: int, hold_s: float) -> tuple[Admission, float]:
+        """Whether a call of about ``tokens`` tokens may start, and the time on the server's clock.
+
+        ``permit`` names the call; it ends by itself after ``hold_s`` seconds.
+        """
+        verdict, wait, reason, now = self._run("admit", model, permit, _text(tokens), _text(hold_s))
+        return Admission(Verdict(verdict), float(wait), Reason(reason)), float(now)
+
+    def settle(self, model: str, end: CallEnd) -> bool:
+        """Note the end of a call; True, for who has to tell it from no answer."""
+        self._run(
+            "settle",
+            model,
+            end.permit,
+            "" if math.isinf(end.started) else _text(end.started),
+            end.outcome.value,
+            _text(end.reserved),
+            _text(end.used),
+            _text(end.retry_after),
+        )
+        return True
+
+    def look(self, model: str) -> Look:
+        """How long the model is paused. When a trial is due, one caller is sent to make it."""
+        paused_s, to_try = self._run("look", model)
+        return Look(float(paused_s), to_try == 1)
+
+    def _run(self, what: str, model: str, *arguments: str) -> Any:
+        # The braces keep a model's two keys on one node of a cluster.
+        keys = [f"{PREFIX}{{{model}}}", f"{PREFIX}{{{model}}}:permits"]
+        now = "" if self._clock is None else _text(self._clock())
+        return self._script(keys=keys, args=[what, now, *self._limits, *arguments])
+
+
+def _text(number: float | None) -> str:
+    """A number as Redis gets it, exact; empty for None."""
+    return "" if number is None else repr(number)
