@@ -261,8 +261,6 @@ class WorkerSettings(Group):
     poll_s: float = Field(default=1.0, gt=0)
     """How often a worker looks for due trees."""
     reconcile_s: float = Field(default=5.0, gt=0)
-    stalled_s: float = Field(default=5.0, ge=0)
-    """Work that has waited this long without being claimed is woken again."""
     task_budget_s: float = Field(default=2.0, gt=0)
     """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
     retain_every_s: float = Field(default=3_600.0, gt=0)

@@ -531,10 +531,7 @@ class ReduceRows(RemovalRows):
         self._db.execute(
             sa.update(m.Forest)
             .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest, waits)
-            .values(
-                reduce_available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
-                reduce_failures=m.Forest.reduce_failures + 1,
-            )
+            .values(reduce_available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s))
         )
 
 
