@@ -43,12 +43,12 @@ from memforest_core.memtree.paths import order
 from memforest_core.models.calls import CallRecord
 from memforest_core.reduce.identity import identify
 from memforest_core.reduce.records import Member, ScopeDraft
-from memforest_core.reduce.rows import ReduceStore
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode
 from memforest_core.settings import DatabaseSettings, TreeSettings
 from memforest_core.store.engine import open_engine
-from memforest_core.store.removal import TreeChange
 from memforest_core.store.schema import check_ready, upgrade
+from memforest_core.store.trees import TreeChange
 
 TENANT = TenantId("benchmark")
 SERVICE_ROLE = "memforest_app"
@@ -207,13 +207,13 @@ class OneTree:
         leaves = [made_leaf(self.tree, fact) for fact in facts]
         keys = {fact.id: leaf.key for fact, leaf in zip(facts, leaves, strict=True)}
         session = SessionId(self.forest)
-        with ReduceStore(self.engine).reducing(TENANT) as rows:
+        with ReduceRows.opened(self.engine, TENANT) as rows:
             assert rows.lock_forest(self.forest)
-            rows.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
-            rows.put_scopes(self.forest, [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)])
-            rows.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves])
+            rows.canon.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
+            rows.scopes.put_scopes(self.forest, [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)])
+            rows.scopes.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves])
             started = time.perf_counter()
-            head = rows.scopes([self.tree])[self.tree].head
+            head = rows.scopes.scopes([self.tree])[self.tree].head
             if head is None:
                 diff = build(tree_id=self.tree, k=ENTITY_K, root_id=self.new_id(), leaves=leaves, new_id=self.new_id)
             else:

@@ -34,7 +34,6 @@ from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.opening import open_timeline
 from memforest_core.recall.timeline.service import TimelineService
 from memforest_core.recall.visits import VisitCounter
-from memforest_core.reduce.rows import ReduceStore
 from memforest_core.reduce.service import ReductionService
 from memforest_core.refresh.rows import RefreshStore
 from memforest_core.refresh.service import RefreshService
@@ -111,7 +110,7 @@ class Services(Process):
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        return ReductionService(ReduceStore(self.engine), self.index, self.embedder, self.settings, self.telemetry)
+        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry)
 
     @cached_property
     def refresh(self) -> RefreshService:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from memforest_core.domain.facts import Candidate, Statement
+from memforest_core.domain.facts import Candidate
 from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TreeId
-from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.models.calls import Vectors
 
@@ -75,15 +75,6 @@ class ReduceBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFact:
-    """A stored fact and the vector of its text."""
-
-    id: FactId
-    statement: Statement
-    vector: Vectors
-
-
-@dataclass(frozen=True, slots=True)
 class Attachment:
     """A candidate of a cell, and the fact it belongs to."""
 
@@ -92,18 +83,6 @@ class Attachment:
     item: int
     turn_ordinals: tuple[int, ...]
     fact_id: FactId
-
-
-@dataclass(frozen=True, slots=True)
-class SceneState:
-    """A scene scope as stored: the sum of its vectors, its size, and the time it spans."""
-
-    id: TreeId
-    domain: str
-    total: Vectors
-    size: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +103,9 @@ class ScopeDraft:
 
 @dataclass(frozen=True, slots=True)
 class ScopeHead:
-    """A stored scope: its state and, when active, its tree."""
+    """A stored scope: its kind and, when it is active, its tree."""
 
-    id: TreeId
     kind: TreeKind
-    key: str
-    state: ScopeState
     head: TreeHead | None
 
 

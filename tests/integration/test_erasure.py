@@ -22,6 +22,7 @@ from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.service import _point
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedder, OwnText, Vectors
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.vectors import text_hash
 from memforest_core.verify.opening import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
@@ -443,15 +444,14 @@ def test_what_the_reducer_has_read_of_deleted_words_is_never_placed(rested: Stac
         "bob", "secrets", said("I hid a flumox in the attic.", "I live near a lake.", start=START + 60 * DAY)
     )
     rested.services.extraction.run_one(rested.tenant, rested.runtime.worker)
-    reduction = rested.services.reduction
-    with reduction._store.reducing(rested.tenant) as rows:
-        waiting = rows.waiting(10)
+    with ReduceRows.opened(rested.services.engine, rested.tenant) as rows:
+        waiting = rows.queue.waiting(10)
         assert waiting is not None
-        batch = rows.load(waiting, rested.services.embedder.model)
+        batch = rows.queue.load(waiting, rested.services.embedder.model)
     erase(rested, session="secrets", turns=["turn@0"])
-    with reduction._store.reducing(rested.tenant) as rows:
+    with ReduceRows.opened(rested.services.engine, rested.tenant) as rows:
         assert rows.lock_forest(batch.forest_id)
-        assert rows.still_waiting(batch) == frozenset()
+        assert rows.queue.still_waiting(batch) == frozenset()
     rested.drive()
     assert_nowhere(rested, "flumox")
     assert "lake" in told(rested, "What does Bob live near?")
