@@ -20,7 +20,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.rows.accepting import AcceptStore
+from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.facts import Change, Fact, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import (
     ForestId,
@@ -190,7 +190,7 @@ class OneTree:
         """A new forest without facts."""
         new_id = seeded_ids(rng)
         forest = ForestId(new_id())
-        with AcceptStore(engine).accepting(TENANT) as rows:
+        with AcceptRows.opened(engine, TENANT) as rows:
             rows.ensure_forest(str(forest), forest, "UTC")
         return cls(engine, forest, new_id, chars)
 
@@ -224,7 +224,7 @@ class OneTree:
 
 
 class MemoryTree:
-    """The tree of ``OneTree`` in this process: a RefreshStore for one thread, whose rows are plain objects.
+    """The tree of ``OneTree`` in this process: RefreshRows for one thread, as plain objects.
 
     It keeps what decides about model calls (structure, versions, texts, paid summaries) and nothing else.
     """

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memforest_core.accept.flush_records import Backlog
-    from memforest_core.accept.records import SessionProgress, Stage
+    from memforest_core.accept.records import Backlog, SessionProgress, Stage
     from memforest_core.accept.service import Accepted
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
@@ -62,7 +61,7 @@ _HOMES = {
     "Accepted": "memforest_core.accept.service",
     "Answer": "memforest_core.recall.answering.answer",
     "AsyncMemForest": "memforest_core.aio",
-    "Backlog": "memforest_core.accept.flush_records",
+    "Backlog": "memforest_core.accept.records",
     "BrokerUnavailable": "memforest_core.errors",
     "CallerError": "memforest_core.errors",
     "Citation": "memforest_core.recall.answering.answer",

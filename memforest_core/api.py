@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from memforest_core.accept.flush_records import Backlog
-from memforest_core.accept.records import SessionProgress, Stage
+from memforest_core.accept.records import Backlog, SessionProgress, Stage
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.client import DEFAULT_TIMEOUT_S, ROOM_TIMEOUT_S, MemForestClient, SessionHandle, stage_named
 from memforest_core.domain.evidence import RecallResult

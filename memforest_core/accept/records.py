@@ -80,6 +80,20 @@ class SessionProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a forest still has to do: cells not in the trees, dirty trees, index rows behind."""
+
+    cells: int
+    trees: int
+    points: int
+
+    @property
+    def done(self) -> bool:
+        """Whether everything accepted is durable, placed, refreshed and indexed."""
+        return self.cells + self.trees + self.points == 0
+
+
+@dataclass(frozen=True, slots=True)
 class TenantLimits:
     """What a tenant may do that differs from the deployment's settings; None takes those."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -11,13 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
-from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
 from memforest_core.domain.turns import Turn
 from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, WindowResult
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.rows import seconds_from_now
 from memforest_core.store.statements import to_document
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash
@@ -95,7 +94,7 @@ _MOVE_ASIDE = sa.text(
 def _again_at(again: Again) -> sa.ColumnElement[Any]:
     """When a cell that was kept word by word is tried again: later with each time."""
     delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
-    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay)
+    return seconds_from_now(delay)
 
 
 class ExtractRows(VectorRows):
@@ -104,13 +103,12 @@ class ExtractRows(VectorRows):
     def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
         """Take the next ready window under a new lease: live lane first, oldest first."""
         token = LeaseToken(uuid4())
-        head = self._db.execute(_CLAIM_HEAD, {"t": self._tenant}).first()
+        head = self._run(_CLAIM_HEAD).first()
         if head is None:
             return None
-        where = {"t": self._tenant, "session": head.session_id, "window": head.window_ordinal}
-        held = self._db.scalars(_HOLD_WINDOW, where).all()
-        leased = {"held": held, "token": token, "worker": worker, "lease": lease_s}
-        rows = self._db.execute(_CLAIM, where | leased).all()
+        window = {"session": head.session_id, "window": head.window_ordinal}
+        held = self._run(_HOLD_WINDOW, **window).scalars().all()
+        rows = self._run(_CLAIM, held=held, token=token, worker=worker, lease=lease_s, **window).all()
         if not rows:
             return None
         cells = sorted(rows, key=lambda row: int(row.ordinal))
@@ -133,14 +131,7 @@ class ExtractRows(VectorRows):
             trace=place.trace,
             again=all(row.outcome == Outcome.VERBATIM for row in cells),
             cells=tuple(
-                ClaimedCell(
-                    CellId(row.cell_id),
-                    row.ordinal,
-                    row.first_turn,
-                    row.last_turn,
-                    row.char_start,
-                    row.char_end,
-                )
+                ClaimedCell(CellId(row.cell_id), row.first_turn, row.last_turn, row.char_start, row.char_end)
                 for row in cells
             ),
             turns=tuple(turn for turn in turns if turn.ordinal >= first),
@@ -164,16 +155,14 @@ class ExtractRows(VectorRows):
         """An answer already paid for."""
         found: Mapping[str, object] | None = self._db.scalar(
             sa.select(m.ExtractionCache.answer).where(
-                m.ExtractionCache.tenant_id == self._tenant,
-                m.ExtractionCache.input_hash == input_hash,
+                m.ExtractionCache.tenant_id == self._tenant, m.ExtractionCache.input_hash == input_hash
             )
         )
         return found
 
     def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
         """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
-        values = {"t": self._tenant, "f": forest, "facts": LATEST_FACTS, "n": limit}
-        return [str(row.attribute) for row in self._db.execute(_KNOWN_ATTRIBUTES, values)]
+        return list(self._run(_KNOWN_ATTRIBUTES, f=forest, facts=LATEST_FACTS, n=limit).scalars())
 
     def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
         """Change the leased cells if the lease still holds on all of them; False when it was lost."""
@@ -198,12 +187,12 @@ class ExtractRows(VectorRows):
         return ended.rowcount == len(window.cells)
 
     def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
-        # The forest before its cells, as everywhere: whoever gives it up holds it first.
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
 
         Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
         already are moved aside, to items below zero, until the reducer has taken them out.
         """
+        # The forest is locked before its cells, as everywhere: a deletion locks it first.
         if not self.hold_forests([window.forest_id]):
             return False
         verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
@@ -226,9 +215,9 @@ class ExtractRows(VectorRows):
             return False
         own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
         self.put_vectors(model, own)
-        ids = {"t": self._tenant, "cells": [cell.cell_id for cell in result.cells]}
-        forgotten = {bytes(key) for row in self._db.execute(_FORGET_UNPLACED, ids) for key in row}
-        self._db.execute(_MOVE_ASIDE, ids)
+        ids = [cell.cell_id for cell in result.cells]
+        forgotten = {bytes(key) for row in self._run(_FORGET_UNPLACED, cells=ids) for key in row}
+        self._run(_MOVE_ASIDE, cells=ids)
         rows = [
             {
                 "tenant_id": self._tenant,
@@ -280,7 +269,7 @@ class ExtractRows(VectorRows):
             {
                 "state": "ready",
                 "attempts": m.Cell.attempts if counts else m.Cell.attempts - 1,
-                "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                "available_at": seconds_from_now(delay_s),
                 "error_code": code,
                 "error_text": text,
             },
@@ -306,16 +295,3 @@ class ExtractRows(VectorRows):
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""
         record_calls(self._db, self._tenant, calls, forest, session)
-
-
-class ExtractStore:
-    """Opens extraction transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def extracting(self, tenant: TenantId) -> Iterator[ExtractRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield ExtractRows(connection, tenant)

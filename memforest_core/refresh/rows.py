@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 from uuid import UUID, uuid4
@@ -20,8 +19,9 @@ from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
+from memforest_core.store.rows import seconds_from_now
 from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 
@@ -141,11 +141,6 @@ _MARK_TREES = sa.text(
 )
 
 
-def _in(delay_s: float) -> sa.ColumnElement[Any]:
-    """So many seconds from now, on the database's clock."""
-    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
-
-
 _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}
 """A try that does not count."""
 
@@ -175,10 +170,7 @@ class RefreshRows(VectorRows):
             row.node_id: row
             for row in self._db.execute(
                 sa.select(
-                    m.NodeSummary.node_id,
-                    m.NodeSummary.input_hash,
-                    m.NodeSummary.text_,
-                    m.NodeSummary.source,
+                    m.NodeSummary.node_id, m.NodeSummary.input_hash, m.NodeSummary.text_, m.NodeSummary.source
                 ).where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
             )
         }
@@ -202,11 +194,10 @@ class RefreshRows(VectorRows):
             for row in rows
         ]
 
-    def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[Any]]:
+    def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[*tuple[Any, ...]]]:
         """Lock candidates, then lease those that are ready still."""
-        values = {"t": self._tenant, **values}
-        ids = self._db.scalars(_CLAIM, values).all()
-        return self._db.execute(_LEASE, values | {"ids": ids}).all() if ids else []
+        ids = self._run(_CLAIM, **values).scalars().all()
+        return self._run(_LEASE, ids=ids, **values).all() if ids else []
 
     def _children(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
@@ -303,19 +294,16 @@ class RefreshRows(VectorRows):
         own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
         ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
         kept = set(
-            self._db.scalars(
+            self._run(
                 _SAVE,
-                {
-                    "t": self._tenant,
-                    "token": token,
-                    "ids": [artifact.node.id for artifact in ordered],
-                    "versions": [artifact.node.version for artifact in ordered],
-                    "behind": [1 if artifact.node.stale else 0 for artifact in ordered],
-                },
-            )
+                token=token,
+                ids=[artifact.node.id for artifact in ordered],
+                versions=[artifact.node.version for artifact in ordered],
+                behind=[1 if artifact.node.stale else 0 for artifact in ordered],
+            ).scalars()
         )
         saved = [artifact for artifact in ordered if artifact.node.id in kept]
-        self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": _in(0.0)})
+        self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": seconds_from_now(0.0)})
         if saved:
             self._write_summaries(saved, vector_model, redo_after_s)
             want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
@@ -324,7 +312,7 @@ class RefreshRows(VectorRows):
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
-        later = _in(redo_after_s)
+        later = seconds_from_now(redo_after_s)
         columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
         self._db.execute(
             statement.on_conflict_do_update(
@@ -377,7 +365,7 @@ class RefreshRows(VectorRows):
 
         Returns those that somebody else has locked; each is given back as the ``only`` one of another transaction.
         """
-        return self._give_back(token, only, _RELEASED | {"available_at": _in(delay_s)})
+        return self._give_back(token, only, _RELEASED | {"available_at": seconds_from_now(delay_s)})
 
     def fail(
         self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
@@ -388,7 +376,7 @@ class RefreshRows(VectorRows):
         ``release``.
         """
         dead = m.NodeRow.attempts >= max_attempts
-        values = {"available_at": _in(delay_s), "dead": dead, "error_code": code, "error_text": text}
+        values = {"available_at": seconds_from_now(delay_s), "dead": dead, "error_code": code, "error_text": text}
         return self._give_back(token, only, values)
 
     def _give_back(self, token: LeaseToken, only: NodeId | None, values: Mapping[str, Any]) -> Sequence[NodeId]:
@@ -426,11 +414,11 @@ class RefreshRows(VectorRows):
             )
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
-        # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         """A tree without dirty nodes is no longer due; asked after the saves were committed.
 
         Returns for each tree that is settled how many seconds ago it was first marked.
         """
+        # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         seen = self._db.execute(
             sa.select(
                 m.Tree.tree_id,
@@ -440,49 +428,34 @@ class RefreshRows(VectorRows):
             .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
             .order_by(m.Tree.tree_id)
         ).all()
-        held = set(self._db.scalars(_TAKE_TREES, {"t": self._tenant, "trees": [row.tree_id for row in seen]}))
-        settled = set(
-            self._db.scalars(
-                _SETTLE,
-                {
-                    "t": self._tenant,
-                    "trees": [row.tree_id for row in seen if row.tree_id in held],
-                    "marks": [row.marks for row in seen if row.tree_id in held],
-                },
-            )
-        )
+        held = set(self._run(_TAKE_TREES, trees=[row.tree_id for row in seen]).scalars())
+        mine = [row for row in seen if row.tree_id in held]
+        settling = self._run(_SETTLE, trees=[row.tree_id for row in mine], marks=[row.marks for row in mine])
+        settled = set(settling.scalars())
         return [float(row.age) for row in seen if row.tree_id in settled and row.age is not None]
 
     def settle_idle(self, limit: int) -> list[float]:
         """Settle due trees without dirty nodes, which a worker that died between saving and settling left behind."""
-        idle = self._db.scalars(_IDLE, {"t": self._tenant, "n": limit}).all()
-        return self.settle([TreeId(tree) for tree in idle]) if idle else []
+        idle = [TreeId(tree) for tree in self._run(_IDLE, n=limit).scalars()]
+        return self.settle(idle) if idle else []
 
     def redo(self, limit: int) -> int:
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
-        rows = self._db.execute(_REDO_PICK, {"t": self._tenant, "n": limit}).all()
-        forests = sorted({row.forest_id for row in rows}, key=str)
-        held = set(
-            self._db.scalars(
-                sa.select(m.Forest.forest_id)
-                .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id.in_(forests))
-                .order_by(m.Forest.forest_id)
-                .with_for_update(key_share=True, skip_locked=True)
-            )
-        )
+        rows = self._run(_REDO_PICK, n=limit).all()
+        held = lock_forests(self._db, self._tenant, list({ForestId(row.forest_id) for row in rows}), wait=False)
         mine = [row for row in rows if row.forest_id in held]
         if not mine:
             return 0
-        ids: dict[str, Any] = {"t": self._tenant, "ids": [row.node_id for row in mine]}
-        paths = [NodeId(node) for node in self._db.scalars(_PATHS, ids)]
+        ids = [row.node_id for row in mine]
+        paths = [NodeId(node) for node in self._run(_PATHS, ids=ids).scalars()]
         lock_nodes(self._db, self._tenant, paths)
-        self._db.execute(_MARK_NODES, {"t": self._tenant, "ids": paths})
+        self._run(_MARK_NODES, ids=paths)
         trees = [TreeId(row.tree_id) for row in mine]
         lock_trees(self._db, self._tenant, trees)
-        self._db.execute(_MARK_TREES, {"t": self._tenant, "trees": trees})
+        self._run(_MARK_TREES, trees=trees)
         self._db.execute(
             sa.update(m.NodeSummary)
-            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids["ids"]))
+            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
             .values(redo_at=None)
         )
         return len(mine)
@@ -492,20 +465,8 @@ class RefreshRows(VectorRows):
         record_calls(self._db, self._tenant, calls, forest, session)
 
 
-class RefreshStore:
-    """Opens refreshing transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def refreshing(self, tenant: TenantId) -> Iterator[RefreshRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield RefreshRows(connection, tenant)
-
-    @repeated
-    def redo(self, tenant: TenantId, limit: int) -> int:
-        """Mark a tenant's nodes with a degraded summary, whose time has come, dirty again; returns how many."""
-        with self.refreshing(tenant) as rows:
-            return rows.redo(limit)
+@repeated
+def redo(engine: sa.Engine, tenant: TenantId, limit: int) -> int:
+    """Mark a tenant's nodes with a degraded summary, whose time has come, dirty again; returns how many."""
+    with RefreshRows.opened(engine, tenant) as rows:
+        return rows.redo(limit)

@@ -16,7 +16,7 @@ from memforest_core.accept.records import Stage
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import CellId, TenantId
 from memforest_core.errors import NotFound
-from memforest_core.extract.rows import ExtractStore
+from memforest_core.extract.rows import ExtractRows
 from memforest_core.messages import Queue
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.engine import tenant_transaction
@@ -54,7 +54,7 @@ def enqueued(pipeline: Stack, owner: str = "bob") -> None:
 
 def bury_window(pipeline: Stack) -> None:
     """Extraction gives up the next window: as it is when its workers died over it, with all its cells."""
-    with ExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+    with ExtractRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         window = rows.claim_window(pipeline.runtime.worker, 60.0)
         assert window is not None
         rows.bury_window(window, CODE, REASON)
