@@ -21,8 +21,8 @@ from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
-from memforest_core.store.rows import seconds_from_now
-from memforest_core.store.trees import lock_nodes, lock_trees
+from memforest_core.store.rows import among, seconds_from_now
+from memforest_core.store.trees import lock_nodes, lock_trees, with_ancestors
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 
 MAX_CHILD_CHARS = 1_200
@@ -76,14 +76,6 @@ _SAVE = sa.text(
     """
 )
 
-# A tree that somebody marks now stays due, and is settled after the next node or as an idle one: nobody waits for it.
-_TAKE_TREES = sa.text(
-    """
-    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-     ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED
-    """
-)
-
 _SETTLE = sa.text(
     """
     UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
@@ -111,24 +103,6 @@ _REDO_PICK = sa.text(
       JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = s.node_id
       JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
      WHERE s.tenant_id = :t AND s.redo_at <= clock_timestamp() ORDER BY s.redo_at LIMIT :n
-    """
-)
-
-_PATHS = sa.text(
-    """
-    WITH RECURSIVE path AS (
-        SELECT node_id, parent_id FROM memforest.node
-         WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-        UNION
-        SELECT n.node_id, n.parent_id FROM path CROSS JOIN LATERAL (
-               SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT node_id FROM path
-    """
-)
-
-_MARK_NODES = sa.text(
-    """
-    UPDATE memforest.node SET version = version + 1 WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
     """
 )
 
@@ -396,7 +370,7 @@ class RefreshRows(VectorRows):
             sa.select(m.NodeRow.node_id)
             .where(
                 m.NodeRow.tenant_id == self._tenant,
-                m.NodeRow.node_id == sa.any_(sa.cast(list(nodes), sa.ARRAY(sa.Uuid))),
+                among(m.NodeRow.node_id, nodes),
                 m.NodeRow.lease_token == token,
             )
             .order_by(m.NodeRow.node_id)
@@ -428,7 +402,8 @@ class RefreshRows(VectorRows):
             .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
             .order_by(m.Tree.tree_id)
         ).all()
-        held = set(self._run(_TAKE_TREES, trees=[row.tree_id for row in seen]).scalars())
+        # A tree that is being marked now stays due, and is settled after its next node, or as an idle one.
+        held = lock_trees(self._db, self._tenant, [row.tree_id for row in seen], wait=False)
         mine = [row for row in seen if row.tree_id in held]
         settling = self._run(_SETTLE, trees=[row.tree_id for row in mine], marks=[row.marks for row in mine])
         settled = set(settling.scalars())
@@ -447,9 +422,13 @@ class RefreshRows(VectorRows):
         if not mine:
             return 0
         ids = [row.node_id for row in mine]
-        paths = [NodeId(node) for node in self._run(_PATHS, ids=ids).scalars()]
+        paths = [NodeId(row.node_id) for row in with_ancestors(self._db, self._tenant, ids)]
         lock_nodes(self._db, self._tenant, paths)
-        self._run(_MARK_NODES, ids=paths)
+        self._db.execute(
+            sa.update(m.NodeRow)
+            .where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, paths))
+            .values(version=m.NodeRow.version + 1)
+        )
         trees = [TreeId(row.tree_id) for row in mine]
         lock_trees(self._db, self._tenant, trees)
         self._run(_MARK_TREES, trees=trees)

@@ -16,6 +16,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TenantId
 from memforest_core.domain.scopes import ScopeState
 from memforest_core.memtree import TreeHead
 from memforest_core.store import tables as m
+from memforest_core.store.rows import among
 from memforest_core.store.trees import TreeRows, bury_points, head_of, lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
 
@@ -107,13 +108,6 @@ _ABOVE = sa.text(
     """
 )
 
-_RAISE = sa.text(
-    """
-    UPDATE memforest.node SET version = version + 1, erased_version = version
-     WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
 _DUE = sa.text(
     """
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
@@ -139,15 +133,14 @@ class RemovalRows(TreeRows):
         superseded = self._run(_SUPERSEDED, cells=list(cells)).all()
         if not superseded:
             return Retired(0, 0, {})
+        said, made = m.CandidateRow, m.OccurrenceRow
         self._db.execute(
-            sa.delete(m.OccurrenceRow).where(
-                m.OccurrenceRow.tenant_id == self._tenant, m.OccurrenceRow.cell_id.in_(cells), m.OccurrenceRow.item < 0
-            )
+            sa.delete(made).where(made.tenant_id == self._tenant, among(made.cell_id, cells), made.item < 0)
         )
         dropped = self._db.execute(
-            sa.delete(m.CandidateRow)
-            .where(m.CandidateRow.tenant_id == self._tenant, m.CandidateRow.cell_id.in_(cells), m.CandidateRow.item < 0)
-            .returning(m.CandidateRow.text_hash, m.CandidateRow.routing_hash)
+            sa.delete(said)
+            .where(said.tenant_id == self._tenant, among(said.cell_id, cells), said.item < 0)
+            .returning(said.text_hash, said.routing_hash)
         )
         hashes = {bytes(key) for row in dropped for key in row}
         routing: dict[UUID, bytes] = {}
@@ -173,7 +166,7 @@ class RemovalRows(TreeRows):
                 leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
         self._forget_in_scenes([(row.tree_id, facts[row.payload_id]) for row in placements], model)
         self._db.execute(
-            sa.delete(m.FactRow).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(list(facts)))
+            sa.delete(m.FactRow).where(m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts))
         )
         bury_points(self._db, self._tenant, list(facts))
         return dict(leaves)
@@ -230,7 +223,9 @@ class RemovalRows(TreeRows):
         ).all()
         lock_nodes(self._db, self._tenant, [NodeId(root) for root in roots if root is not None])
         lock_trees(self._db, self._tenant, trees)
-        self._db.execute(sa.delete(m.NodeRow).where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(roots)))
+        self._db.execute(
+            sa.delete(m.NodeRow).where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, roots))
+        )
         self._run(_WITHOUT_TREE, trees=list(trees))
         bury_points(self._db, self._tenant, roots)
 
@@ -243,6 +238,10 @@ class RemovalRows(TreeRows):
         nodes = [NodeId(row.node_id) for row in above]
         trees = list({TreeId(row.tree_id) for row in above})
         lock_nodes(self._db, self._tenant, nodes)
-        self._run(_RAISE, ids=nodes)
+        self._db.execute(
+            sa.update(m.NodeRow)
+            .where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, nodes))
+            .values(version=m.NodeRow.version + 1, erased_version=m.NodeRow.version)
+        )
         lock_trees(self._db, self._tenant, trees)
         self._run(_DUE, trees=trees)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -29,6 +29,11 @@ class TenantRows:
     def _run(self, statement: sa.Executable, **values: Any) -> sa.CursorResult[*tuple[Any, ...]]:
         """Execute a statement whose parameter ``t`` is the tenant."""
         return self._db.execute(statement, {"t": self._tenant, **values})
+
+
+def among(column: sa.ColumnElement[Any] | Any, ids: Iterable[Any]) -> sa.ColumnElement[bool]:
+    """That a column has one of these ids, which are one parameter however many they are."""
+    return column == sa.any_(sa.cast(list(ids), sa.ARRAY(sa.Uuid)))
 
 
 def seconds_from_now(delay_s: float | sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

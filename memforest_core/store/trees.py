@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
 from memforest_core.memtree import Diff, Key, Node, TreeHead
-from memforest_core.store.rows import TenantRows
+from memforest_core.store import tables as m
+from memforest_core.store.rows import TenantRows, among
 
 LOWEST = Key(-(2**63), -(2**31), -(2**31), "")
 """How the leftmost node's missing separator is stored: below every key."""
@@ -155,9 +156,6 @@ _HEADS = sa.text(
     """
 )
 
-
-_NODES_OF = sa.text("SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))")
-
 _ABSORBED = sa.text(
     """
     UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
@@ -179,30 +177,35 @@ _SPANS = sa.text(
 )
 
 
-# Writers of many rows lock them in one order, by id: refresh saves nodes without the forest's lock, and an UPDATE alone
-# visits rows in the order of its plan.
-_LOCK_NODES = sa.text(
-    """
-    SELECT node_id FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY node_id FOR NO KEY UPDATE
-    """
-)
-_LOCK_TREES = sa.text(
-    """
-    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY tree_id FOR NO KEY UPDATE
-    """
-)
-
-
 def lock_nodes(connection: sa.Connection, tenant: TenantId, ids: Sequence[NodeId]) -> None:
-    """Lock node rows in the one order that all writers keep to."""
-    connection.execute(_LOCK_NODES, {"t": tenant, "ids": list(ids)})
+    """Lock node rows in the order of ids: refresh saves nodes without the forest's lock, and an UPDATE alone visits
+    rows in the order of its plan."""
+    connection.execute(
+        sa.select(m.NodeRow.node_id)
+        .where(m.NodeRow.tenant_id == tenant, among(m.NodeRow.node_id, ids))
+        .order_by(m.NodeRow.node_id)
+        .with_for_update(key_share=True)
+    )
 
 
-def lock_trees(connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId]) -> None:
-    """Lock tree rows in the one order that all writers keep to."""
-    connection.execute(_LOCK_TREES, {"t": tenant, "ids": list(ids)})
+def lock_trees(
+    connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId], *, wait: bool = True
+) -> frozenset[TreeId]:
+    """Lock tree rows in the order of ids; which are locked: without ``wait`` those that nobody else has locked."""
+    locked = connection.scalars(
+        sa.select(m.Tree.tree_id)
+        .where(m.Tree.tenant_id == tenant, among(m.Tree.tree_id, ids))
+        .order_by(m.Tree.tree_id)
+        .with_for_update(key_share=True, skip_locked=not wait)
+    )
+    return frozenset(TreeId(tree) for tree in locked)
+
+
+def with_ancestors(
+    connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]
+) -> Sequence[sa.Row[*tuple[Any, ...]]]:
+    """The rows of these nodes and of all nodes above them."""
+    return connection.execute(_ANCESTORS, {"t": tenant, "ids": list(ids)}).all()
 
 
 def node_of(row: sa.Row[Any]) -> Node:
@@ -259,7 +262,7 @@ class TreeRows(TenantRows):
             ki=[key.item for _, key in pairs],
             kid=[key.id for _, key in pairs],
         )
-        paths = self._run(_ANCESTORS, ids=bottoms.scalars().all()).all()
+        paths = with_ancestors(self._db, self._tenant, bottoms.scalars().all())
         return self._with_children(paths, [row.node_id for row in paths])
 
     def load_leaves(self, leaves: Sequence[NodeId]) -> dict[TreeId, list[Node]]:
@@ -267,7 +270,7 @@ class TreeRows(TenantRows):
         nodes, as ``memtree.delete`` wants them: three statements."""
         if not leaves:
             return {}
-        paths = self._run(_ANCESTORS, ids=list(leaves)).all()
+        paths = with_ancestors(self._db, self._tenant, leaves)
         above = [row.node_id for row in paths if row.level > 0]
         beside = self._run(_BESIDE, ids=above).scalars()
         return self._with_children(paths, [*above, *beside])
@@ -324,7 +327,7 @@ class TreeRows(TenantRows):
         if inserted:
             self._run(_INSERT, **_arrays(sorted(inserted, key=lambda node: -node.level)))
         deleted = [node for change in changes for node in change.diff.deleted]
-        ended = self._run(_NODES_OF, trees=list(absorbed)).scalars().all() if absorbed else []
+        ended = self._nodes_of(absorbed) if absorbed else []
         gone = [*deleted, *ended]
         if updated or gone:
             lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *gone])
@@ -335,6 +338,12 @@ class TreeRows(TenantRows):
         if gone:
             self._run(_DELETE, ids=gone)
             bury_points(self._db, self._tenant, gone)
+
+    def _nodes_of(self, trees: Sequence[TreeId]) -> Sequence[NodeId]:
+        found = self._db.scalars(
+            sa.select(m.NodeRow.node_id).where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.tree_id, trees))
+        )
+        return [NodeId(node) for node in found]
 
 
 def micros(moment: str) -> str:
