@@ -107,8 +107,8 @@ class Acceptance:
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
         ``display_name`` is what the owner is called from now on. ``trace`` is the W3C traceparent under which a new
         session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much
-        waits or too much came within a day. A broker that is away
-        delays work, it does not refuse it.
+        waits or too much came within a day. Without a broker work is
+        delayed, not refused.
         """
         owner, session_id, called = self._names(owner, session_id, display_name)
         with accepting(self._engine, tenant, joined) as rows:

@@ -1,4 +1,4 @@
-"""What an extraction call is shown: a fixed part that never changes a byte, and the window as JSON."""
+"""The prompt of an extraction call: a fixed part whose bytes never change, and the window as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extraction in Postgres: claims by SKIP LOCKED, endings guarded by the lease's token."""
+"""Extraction's statements: windows are claimed with SKIP LOCKED, and results are guarded by the lease's token."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _CLAIM_HEAD = sa.text(
     """
 )
 
-# A window is claimed as a whole: one of which somebody holds a cell is left to the next look. Its cells are read by a
-# statement that began after the first of them was locked, and so as they are.
+# A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
+# cells are read by a statement that begins after they are locked, and so in their latest state.
 _HOLD_WINDOW = sa.text(
     """
     SELECT cell_id FROM memforest.cell
@@ -46,7 +46,7 @@ _HOLD_WINDOW = sa.text(
 LATEST_FACTS = 500
 """Facts whose attributes are counted: as many in a large forest as in a small one."""
 
-# Names only. What is long or has other signs in it is a model's slip, and no name to suggest.
+# Names only. A long text, or one with other characters, is a model's mistake and not suggested.
 _KNOWN_ATTRIBUTES = sa.text(
     """
     SELECT attribute FROM (
@@ -71,8 +71,8 @@ _CLAIM = sa.text(
 )
 
 
-# What is in the trees is taken out by the reducer, which holds the forest: until then it waits below zero, and its
-# occurrences follow by the foreign key. What somebody corrected stays: no extraction knows better.
+# Candidates that are in the trees are deleted by the reducer, which holds the forest: until then they lie below item 0,
+# and their occurrences follow by the foreign key. Corrected candidates stay: a correction overrides extraction.
 _FORGET_UNPLACED = sa.text(
     f"""
     DELETE FROM memforest.candidate c

@@ -36,7 +36,7 @@ def fact_span(fact: Fact) -> tuple[int, int]:
 
 
 def made(vector: Vectors | None) -> Vectors:
-    """A vector that the caller has seen to. Raises InvariantViolated for one that is missing."""
+    """The vector, which the caller has completed. Raises InvariantViolated when it is missing."""
     if vector is None:
         raise InvariantViolated("A candidate is placed without its vectors: embed its texts first.")
     return vector

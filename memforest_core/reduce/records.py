@@ -1,4 +1,4 @@
-"""What the reducer needs from the store: waiting cells, facts to compare with, scopes and trees."""
+"""Records of the reducer: waiting cells, attachments of candidates to facts, scopes and their members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rules = Mapping[str, float]
 """Branching factors and thresholds of one forest, under the names they have in the settings."""
 
 HELD = "held"
-"""Beside the rules of a hidden forest: its trees are not refreshed until whoever builds it says so."""
+"""A key among the rules of a hidden forest: its trees are not refreshed before the rebuild is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class WaitingCell:
     trace: str | None = None
     """The W3C traceparent that its session was accepted under."""
     again: bool = False
-    """It was in the trees before: what it said then is to be replaced."""
+    """It was in the trees before: its earlier candidates are to be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class WaitingForest:
     owner: str
     cells: tuple[CellId, ...]
     extracted_at: Mapping[CellId, datetime]
-    """When each was extracted: tells whether it is still the extraction that was seen."""
+    """When each was extracted: another time means that it was extracted again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Taking leaves out of trees under the forest's lock: what a better extraction leaves without a fact."""
+"""Deleting leaves from trees under the forest's lock: those of facts that lost their last candidate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memforest_core.store.trees import TreeChange
 
 
 def retire(rows: RemovalRows, forest: ForestId, cells: Sequence[CellId], model: str, settings: Settings) -> Retired:
-    """Take out what better extractions of these cells have superseded, after their successors were placed."""
+    """Delete the candidates that better extractions of these cells superseded, after the new ones were placed."""
     retired = rows.retire_superseded(forest, cells, model)
     rows.mark_payloads(cells)
     remove_leaves(rows, retired.leaves, settings)

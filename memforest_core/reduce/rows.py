@@ -51,8 +51,8 @@ _PICK = sa.text(
     """
 )
 
-# What a cell says may have changed since it was read, by a correction or an erasure: then it is read again before it is
-# placed. Its row is locked, so that it stays as it is found here.
+# A correction or an erasure may have changed a cell's candidates since it was loaded: then it is loaded again before it
+# is placed. Its row is locked, so that it can't change any more.
 _UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                                WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
 
@@ -90,7 +90,7 @@ class ReduceQueueRows(TenantRows):
     """Extracted cells that wait for the reducer."""
 
     def waiting(self, limit: int) -> WaitingForest | None:
-        """Extracted cells of one forest that nobody holds, at most ``limit``: live ones first, then by session."""
+        """Extracted cells of one forest that is not locked, at most ``limit``: live ones first, then by session."""
         forest = self._run(_PICK).first()
         if forest is None:
             return None

@@ -139,7 +139,7 @@ class ReductionService:
             try:
                 batch, made = self._completed(batch)
             except MemForestError as error:
-                # Whatever is wrong with the embedder, it is not the cells' fault.
+                # An error of the embedder is no error of the cells.
                 self._telemetry.retried(STEP, tenant, error.code)
                 with ReduceRows.opened(self._engine, tenant) as rows:
                     rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
@@ -150,7 +150,7 @@ class ReductionService:
                 if rows.lock_forest(batch.forest_id, wait=False) is None:
                     return Reduction(Reduced.BUSY, batch.forest_id)
                 reduction, ages = self._place(rows, batch, near, settings, made)
-        # What is built anew was said long ago: its age says nothing about how fast facts come.
+        # Cells of a rebuild are old: their age says nothing about the delay of new facts.
         for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
         return replace(reduction, near_merging=complete)
@@ -241,14 +241,14 @@ class ReductionService:
                 *rows.canon.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
             )
         }
-        # Nothing new is merged into a fact that is on its way out.
+        # No candidate is merged into a fact that is about to be deleted.
         again = [cell.id for cell in batch.cells if cell.again]
         for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
         new_facts = Placing(rows, batch, compared, settings).run()
         if again:
             retire(rows, batch.forest_id, again, self._model, settings)
-        # How long a session took to become facts is told by the cells that are placed for the first time.
+        # The delay from session to facts is measured at cells that are placed for the first time.
         rows.queue.set_placed(again)
         ages = rows.queue.set_placed([cell.id for cell in batch.cells if not cell.again])
         return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

@@ -1,4 +1,4 @@
-"""Refresh in Postgres: ready nodes by SKIP LOCKED, saves that never go back in time."""
+"""Refresh's statements: ready nodes are claimed with SKIP LOCKED, and older summaries never replace newer ones."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class RefreshRows(VectorRows):
         leased = {"token": token, "worker": worker, "lease": lease_s}
         rows = self._lease(leased | {"stale": stale_s, "n": limit, "tried": 0, "most": 0})
         if not rows:
-            # What has failed before goes alone, so that it takes nobody with it.
+            # A node that failed before is refreshed alone, so that it fails alone.
             rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
         if not rows:
             return token, []
@@ -262,8 +262,8 @@ class RefreshRows(VectorRows):
     ) -> Sequence[NodeArtifact]:
         """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
 
-        Waits for a node that somebody else has locked only if it is the only one given: else it is left, with its
-        lease, and returned, to be saved in a transaction of its own.
+        Waits for a node that another transaction has locked only if it is the only one given: else the node keeps its
+        lease and is returned, to be saved in a transaction of its own.
         """
         own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
         ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
@@ -337,7 +337,7 @@ class RefreshRows(VectorRows):
     def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
         """Give the nodes still held under this lease back for a later try, which they did not fail.
 
-        Returns those that somebody else has locked; each is given back as the ``only`` one of another transaction.
+        Returns the nodes that other transactions have locked; each is then given back as the ``only`` one of its own.
         """
         return self._give_back(token, only, _RELEASED | {"available_at": seconds_from_now(delay_s)})
 
@@ -346,7 +346,7 @@ class RefreshRows(VectorRows):
     ) -> Sequence[NodeId]:
         """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
 
-        A dead node holds nobody up: the nodes above it are made without its text until somebody revives it. Returns as
+        A dead node does not delay the nodes above it: they are made without its text until it is retried. Returns as
         ``release``.
         """
         dead = m.NodeRow.attempts >= max_attempts
@@ -365,7 +365,7 @@ class RefreshRows(VectorRows):
         return [NodeId(id_) for id_ in self._db.scalars(held)]
 
     def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
-        """Lock those of the nodes that are under this lease and, unless it may ``wait``, nobody else has locked."""
+        """Lock those of the nodes that are under this lease and, unless it may ``wait``, not locked otherwise."""
         own = (
             sa.select(m.NodeRow.node_id)
             .where(

@@ -141,7 +141,7 @@ class RefreshService:
             return rows.settle(trees)
 
     def _let_go(self, tenant: TenantId, give_back: Callable[[RefreshRows, NodeId | None], Sequence[NodeId]]) -> None:
-        """Give nodes back: all that nobody else has locked at once, each other one in a transaction of its own."""
+        """Give nodes back: all that are not locked at once, each of the others in a transaction of its own."""
 
         @repeated
         def freed(only: NodeId | None = None) -> Sequence[NodeId]:
@@ -159,7 +159,7 @@ class RefreshService:
         artifacts: Sequence[NodeArtifact],
         calls: Sequence[CallRecord],
     ) -> None:
-        """Store what was paid for; a store that broke the save off is asked again at once."""
+        """Store what was paid for; nodes that were locked are saved one by one."""
         left = self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls)
         for artifact in left:
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
@@ -173,7 +173,7 @@ class RefreshService:
         artifacts: Sequence[NodeArtifact],
         calls: Sequence[CallRecord],
     ) -> Sequence[NodeArtifact]:
-        """One transaction; what somebody else has locked is left. A store that broke it off is asked again at once."""
+        """One transaction; nodes that are locked are left out and returned. A lost connection is tried again."""
         for left in range(SAVE_TRIES - 1, -1, -1):
             try:
                 with self._open_rows(tenant) as rows:
@@ -197,7 +197,7 @@ class RefreshService:
     def _give_back(
         self, tenant: TenantId, token: LeaseToken, nodes: Sequence[ReadyNode], error: MemForestError | None
     ) -> None:
-        """End a try that came to nothing; without an error it was a bug that ended it."""
+        """End a failed try; without an error it was ended by a bug."""
         most, jitter = self._settings.max_attempts, self._rng.random()
         attempts = max(node.attempts for node in nodes)
         if error is not None:

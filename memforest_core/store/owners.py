@@ -30,7 +30,7 @@ class ForestRef:
     frozen: bool = False
     """It takes no new sessions for the moment: it is being merged into another."""
     display_name: str | None = None
-    """What the owner is called, where somebody said."""
+    """The owner's name, if one was given."""
 
 
 def visible() -> sa.ColumnElement[bool]:
@@ -51,7 +51,7 @@ def find_forest(connection: sa.Connection, tenant: TenantId, owner: str, *, keep
         m.Forest.tenant_id == tenant, m.Forest.owner == owner, visible()
     )
     if keep:
-        # Enqueueing takes this lock anyway, by its foreign keys; whoever freezes a forest waits for it.
+        # Enqueueing takes this lock anyway, by its foreign keys; a merge that freezes the forest waits for it.
         statement = statement.with_for_update(read=True, key_share=True)
     row = connection.execute(statement).first()
     if row is None:

@@ -77,7 +77,7 @@ class OfTenant:
 
 
 class Work:
-    """The columns of every unit of work: its state, its attempts and who holds it until when."""
+    """The columns of every unit of work: its state, its attempts, and the lease with its worker and deadline."""
 
     state: Mapped[str] = mapped_column(server_default="ready")
     lane: Mapped[int] = mapped_column(SmallInteger, server_default="0")
@@ -163,7 +163,7 @@ class Session(OfTenant, Base):
 
 
 class Speaker(OfTenant, Base):
-    """Who has spoken as a human in a forest, under which names."""
+    """The human speakers of a forest, and their names."""
 
     __tablename__ = "speaker"
 
@@ -263,7 +263,7 @@ class CandidateRow(OfTenant, Base):
 
 
 class FactRow(OfTenant, Base):
-    """A canonical fact. The statement is kept whole; what is filtered or joined on has columns."""
+    """A canonical fact. The statement is kept whole; fields that queries filter or join on have columns."""
 
     __tablename__ = "fact"
     __table_args__ = (
@@ -536,7 +536,7 @@ class Maintenance(OfTenant, Work, Base):
     asked: Mapped[int] = mapped_column(BigInteger, Identity())
     """Its place in the order of asking: of two tasks that exclude each other the later one waits."""
     cancelled_by: Mapped[str | None]
-    """Who cancelled it: it is undone instead of carried on."""
+    """The actor that cancelled it: it is undone instead of continued."""
 
 
 class MaintenanceForest(OfTenant, Base):
@@ -580,7 +580,7 @@ class RetentionPolicy(OfTenant, Base):
 
 
 class Audit(OfTenant, Base):
-    """Who asked for what, when, on which rows: ids and counts only; rows can only be added.
+    """The log of requests: actor, action, time and rows, as ids and counts; rows can only be added.
 
     An owner is kept as a hash, so that a deletion can be proven without keeping the name.
     """

@@ -64,7 +64,7 @@ _CHILDREN = sa.text(
     " WHERE tenant_id = :t AND parent_id = ANY(CAST(:ids AS uuid[]))"
 )
 
-# The nodes right before and right after each of these on their level, whoever their parents are: two index probes each.
+# The nodes right before and right after each of these on their level, under any parent: two index probes each.
 _BESIDE = sa.text(
     """
     SELECT DISTINCT b.node_id
@@ -108,7 +108,7 @@ _UPDATE = sa.text(
     """  # noqa: S608 - constants of this module
 )
 
-# A summary that was read before the removal quotes what is gone: it may not be saved any more.
+# A summary whose children were read before the removal may quote deleted words: it is not saved any more.
 _ERASE = sa.text(
     """
     UPDATE memforest.node SET erased_version = greatest(erased_version, version - 1)
@@ -119,7 +119,7 @@ _ERASE = sa.text(
 NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
 """The version after that of an index row ``i``: newer than what any point of any row ever had."""
 
-# Who is writing the point now keeps its lease: it finds the tombstone when it ends, and takes the point away again.
+# An indexer that is writing the point now keeps its lease: at its end it finds the tombstone and deletes the point.
 _BURY_POINTS = [
     sa.text(statement)
     for statement in (
@@ -191,7 +191,7 @@ def lock_nodes(connection: sa.Connection, tenant: TenantId, ids: Sequence[NodeId
 def lock_trees(
     connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId], *, wait: bool = True
 ) -> frozenset[TreeId]:
-    """Lock tree rows in the order of ids; which are locked: without ``wait`` those that nobody else has locked."""
+    """Lock tree rows in the order of ids; which were locked: without ``wait`` those that were free."""
     locked = connection.scalars(
         sa.select(m.Tree.tree_id)
         .where(m.Tree.tenant_id == tenant, among(m.Tree.tree_id, ids))

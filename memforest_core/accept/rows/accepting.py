@@ -288,7 +288,7 @@ class AcceptRows(TenantRows):
         return StoredTurns(int(row.turns), float(row.oldest_s))
 
 
-# A dead cell holds nobody back. One that was in the trees before it was opened again stays in them.
+# A dead cell does not delay its session. A cell that was in the trees before it was opened again stays in them.
 _PROGRESS = sa.text(
     """
     SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
