@@ -9,6 +9,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.records import ModelCalls, Totals, TreeNode, TreeOverview, Trouble, WorkerSeen
 from memforest_core.observe.rows.inspect import InspectRows, InspectStore
+from memforest_core.store.owners import known
 
 MAX_NAMED = 8
 """Trees that an ambiguous name lists in its error."""
@@ -92,10 +93,7 @@ class InspectionService:
 
 
 def _forest(rows: InspectRows, owner: str) -> ForestId:
-    forest = rows.forest(owner)
-    if forest is None:
-        raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
-    return forest
+    return known(rows.forest(owner), owner)
 
 
 def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:

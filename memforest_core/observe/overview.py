@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.errors import InvalidInput
 from memforest_core.observe.overview_records import CostBy, CostFilter, QueueDepth, Spent, SpentOn, WorkerBeat
 from memforest_core.observe.rows.overview import OverviewStore
+from memforest_core.store.owners import known
 
 LAST_MINUTE = timedelta(minutes=1)
 
@@ -80,8 +81,8 @@ class OverviewService:
         if which.since is not None and which.until is not None and which.since >= which.until:
             raise InvalidInput("Give a --since that is before --until.", code="invalid_period")
         with self._store.watching(tenant) as rows:
-            if which.owner is not None and not rows.has_owner(which.owner):
-                raise NotFound(f"Owner {which.owner!r:.80} has no memory yet: enqueue a session first.")
+            if which.owner is not None:
+                known(rows.has_owner(which.owner) or None, which.owner)
             found = tuple(rows.spent_on(by, which))
         return Costs(by, found, summed([row.spent for row in found]))
 
