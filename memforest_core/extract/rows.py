@@ -71,26 +71,6 @@ _CLAIM = sa.text(
 )
 
 
-# Candidates that are in the trees are deleted by the reducer, which holds the forest: until then they lie below item 0,
-# and their occurrences follow by the foreign key. Corrected candidates stay: a correction overrides extraction.
-_FORGET_UNPLACED = sa.text(
-    f"""
-    DELETE FROM memforest.candidate c
-     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.item >= 0 AND c.item < {CORRECTED_ITEM}
-       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
-                        WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND o.item = c.item)
-    RETURNING c.text_hash, c.routing_hash
-    """  # noqa: S608 - a constant of this package
-)
-
-_MOVE_ASIDE = sa.text(
-    f"""
-    UPDATE memforest.candidate SET item = -1 - item
-     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= 0 AND item < {CORRECTED_ITEM}
-    """  # noqa: S608 - a constant of this package
-)
-
-
 def _again_at(again: Again) -> sa.ColumnElement[Any]:
     """When a cell that was kept word by word is tried again: later with each time."""
     delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
@@ -216,8 +196,7 @@ class ExtractRows(VectorRows):
         own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
         self.put_vectors(model, own)
         ids = [cell.cell_id for cell in result.cells]
-        forgotten = {bytes(key) for row in self._run(_FORGET_UNPLACED, cells=ids) for key in row}
-        self._run(_MOVE_ASIDE, cells=ids)
+        forgotten = self._make_way(ids)
         rows = [
             {
                 "tenant_id": self._tenant,
@@ -248,6 +227,21 @@ class ExtractRows(VectorRows):
                 .on_conflict_do_nothing()
             )
         return True
+
+    def _make_way(self, cells: Sequence[CellId]) -> set[bytes]:
+        """Delete the cells' candidates that are not in the trees, and move the others below item 0; hashes of deleted
+        texts.
+
+        Candidates below item 0 are deleted by the reducer, which holds the forest; their occurrences follow by the
+        foreign key. Corrected candidates stay: a correction overrides extraction.
+        """
+        k, o = m.CandidateRow, m.OccurrenceRow
+        old = (k.tenant_id == self._tenant, k.cell_id.in_(cells), k.item.between(0, CORRECTED_ITEM - 1))
+        placed = sa.exists().where(o.tenant_id == self._tenant, o.cell_id == k.cell_id, o.item == k.item)
+        deleted = self._db.execute(sa.delete(k).where(*old, ~placed).returning(k.text_hash, k.routing_hash))
+        hashes = {bytes(key) for row in deleted for key in row}
+        self._db.execute(sa.update(k).where(*old).values(item=-1 - k.item))
+        return hashes
 
     def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
         """End the lease of a window whose cells stay as they are, to be extracted again later still."""
