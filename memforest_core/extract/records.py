@@ -16,6 +16,7 @@ class ClaimedCell:
     """A cell of a claimed window."""
 
     id: CellId
+    ordinal: int
     first_turn: int
     last_turn: int
     char_start: int | None

@@ -111,7 +111,9 @@ class ExtractRows(VectorRows):
             trace=place.trace,
             again=all(row.outcome == Outcome.VERBATIM for row in cells),
             cells=tuple(
-                ClaimedCell(CellId(row.cell_id), row.first_turn, row.last_turn, row.char_start, row.char_end)
+                ClaimedCell(
+                    CellId(row.cell_id), row.ordinal, row.first_turn, row.last_turn, row.char_start, row.char_end
+                )
                 for row in cells
             ),
             turns=tuple(turn for turn in turns if turn.ordinal >= first),

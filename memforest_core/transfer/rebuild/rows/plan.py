@@ -221,7 +221,10 @@ def _window(cells: Sequence[sa.Row[Any]], turns: Sequence[Turn]) -> ClaimedWindo
         live=False,
         trace=None,
         again=False,
-        cells=tuple(ClaimedCell(CellId(c.cell_id), c.first_turn, c.last_turn, c.char_start, c.char_end) for c in cells),
+        cells=tuple(
+            ClaimedCell(CellId(c.cell_id), c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end)
+            for c in cells
+        ),
         turns=tuple(turns[first : last + 1]),
         context=tuple(turns[max(0, first - CONTEXT_TURNS) : first]),
         display_name=head.display_name,

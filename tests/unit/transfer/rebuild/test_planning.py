@@ -38,7 +38,7 @@ def window(first: int) -> ClaimedWindow:
         live=False,
         trace=None,
         again=False,
-        cells=(ClaimedCell(CellId(UUID(int=first + 1)), first, first + 1, None, None),),
+        cells=(ClaimedCell(CellId(UUID(int=first + 1)), first, first, first + 1, None, None),),
         turns=(turn(first), turn(first + 1)),
         context=(),
     )
