@@ -20,7 +20,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.rows.accepting import AcceptStore
+from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.facts import Change, Fact, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import (
     ForestId,
@@ -43,12 +43,12 @@ from memforest_core.memtree.paths import order
 from memforest_core.models.calls import CallRecord
 from memforest_core.reduce.identity import identify
 from memforest_core.reduce.records import Member, ScopeDraft
-from memforest_core.reduce.rows import ReduceStore
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode
 from memforest_core.settings import DatabaseSettings, TreeSettings
 from memforest_core.store.engine import open_engine
-from memforest_core.store.removal import TreeChange
 from memforest_core.store.schema import check_ready, upgrade
+from memforest_core.store.trees import TreeChange
 
 TENANT = TenantId("benchmark")
 SERVICE_ROLE = "memforest_app"
@@ -190,7 +190,7 @@ class OneTree:
         """A new forest without facts."""
         new_id = seeded_ids(rng)
         forest = ForestId(new_id())
-        with AcceptStore(engine).accepting(TENANT) as rows:
+        with AcceptRows.opened(engine, TENANT) as rows:
             rows.ensure_forest(str(forest), forest, "UTC")
         return cls(engine, forest, new_id, chars)
 
@@ -207,13 +207,13 @@ class OneTree:
         leaves = [made_leaf(self.tree, fact) for fact in facts]
         keys = {fact.id: leaf.key for fact, leaf in zip(facts, leaves, strict=True)}
         session = SessionId(self.forest)
-        with ReduceStore(self.engine).reducing(TENANT) as rows:
+        with ReduceRows.opened(self.engine, TENANT) as rows:
             assert rows.lock_forest(self.forest)
-            rows.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
-            rows.put_scopes(self.forest, [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)])
-            rows.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves])
+            rows.canon.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
+            rows.scopes.put_scopes(self.forest, [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)])
+            rows.scopes.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves])
             started = time.perf_counter()
-            head = rows.scopes([self.tree])[self.tree].head
+            head = rows.scopes.scopes([self.tree])[self.tree].head
             if head is None:
                 diff = build(tree_id=self.tree, k=ENTITY_K, root_id=self.new_id(), leaves=leaves, new_id=self.new_id)
             else:
@@ -224,7 +224,7 @@ class OneTree:
 
 
 class MemoryTree:
-    """The tree of ``OneTree`` in this process: a RefreshStore for one thread, whose rows are plain objects.
+    """The tree of ``OneTree`` in this process: RefreshRows for one thread, as plain objects.
 
     It keeps what decides about model calls (structure, versions, texts, paid summaries) and nothing else.
     """

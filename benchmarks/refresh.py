@@ -8,7 +8,10 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -27,12 +30,12 @@ from benchmarks.harness import (
     parser,
     say,
 )
-from memforest_core.accept.rows.flushing import FlushStore
+from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.domain.facts import Fact
-from memforest_core.domain.ids import NodeId, WorkerId
+from memforest_core.domain.ids import NodeId, TenantId, WorkerId
 from memforest_core.models.calls import CallRecord, Embedded, Step
 from memforest_core.refresh.records import ReadyNode, SummarySource
-from memforest_core.refresh.rows import RefreshStore
+from memforest_core.refresh.rows import RefreshRows
 from memforest_core.refresh.service import RefreshService
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.engine import tenant_transaction
@@ -99,10 +102,14 @@ class Memory:
             pass
 
 
-def memory(store: RefreshStore, insert: Callable[[Sequence[Fact]], object], make_due: Callable[[], object]) -> Memory:
-    """The real service over a store."""
+def memory(
+    open_rows: Callable[[TenantId], AbstractContextManager[Any]],
+    insert: Callable[[Sequence[Fact]], object],
+    make_due: Callable[[], object],
+) -> Memory:
+    """The real service over rows."""
     summarizer = CountingSummarizer()
-    service = RefreshService(store, summarizer, OneVector(), SETTINGS, concurrency=4, rng=random.Random(0))
+    service = RefreshService(open_rows, summarizer, OneVector(), SETTINGS, concurrency=4, rng=random.Random(0))
     return Memory(summarizer, service, insert, make_due)
 
 
@@ -110,15 +117,15 @@ def in_postgres(engine: sa.Engine, tree: OneTree) -> Memory:
     """A memory whose tree is in Postgres."""
 
     def make_due() -> None:
-        with FlushStore(engine).flushing(TENANT) as rows:
+        with FlushRows.opened(engine, TENANT) as rows:
             rows.make_due(tree.forest, None)
 
-    return memory(RefreshStore(engine), lambda facts: tree.insert(facts, PATIENT_S, PATIENT_S), make_due)
+    return memory(partial(RefreshRows.opened, engine), lambda facts: tree.insert(facts, PATIENT_S, PATIENT_S), make_due)
 
 
 def in_memory(tree: MemoryTree) -> Memory:
     """The same in memory."""
-    return memory(tree, tree.insert, lambda: None)
+    return memory(tree.refreshing, tree.insert, lambda: None)
 
 
 def eager(grown: Memory, facts: Sequence[Fact], sizes: Collection[int]) -> dict[int, int]:

@@ -36,8 +36,7 @@ from memforest_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from memforest_core.accept.flush_records import Backlog
-    from memforest_core.accept.records import SessionProgress, Stage
+    from memforest_core.accept.records import Backlog, SessionProgress, Stage
     from memforest_core.accept.service import Accepted
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
@@ -64,7 +63,7 @@ _HOMES = {
     "Accepted": "memforest_core.accept.service",
     "Answer": "memforest_core.recall.answering.answer",
     "AsyncMemForest": "memforest_core.aio",
-    "Backlog": "memforest_core.accept.flush_records",
+    "Backlog": "memforest_core.accept.records",
     "Citation": "memforest_core.recall.answering.answer",
     "DataDirectoryInUse": "memforest_core.embedded.directory",
     "DataDirectoryUnusable": "memforest_core.embedded.directory",

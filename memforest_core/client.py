@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import ParamSpec, Self, TypeAlias, TypeVar
 
-from memforest_core.accept.flush_records import Backlog
 from memforest_core.accept.quotas import Quota, when_there_is_room
-from memforest_core.accept.records import SessionProgress, Stage, TenantLimits
+from memforest_core.accept.records import Backlog, SessionProgress, Stage, TenantLimits
 from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.domain.ids import TenantId

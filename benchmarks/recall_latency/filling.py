@@ -17,7 +17,7 @@ from benchmarks.harness import Database, seeded_ids
 from benchmarks.recall_latency.copies import Copies
 from benchmarks.recall_latency.scopes import Child, Scope
 from benchmarks.recall_latency.world import TENANT, Said, World, sessions, unit
-from memforest_core.accept.rows.accepting import AcceptStore
+from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.cells import CellCut, Cutting, cut_cells
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.facts import Fact
@@ -326,7 +326,7 @@ def fill(running: Database, index: VectorIndex, world: World, owner: str, facts:
     """
     new_id = seeded_ids(random.Random(seed))
     forest = ForestId(new_id())
-    with AcceptStore(running.service).accepting(TENANT) as rows:
+    with AcceptRows.opened(running.service, TENANT) as rows:
         rows.ensure_forest(owner, forest, "UTC")
     filler = Filler(running, index, forest, owner, new_id)
     everything: list[Said] = []

@@ -1,1 +1,1 @@
-"""Accepting sessions: check, cut, store, and only then wake somebody."""
+"""Accepting sessions: check, cut, store, and only then wake workers."""

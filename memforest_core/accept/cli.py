@@ -178,7 +178,7 @@ def _progress(as_json: bool) -> Progress:
 
 
 def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
-    """The file as it comes: of a pipe, what is there already."""
+    """The file in chunks; a pipe gives what it holds at the moment."""
     size = None
     if isinstance(source, BufferedReader) and source is not sys.stdin.buffer:
         size = Path(source.name).stat().st_size
@@ -227,7 +227,7 @@ def _items(format_: Format | None, chunks: Iterator[bytes], owner: str | None) -
 def _handed_over(
     items: Iterator[Item], client: MemForestClient, backfill: bool, room_timeout_s: float, report: Report
 ) -> Iterator[SessionHandle]:
-    """Enqueue one by one; what is bad is noted, anything else that goes wrong ends it."""
+    """Enqueue one by one; bad items are noted in the report, any other error ends the command."""
     for item in items:
         match item:
             case Refused():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from memforest_core.accept.flush_records import Backlog
-from memforest_core.accept.records import SessionProgress, Stage
-from memforest_core.accept.rows.flushing import FlushStore
+from memforest_core.accept.records import Backlog, SessionProgress, Stage
+from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import NotFound
 from memforest_core.messages import Queue
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkError
 from memforest_core.work.waiting import Steps, WaitTimeout, polled
@@ -28,10 +28,10 @@ _ORDER = [Stage.ACCEPTED, Stage.RAW, Stage.FACTS, Stage.SUMMARIES]
 
 
 class Flushing:
-    """Waits for work that others do, and makes it due."""
+    """Waits for work that workers do, and makes it due."""
 
-    def __init__(self, store: FlushStore, wakeups: WakeUps) -> None:
-        self._store = store
+    def __init__(self, engine: Engine, wakeups: WakeUps) -> None:
+        self._engine = engine
         self._wakeups = wakeups
 
     def wait_session(
@@ -73,7 +73,7 @@ class Flushing:
 
         def drained() -> Backlog | None:
             nonlocal left
-            with self._store.flushing(tenant) as rows:
+            with FlushRows.opened(self._engine, tenant) as rows:
                 left = rows.backlog(forest)
             return left if left.done else None
 
@@ -81,7 +81,7 @@ class Flushing:
             self._nudge(tenant, owner, None, Stage.SUMMARIES)
 
         if (yield from self._poll(drained, nudge, timeout_s)) is None:
-            with self._store.flushing(tenant) as rows:
+            with FlushRows.opened(self._engine, tenant) as rows:
                 error = rows.last_error(forest)
             raise WaitTimeout(
                 f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"
@@ -93,17 +93,15 @@ class Flushing:
     @repeated
     def _closed(self, tenant: TenantId, owner: str) -> ForestId:
         """The owner's forest, with its open cells closed."""
-        with self._store.flushing(tenant) as rows:
-            forest = rows.forest(owner)
-            if forest is None:
-                raise NotFound(f"No owner {owner!r:.80}: enqueue a session first.")
+        with FlushRows.opened(self._engine, tenant) as rows:
+            forest = known(rows.find_forest(owner), owner, NO_OWNER)
             rows.release_held(forest)
         return forest
 
     @repeated
     def _make_due(self, tenant: TenantId, owner: str, session: SessionId | None) -> None:
-        with self._store.flushing(tenant) as rows:
-            forest = rows.forest(owner)
+        with FlushRows.opened(self._engine, tenant) as rows:
+            forest = rows.find_forest(owner)
             if forest is not None:
                 rows.make_due(forest, session)
 

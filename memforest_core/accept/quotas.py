@@ -1,4 +1,4 @@
-"""Refusing early: how much of a tenant's work may wait, and how much may come in a day."""
+"""Quotas: how much of a tenant's work may wait, and how many turns may be stored in a day."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import Steps
 
 DEPTH_S = 1.0
-"""How long a count of waiting cells is believed."""
+"""How many seconds a count of waiting cells is used."""
 TURNS_S = 5.0
-"""How long a count of the day's turns is believed."""
+"""How many seconds a count of the day's turns is used."""
 NEAR = 0.9
-"""Above this share of a limit nothing is believed: each call counts."""
+"""Above this share of a limit no earlier count is used: each call counts."""
 BACKFILL_SHARE = 0.8
 """What a bulk import may take of the queue: the rest is for live sessions."""
 DAY_S = 86_400.0
 RETRY_S = 5.0
-"""When to come back while nobody knows how fast the queue drains."""
+"""Seconds until a retry while the drain rate of the queue is not known."""
 LONGEST_RETRY_S = 300.0
 LONGEST_DAY_RETRY_S = 3_600.0
 DRAIN_S = 1.0
@@ -33,7 +33,7 @@ DRAIN_S = 1.0
 DRAIN_MEMORY_S = 30.0
 """...and at most about this long."""
 MAX_TENANTS = 10_000
-"""Tenants whose counts are kept; past it all are counted anew."""
+"""Tenants whose counts are kept; with more, all counts are dropped and made again."""
 
 Result = TypeVar("Result")
 
@@ -82,7 +82,7 @@ class _Day:
 
 @dataclass(slots=True)
 class Quotas:
-    """Counts per tenant, believed for a moment.
+    """Counts per tenant, each used for a few seconds.
 
     Limits are soft: processes do not know what the others accept within one such moment, and a session that
     begins under a limit is stored whole.
@@ -116,7 +116,7 @@ class Quotas:
                 day.turns += turns
 
     def forget(self, tenant: TenantId) -> None:
-        """Count anew at the next call: the limits have changed."""
+        """Count again at the next call: the limits have changed."""
         with self._lock:
             self._depths.pop(tenant, None)
             self._days.pop(tenant, None)

@@ -1,4 +1,4 @@
-"""What accepting a session needs from the store."""
+"""Records of accepted sessions: their stages, their progress, and what is left to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SessionProgress:
 
     Every cell counts once among ``ok``, ``empty`` (the model said that there is nothing to keep), ``repaired``,
     ``verbatim`` (kept word by word until the model behaves), ``failed`` (its last try failed, the next one comes),
-    ``dead`` (given up: its facts are missing until somebody acts, its turns are not) and ``waiting``.
+    ``dead`` (dead-lettered: its facts are missing until it is retried, its turns are not) and ``waiting``.
     """
 
     session_id: SessionId
@@ -80,6 +80,20 @@ class SessionProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a forest still has to do: cells not in the trees, dirty trees, index rows behind."""
+
+    cells: int
+    trees: int
+    points: int
+
+    @property
+    def done(self) -> bool:
+        """Whether everything accepted is durable, placed, refreshed and indexed."""
+        return self.cells + self.trees + self.points == 0
+
+
+@dataclass(frozen=True, slots=True)
 class TenantLimits:
     """What a tenant may do that differs from the deployment's settings; None takes those."""
 
@@ -89,7 +103,7 @@ class TenantLimits:
 
 @dataclass(frozen=True, slots=True)
 class WaitingCells:
-    """How many cells wait for extraction; when counting was ended early, at least so many."""
+    """How many cells wait for extraction; a minimum when the count was not ``complete``."""
 
     cells: int
     complete: bool

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest_core.accept.quotas import Quota, Quotas
 from memforest_core.accept.records import SessionProgress, TenantLimits
-from memforest_core.accept.rows.accepting import AcceptRows, AcceptStore
+from memforest_core.accept.rows.accepting import AcceptRows, accepting
 from memforest_core.domain.cells import CellCut, Cutting, assign_windows, cut_cells
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id
@@ -19,6 +19,7 @@ from memforest_core.domain.turns import SessionFrame, Turn, TurnLimits, checked_
 from memforest_core.errors import ForestFrozen, InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
 from memforest_core.settings import AcceptSettings
+from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane, WorkError
@@ -65,14 +66,14 @@ class Acceptance:
 
     def __init__(
         self,
-        store: AcceptStore,
+        engine: Engine,
         wakeups: WakeUps,
         settings: AcceptSettings,
         max_wakeups: int,
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
+        self._engine = engine
         self._wakeups = wakeups
         self._settings = settings
         self._max_wakeups = max_wakeups
@@ -106,11 +107,11 @@ class Acceptance:
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
         ``display_name`` is what the owner is called from now on. ``trace`` is the W3C traceparent under which a new
         session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much
-        waits or too much came within a day. A broker that is away
-        delays work, it does not refuse it.
+        waits or too much came within a day. Without a broker work is
+        delayed, not refused.
         """
         owner, session_id, called = self._names(owner, session_id, display_name)
-        with self._store.accepting(tenant, joined) as rows:
+        with accepting(self._engine, tenant, joined) as rows:
             forest = self._open_forest(rows, owner)
             frame = self._frame(forest, owner, called, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
@@ -154,7 +155,7 @@ class Acceptance:
         Raises as ``enqueue``.
         """
         owner, session_id, called = self._names(owner, session_id, display_name)
-        with self._store.accepting(tenant, joined) as rows:
+        with accepting(self._engine, tenant, joined) as rows:
             forest = self._open_forest(rows, owner)
             frame = self._frame(forest, owner, called, [turn], None)
             first = parse_turns([turn], frame, self._limits)[0]
@@ -178,8 +179,8 @@ class Acceptance:
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come. Raises InvalidInput, NotFound."""
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        with self._store.accepting(tenant) as rows:
-            forest = rows.forest(owner)
+        with accepting(self._engine, tenant) as rows:
+            forest = rows.find_forest(owner)
             found = forest and rows.progress(forest.id, derive_session_id(forest.id, session_id))
         if not found:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
@@ -189,14 +190,14 @@ class Acceptance:
     def last_error(self, tenant: TenantId, owner: str, session_id: str) -> WorkError | None:
         """What the last failed try of a session's unfinished work ended with. Raises InvalidInput."""
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        with self._store.accepting(tenant) as rows:
-            forest = rows.forest(owner)
+        with accepting(self._engine, tenant) as rows:
+            forest = rows.find_forest(owner)
             return None if forest is None else rows.last_error(derive_session_id(forest.id, session_id))
 
     @repeated
     def quota(self, tenant: TenantId) -> Quota:
         """A tenant's limits, and how much of them is used now. Raises StoreUnavailable."""
-        with self._store.accepting(tenant) as rows:
+        with accepting(self._engine, tenant) as rows:
             return self._quotas.quota(rows)
 
     @repeated
@@ -208,14 +209,14 @@ class Acceptance:
         for value in (limits.max_waiting_cells, limits.max_turns_per_day):
             if value is not None and not 1 <= value <= MAX_LIMIT:
                 raise InvalidInput(f"Set a limit between 1 and {MAX_LIMIT}.", code="invalid_limit")
-        with self._store.accepting(tenant) as rows:
+        with accepting(self._engine, tenant) as rows:
             rows.set_limits(limits)
         self._quotas.forget(tenant)
 
     @staticmethod
     def _open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:
         """The owner's forest, if it takes sessions."""
-        forest = rows.forest(owner)
+        forest = rows.find_forest(owner)
         if forest is not None and forest.frozen:
             raise ForestFrozen(
                 f"Owner {owner!r:.80} is being merged into another: send it again in some seconds.",

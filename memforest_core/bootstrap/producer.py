@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from memforest_core.accept.flushing import Flushing
-from memforest_core.accept.rows.accepting import AcceptStore
-from memforest_core.accept.rows.flushing import FlushStore
 from memforest_core.accept.service import Acceptance
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
@@ -44,7 +42,7 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     engine = open_engine(settings.database)
     wakeups = CeleryWakeUps(settings.broker)
     acceptance = Acceptance(
-        AcceptStore(engine),
+        engine,
         wakeups,
         settings.accept,
         settings.broker.max_wakeups,
@@ -54,7 +52,7 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
         engine,
         wakeups,
         acceptance,
-        Flushing(FlushStore(engine), wakeups),
+        Flushing(engine, wakeups),
         tracer or tracing or SILENT,
         tracing.close if tracing is not None else lambda: None,
     )

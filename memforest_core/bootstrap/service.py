@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
 from memforest_core.extract.prompt import fixed_part
 from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
-from memforest_core.extract.rows import ExtractStore
 from memforest_core.extract.service import ExtractionService
 from memforest_core.index.collection_rows import claim_collection
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
@@ -29,9 +28,8 @@ from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
-from memforest_core.reduce.rows import ReduceStore
 from memforest_core.reduce.service import ReductionService
-from memforest_core.refresh.rows import RefreshStore
+from memforest_core.refresh.rows import RefreshRows, redo
 from memforest_core.refresh.service import RefreshService
 from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
 from memforest_core.settings import OFFLINE, Settings
@@ -82,7 +80,7 @@ class Services(Process):
     def extraction(self) -> ExtractionService:
         """Windows to candidates."""
         return ExtractionService(
-            ExtractStore(self.engine),
+            self.engine,
             self.proposer,
             self.embedder,
             self.settings.extract,
@@ -105,14 +103,14 @@ class Services(Process):
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        return ReductionService(ReduceStore(self.engine), self.index, self.embedder, self.settings, self.telemetry)
+        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry)
 
     @cached_property
     def refresh(self) -> RefreshService:
         """Dirty nodes to summaries."""
         override = self.settings.llm.summarize.concurrency
         return RefreshService(
-            RefreshStore(self.engine),
+            partial(RefreshRows.opened, self.engine),
             self.summarizer,
             self.embedder,
             self.settings.refresh,
@@ -131,7 +129,7 @@ class Services(Process):
         """The loop that frees lost leases and wakes workers."""
         return Reconciler(
             self.jobs,
-            RefreshStore(self.engine).redo,
+            partial(redo, self.engine),
             self.producer.wakeups,
             LeaseLimits(self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases),
         )

@@ -18,7 +18,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest, lock_forests
-from memforest_core.store.removal_rows import RemovalRows
+from memforest_core.store.removal import RemovalRows
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.rows.operations import OperationRows

@@ -102,16 +102,6 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
-    """The provenance link from a canonical fact to the cell and turns that said it."""
-
-    fact_id: FactId
-    cell_id: CellId
-    item: int
-    turn_ordinals: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Fact:
     """A canonical fact: self-contained, mergeable, with one or more occurrences."""
 

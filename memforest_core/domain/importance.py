@@ -8,8 +8,6 @@ FIRST_HALF_LIFE_DAYS = 1.0
 VISITS_PER_DOUBLING = 5
 """The half-life doubles with each fifth visit, from the fifth on (DESIGN 9)."""
 LONGEST_HALF_LIFE_DAYS = 30.0
-COLD = 0.05
-"""The priority below which a topic goes cold (DESIGN 9)."""
 
 _MOST_DOUBLINGS = math.ceil(math.log2(LONGEST_HALF_LIFE_DAYS / FIRST_HALF_LIFE_DAYS))
 """More doublings than this only reach the longest half-life again."""

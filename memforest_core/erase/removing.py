@@ -176,7 +176,9 @@ class Removal:
             return frozenset()
         freed = {item for fact in facts for item in fact.others if item.item >= 0}
         cells = tuple(sorted({item.cell_id for item in freed}, key=str))
-        batch = self._rows.load(WaitingForest(self._forest, self._rows.owner_of(self._forest), cells, {}), self._model)
+        batch = self._rows.queue.load(
+            WaitingForest(self._forest, self._rows.owner_of(self._forest), cells, {}), self._model
+        )
         batch = replace(
             batch,
             cells=tuple(
@@ -191,16 +193,16 @@ class Removal:
         )
         if any(item.vector is None or item.routing_vector is None for cell in batch.cells for item in cell.candidates):
             # Nothing is embedded while the forest is held: the reducer does that, and makes the facts.
-            self._rows.hand_back(cells)
+            self._rows.queue.hand_back(cells)
             return frozenset()
         settings = ruled(self._settings, batch.rules, held=batch.held)
         compared = {
             fact.id: Known(fact.id, fact.statement, fact.vector)
-            for fact in self._rows.unseen_facts(self._forest, UNSEEN_LIMIT, self._model)
+            for fact in self._rows.canon.unseen_facts(self._forest, UNSEEN_LIMIT, self._model)
         }
         Placing(self._rows, batch, compared, settings).run()
         self._rows.carry_over(self._forest, facts)
-        return self._rows.stored_facts([fact.id for fact in facts])
+        return self._rows.canon.stored_facts([fact.id for fact in facts])
 
 
 def _without(

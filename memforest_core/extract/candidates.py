@@ -37,7 +37,7 @@ def check_sources(answer: ExtractionAnswer, window: Window) -> None:
 
 
 def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
-    """The turns an item rests on and its quote, if it occurs in them; None when nobody said what it quotes.
+    """The turns an item rests on and its quote, if it occurs in them; None when no turn says what it quotes.
 
     A quote narrows the sources to the turns that hold it: among the named ones, else among all of the window. One that
     is only reworded (most of its terms are in the named turns) is left out, and the named turns stay.
@@ -58,7 +58,7 @@ def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
 
 
 def _speaker(item: Item, window: Window, first: WindowTurn) -> str:
-    """Who said it: somebody of the window; a name that is not there is the model's invention."""
+    """The speaker: one of the window's; any other name is the model's invention."""
     name = _squeezed(item.speaker)
     return next(
         (turn.speaker for turn in (first, *window.turns, *window.context) if _squeezed(turn.speaker) == name),
@@ -75,8 +75,8 @@ def _subject(item: Item, first: WindowTurn) -> str:
 def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
     """Candidates of a checked answer; ``cells`` maps the window's cell numbers to ids.
 
-    An item belongs to the cell of its first source turn; its item number counts within that cell. One whose quote
-    nobody said is left out: its turns are remembered as they are, an invention would be too.
+    An item belongs to the cell of its first source turn; its item number counts within that cell. An item
+    whose quote no turn holds is left out: it is an invention, and its turns are remembered anyway.
     """
     taken: dict[int, int] = {}
     candidates: list[Candidate] = []

@@ -1,13 +1,11 @@
-"""What an extraction call is shown: a fixed part that never changes a byte, and the window as JSON."""
+"""The prompt of an extraction call: a fixed part whose bytes never change, and the window as JSON."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import datetime
 
-from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.settings import ExtractSettings
@@ -108,36 +106,6 @@ def render_window(window: Window, attributes: Sequence[str] = ()) -> str:
     if attributes:
         document["attributes"] = list(attributes)
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-
-
-def parse_window(message: str) -> Window:
-    """The window that ``render_window`` wrote. Raises ValueError on anything else."""
-    document = json.loads(message)
-
-    def turns(key: str) -> tuple[WindowTurn, ...]:
-        return tuple(
-            WindowTurn(
-                number=raw["number"],
-                cell=raw["cell"],
-                ordinal=raw["ordinal"],
-                role=Role(raw["role"]),
-                speaker=raw["speaker"],
-                text=raw["text"],
-                occurred_at=datetime.fromisoformat(raw["at"]),
-            )
-            for raw in document[key]
-        )
-
-    try:
-        return Window(
-            owner=document["owner"],
-            time_zone=document["time_zone"],
-            context=turns("context"),
-            turns=turns("turns"),
-            cells=document["cells"],
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a rendered window: {error}") from None
 
 
 def input_hash(window: Window, model: str, system: str = SYSTEM) -> bytes:

@@ -1,4 +1,4 @@
-"""Who reads a window: a chat model that is shown its own mistakes, or the offline extractor."""
+"""Proposers extract facts from a window: a chat model with repair calls, or the offline rules."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class Proposal:
 
 
 class Proposer(Protocol):
-    """Reads windows."""
+    """Extracts facts from windows."""
 
     @property
     def model(self) -> str:
-        """What reads, as part of cache keys."""
+        """The name of the model, as part of cache keys."""
         ...
 
     @property
     def system(self) -> str:
-        """The fixed part of what is asked, as part of cache keys."""
+        """The fixed part of the prompt, as part of cache keys."""
         ...
 
     def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:

@@ -1,4 +1,4 @@
-"""What extraction needs from the store."""
+"""Claimed windows, and the results of their extraction."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class ClaimedWindow:
     attempts: int
     """Tries so far, this one included."""
     live: bool
-    """Of the live lane: somebody may be waiting for it."""
+    """Of the live lane: a caller may be waiting for it."""
     trace: str | None
     """The W3C traceparent that its session was accepted under."""
     again: bool
-    """Its cells are kept word by word already: this try can only make them better."""
+    """Its cells are kept word by word already: this try replaces them if it succeeds."""
     cells: tuple[ClaimedCell, ...]
     turns: tuple[Turn, ...]
     context: tuple[Turn, ...]

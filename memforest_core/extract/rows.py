@@ -1,9 +1,8 @@
-"""Extraction in Postgres: claims by SKIP LOCKED, endings guarded by the lease's token."""
+"""Extraction's statements: windows are claimed with SKIP LOCKED, and results are guarded by the lease's token."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -11,13 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
-from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
 from memforest_core.domain.turns import Turn
 from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, WindowResult
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.rows import seconds_from_now
 from memforest_core.store.statements import to_document
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash
@@ -35,8 +34,8 @@ _CLAIM_HEAD = sa.text(
     """
 )
 
-# A window is claimed as a whole: one of which somebody holds a cell is left to the next look. Its cells are read by a
-# statement that began after the first of them was locked, and so as they are.
+# A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
+# cells are read by a statement that begins after they are locked, and so in their latest state.
 _HOLD_WINDOW = sa.text(
     """
     SELECT cell_id FROM memforest.cell
@@ -48,7 +47,7 @@ _HOLD_WINDOW = sa.text(
 LATEST_FACTS = 500
 """Facts whose attributes are counted: as many in a large forest as in a small one."""
 
-# Names only. What is long or has other signs in it is a model's slip, and no name to suggest.
+# Names only. A long text, or one with other characters, is a model's mistake and not suggested.
 _KNOWN_ATTRIBUTES = sa.text(
     """
     SELECT attribute FROM (
@@ -73,30 +72,10 @@ _CLAIM = sa.text(
 )
 
 
-# What is in the trees is taken out by the reducer, which holds the forest: until then it waits below zero, and its
-# occurrences follow by the foreign key. What somebody corrected stays: no extraction knows better.
-_FORGET_UNPLACED = sa.text(
-    f"""
-    DELETE FROM memforest.candidate c
-     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.item >= 0 AND c.item < {CORRECTED_ITEM}
-       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
-                        WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND o.item = c.item)
-    RETURNING c.text_hash, c.routing_hash
-    """  # noqa: S608 - a constant of this package
-)
-
-_MOVE_ASIDE = sa.text(
-    f"""
-    UPDATE memforest.candidate SET item = -1 - item
-     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= 0 AND item < {CORRECTED_ITEM}
-    """  # noqa: S608 - a constant of this package
-)
-
-
 def _again_at(again: Again) -> sa.ColumnElement[Any]:
     """When a cell that was kept word by word is tried again: later with each time."""
     delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
-    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay)
+    return seconds_from_now(delay)
 
 
 class ExtractRows(VectorRows):
@@ -105,13 +84,12 @@ class ExtractRows(VectorRows):
     def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
         """Take the next ready window under a new lease: live lane first, oldest first."""
         token = LeaseToken(uuid4())
-        head = self._db.execute(_CLAIM_HEAD, {"t": self._tenant}).first()
+        head = self._run(_CLAIM_HEAD).first()
         if head is None:
             return None
-        where = {"t": self._tenant, "session": head.session_id, "window": head.window_ordinal}
-        held = self._db.scalars(_HOLD_WINDOW, where).all()
-        leased = {"held": held, "token": token, "worker": worker, "lease": lease_s}
-        rows = self._db.execute(_CLAIM, where | leased).all()
+        window = {"session": head.session_id, "window": head.window_ordinal}
+        held = self._run(_HOLD_WINDOW, **window).scalars().all()
+        rows = self._run(_CLAIM, held=held, token=token, worker=worker, lease=lease_s, **window).all()
         if not rows:
             return None
         cells = sorted(rows, key=lambda row: int(row.ordinal))
@@ -135,12 +113,7 @@ class ExtractRows(VectorRows):
             again=all(row.outcome == Outcome.VERBATIM for row in cells),
             cells=tuple(
                 ClaimedCell(
-                    CellId(row.cell_id),
-                    row.ordinal,
-                    row.first_turn,
-                    row.last_turn,
-                    row.char_start,
-                    row.char_end,
+                    CellId(row.cell_id), row.ordinal, row.first_turn, row.last_turn, row.char_start, row.char_end
                 )
                 for row in cells
             ),
@@ -165,16 +138,14 @@ class ExtractRows(VectorRows):
         """An answer already paid for."""
         found: Mapping[str, object] | None = self._db.scalar(
             sa.select(m.ExtractionCache.answer).where(
-                m.ExtractionCache.tenant_id == self._tenant,
-                m.ExtractionCache.input_hash == input_hash,
+                m.ExtractionCache.tenant_id == self._tenant, m.ExtractionCache.input_hash == input_hash
             )
         )
         return found
 
     def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
         """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
-        values = {"t": self._tenant, "f": forest, "facts": LATEST_FACTS, "n": limit}
-        return [str(row.attribute) for row in self._db.execute(_KNOWN_ATTRIBUTES, values)]
+        return list(self._run(_KNOWN_ATTRIBUTES, f=forest, facts=LATEST_FACTS, n=limit).scalars())
 
     def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
         """Change the leased cells if the lease still holds on all of them; False when it was lost."""
@@ -199,12 +170,12 @@ class ExtractRows(VectorRows):
         return ended.rowcount == len(window.cells)
 
     def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
-        # The forest before its cells, as everywhere: whoever gives it up holds it first.
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
 
         Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
         already are moved aside, to items below zero, until the reducer has taken them out.
         """
+        # The forest is locked before its cells, as everywhere: a deletion locks it first.
         if not self.hold_forests([window.forest_id]):
             return False
         verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
@@ -227,9 +198,8 @@ class ExtractRows(VectorRows):
             return False
         own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
         self.put_vectors(model, own)
-        ids = {"t": self._tenant, "cells": [cell.cell_id for cell in result.cells]}
-        forgotten = {bytes(key) for row in self._db.execute(_FORGET_UNPLACED, ids) for key in row}
-        self._db.execute(_MOVE_ASIDE, ids)
+        ids = [cell.cell_id for cell in result.cells]
+        forgotten = self._make_way(ids)
         rows = [
             {
                 "tenant_id": self._tenant,
@@ -261,6 +231,21 @@ class ExtractRows(VectorRows):
             )
         return True
 
+    def _make_way(self, cells: Sequence[CellId]) -> set[bytes]:
+        """Delete the cells' candidates that are not in the trees, and move the others below item 0; hashes of deleted
+        texts.
+
+        Candidates below item 0 are deleted by the reducer, which holds the forest; their occurrences follow by the
+        foreign key. Corrected candidates stay: a correction overrides extraction.
+        """
+        k, o = m.CandidateRow, m.OccurrenceRow
+        old = (k.tenant_id == self._tenant, k.cell_id.in_(cells), k.item.between(0, CORRECTED_ITEM - 1))
+        placed = sa.exists().where(o.tenant_id == self._tenant, o.cell_id == k.cell_id, o.item == k.item)
+        deleted = self._db.execute(sa.delete(k).where(*old, ~placed).returning(k.text_hash, k.routing_hash))
+        hashes = {bytes(key) for row in deleted for key in row}
+        self._db.execute(sa.update(k).where(*old).values(item=-1 - k.item))
+        return hashes
+
     def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
         """End the lease of a window whose cells stay as they are, to be extracted again later still."""
         self._end(
@@ -281,7 +266,7 @@ class ExtractRows(VectorRows):
             {
                 "state": WorkState.READY,
                 "attempts": m.Cell.attempts if counts else m.Cell.attempts - 1,
-                "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
+                "available_at": seconds_from_now(delay_s),
                 "error_code": code,
                 "error_text": text,
             },
@@ -307,16 +292,3 @@ class ExtractRows(VectorRows):
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""
         record_calls(self._db, self._tenant, calls, forest, session)
-
-
-class ExtractStore:
-    """Opens extraction transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def extracting(self, tenant: TenantId) -> Iterator[ExtractRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield ExtractRows(connection, tenant)

@@ -20,9 +20,10 @@ from memforest_core.extract.candidates import to_candidates, verbatim
 from memforest_core.extract.prompt import input_hash
 from memforest_core.extract.proposer import OfflineProposer, Proposer
 from memforest_core.extract.records import Again, CellResult, ClaimedWindow, NewCandidate, WindowResult
-from memforest_core.extract.rows import ExtractRows, ExtractStore
+from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
 from memforest_core.settings import ExtractSettings
+from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
@@ -97,7 +98,7 @@ class ExtractionService:
 
     def __init__(
         self,
-        store: ExtractStore,
+        engine: Engine,
         proposer: Proposer,
         embedder: Embedder,
         settings: ExtractSettings,
@@ -106,7 +107,7 @@ class ExtractionService:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._sleep = sleep
-        self._store = store
+        self._engine = engine
         self._proposer = proposer
         self._embedder = embedder
         self._settings = settings
@@ -118,7 +119,7 @@ class ExtractionService:
     def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
         """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
         attributes: Sequence[str] = ()
-        with self._store.extracting(tenant) as rows:
+        with ExtractRows.opened(self._engine, tenant) as rows:
             claim = rows.claim_window(worker, self._settings.lease_s)
             cached = self._paid(rows, claim) if claim is not None else None
             if claim is not None and cached is None and self._cached:
@@ -200,7 +201,7 @@ class ExtractionService:
     @repeated
     def _written(self, tenant: TenantId, write: Callable[[ExtractRows], T]) -> T:
         """Write in one transaction."""
-        with self._store.extracting(tenant) as rows:
+        with ExtractRows.opened(self._engine, tenant) as rows:
             return write(rows)
 
     def _read(
@@ -230,7 +231,7 @@ class ExtractionService:
     def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
         """Texts that have vectors: asked only for an answer read before, for a new one hardly any does."""
         texts = {OwnText(forest, text) for c in candidates for text in (c.statement.text, routing_text(c))}
-        with self._store.extracting(tenant) as rows:
+        with ExtractRows.opened(self._engine, tenant) as rows:
             return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
 
     def _result(

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.errors import IndexUnavailable, NotFound
+from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import parse_generation
 from memforest_core.index.parity import Sweep
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.messages import Queue
+from memforest_core.store.owners import known
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.wakeups import WakeUps
@@ -102,9 +103,7 @@ class IndexUpkeep:
     def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
         """Ask for one owner's points to be written anew. Raises NotFound, StoreUnavailable."""
         with self._store.indexing(tenant) as rows:
-            forest = rows.find_forest(owner)
-        if forest is None:
-            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+            forest = known(rows.find_forest(owner), owner)
         return {tenant: self._request(tenant, forest)}
 
     def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:

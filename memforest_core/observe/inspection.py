@@ -22,6 +22,7 @@ from memforest_core.observe.records import (
 from memforest_core.observe.rows import ObserveRows, ObserveStore
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
+from memforest_core.store.owners import known
 from memforest_core.store.schema import head_revision
 
 LAST_MINUTE = timedelta(minutes=1)
@@ -116,10 +117,7 @@ def summed(parts: Sequence[Spent]) -> Spent:
 
 
 def _forest(rows: ObserveRows, owner: str) -> ForestId:
-    forest = rows.forest(owner)
-    if forest is None:
-        raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
-    return forest
+    return known(rows.forest(owner), owner)
 
 
 def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:

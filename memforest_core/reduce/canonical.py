@@ -65,7 +65,7 @@ def attach(
         if exact in stored or exact in facts:
             owners.append(exact)
             continue
-        # A correction says what it says: what sounds like it may be what it corrects.
+        # A correction is never merged with a near duplicate, which may be the fact that it corrects.
         corrects = item.candidate.item >= CORRECTED_ITEM
         twin = None if corrects else _twin(item, pool, matrix[: len(pool)], threshold)
         if twin is not None:

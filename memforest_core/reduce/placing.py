@@ -21,7 +21,7 @@ from memforest_core.reduce.routing.entities import entity_scopes
 from memforest_core.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import Settings
-from memforest_core.store.removal import TreeChange
+from memforest_core.store.trees import TreeChange
 
 
 def _new_node() -> NodeId:
@@ -36,7 +36,7 @@ def fact_span(fact: Fact) -> tuple[int, int]:
 
 
 def made(vector: Vectors | None) -> Vectors:
-    """A vector that the caller has seen to. Raises InvariantViolated for one that is missing."""
+    """The vector, which the caller has completed. Raises InvariantViolated when it is missing."""
     if vector is None:
         raise InvariantViolated("A candidate is placed without its vectors: embed its texts first.")
     return vector
@@ -69,10 +69,10 @@ class Placing:
         drafts = self._route_sessions()
         entity_drafts = self._route_entities(facts)
         scene_drafts, mergers = self._route_scenes(facts, routing)
-        self._rows.put_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
-        self._rows.add_members(self._members)
+        self._rows.scopes.put_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
+        self._rows.scopes.add_members(self._members)
         for kept, absorbed in mergers:
-            self._rows.move_members(absorbed.id, kept.id)
+            self._rows.scopes.move_members(absorbed.id, kept.id)
         self._insert({kept.id for kept, _ in mergers}, {absorbed.id for _, absorbed in mergers})
         return len(facts)
 
@@ -81,7 +81,7 @@ class Placing:
         if not waiting:
             return [], {}
         incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
-        stored = self._rows.stored_facts(exact_ids(self._forest, incoming))
+        stored = self._rows.canon.stored_facts(exact_ids(self._forest, incoming))
         attached = attach(
             self._forest,
             incoming,
@@ -107,8 +107,8 @@ class Placing:
             fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in attached.new
         }
         subjects = {fact.id: normalize_name(fact.statement.subject) for fact in attached.new}
-        self._rows.add_facts(self._forest, attached.new, self._keys, subjects)
-        self._rows.add_occurrences(attachments)
+        self._rows.canon.add_facts(self._forest, attached.new, self._keys, subjects)
+        self._rows.canon.add_occurrences(attachments)
         self._rows.revive(self._repeated(stored, attached.facts))
         return list(attached.new), routing
 
@@ -164,7 +164,7 @@ class Placing:
     def _route_entities(self, facts: Sequence[Fact]) -> list[ScopeDraft]:
         if not facts:
             return []
-        owner_names, people = self._rows.people(self._forest)
+        owner_names, people = self._rows.canon.people(self._forest)
         owners = frozenset({normalize_name(name) for name in owner_names} - {""})
         humans = frozenset({normalize_name(name) for name in people} - {""})
         drafts: dict[TreeId, ScopeDraft] = {}
@@ -187,10 +187,7 @@ class Placing:
             return [], []
         rules = self._settings.reduce
         scenes = SceneMap(
-            [
-                Scene(state.id, state.domain, state.total, state.size, state.start, state.end)
-                for state in self._rows.scenes(self._forest)
-            ],
+            self._rows.scopes.scenes(self._forest),
             SceneRules(
                 rules.scene_assign,
                 rules.scene_weak,
@@ -199,7 +196,7 @@ class Placing:
                 rules.scene_time_bonus,
                 rules.scene_time_days,
             ),
-            lambda: tree_id(self._forest, TreeKind.SCENE, str(self._rows.next_scene(self._forest))),
+            lambda: tree_id(self._forest, TreeKind.SCENE, str(self._rows.scopes.next_scene(self._forest))),
         )
         for fact in facts:
             start, end = fact_span(fact)
@@ -232,9 +229,9 @@ class Placing:
     def _insert(self, rebuilt: set[TreeId], retired: set[TreeId]) -> None:
         """Insert the collected leaves; scopes that have become active are built from all their facts."""
         touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
-        heads = self._rows.scopes(touched)
+        heads = self._rows.scopes.scopes(touched)
         candidates = [tree for tree in touched if heads[tree].head is None]
-        evidence = self._rows.evidence([tree for tree in candidates if heads[tree].kind is TreeKind.ENTITY])
+        evidence = self._rows.scopes.evidence([tree for tree in candidates if heads[tree].kind is TreeKind.ENTITY])
         rules = self._settings.reduce
         to_build = [
             tree
@@ -245,7 +242,9 @@ class Placing:
         ]
         grown = {tree: head for tree in touched if (head := heads[tree].head) is not None}
         changes: list[TreeChange] = []
-        whole = self._rows.members([tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION])
+        whole = self._rows.scopes.members(
+            [tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION]
+        )
         for tree in to_build:
             leaves = list(self._leaves[tree].values()) if tree not in whole else _leaves(tree, whole[tree])
             k = self._k(heads[tree].kind)

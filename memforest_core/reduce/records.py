@@ -1,4 +1,4 @@
-"""What the reducer needs from the store: waiting cells, facts to compare with, scopes and trees."""
+"""Records of the reducer: waiting cells, attachments of candidates to facts, scopes and their members."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from memforest_core.domain.facts import Candidate, Statement
+from memforest_core.domain.facts import Candidate
 from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TreeId
-from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.models.calls import Vectors
 
@@ -16,7 +16,7 @@ Rules = Mapping[str, float]
 """Branching factors and thresholds of one forest, under the names they have in the settings."""
 
 HELD = "held"
-"""Beside the rules of a hidden forest: its trees are not refreshed until whoever builds it says so."""
+"""A key among the rules of a hidden forest: its trees are not refreshed before the rebuild is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class WaitingCell:
     trace: str | None = None
     """The W3C traceparent that its session was accepted under."""
     again: bool = False
-    """It was in the trees before: what it said then is to be replaced."""
+    """It was in the trees before: its earlier candidates are to be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class WaitingForest:
     owner: str
     cells: tuple[CellId, ...]
     extracted_at: Mapping[CellId, datetime]
-    """When each was extracted: tells whether it is still the extraction that was seen."""
+    """When each was extracted: another time means that it was extracted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,6 @@ class ReduceBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFact:
-    """A stored fact and the vector of its text."""
-
-    id: FactId
-    statement: Statement
-    vector: Vectors
-
-
-@dataclass(frozen=True, slots=True)
 class Attachment:
     """A candidate of a cell, and the fact it belongs to."""
 
@@ -92,18 +83,6 @@ class Attachment:
     item: int
     turn_ordinals: tuple[int, ...]
     fact_id: FactId
-
-
-@dataclass(frozen=True, slots=True)
-class SceneState:
-    """A scene scope as stored: the sum of its vectors, its size, and the time it spans."""
-
-    id: TreeId
-    domain: str
-    total: Vectors
-    size: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +103,9 @@ class ScopeDraft:
 
 @dataclass(frozen=True, slots=True)
 class ScopeHead:
-    """A stored scope: its state and, when active, its tree."""
+    """A stored scope: its kind and, when it is active, its tree."""
 
-    id: TreeId
     kind: TreeKind
-    key: str
-    state: ScopeState
     head: TreeHead | None
 
 

@@ -1,4 +1,4 @@
-"""Taking leaves out of trees under the forest's lock: what a better extraction leaves without a fact."""
+"""Deleting leaves from trees under the forest's lock: those of facts that lost their last candidate."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
 from memforest_core.memtree import Diff, Node, NotLoaded, TreeHead, delete
 from memforest_core.settings import Settings
-from memforest_core.store.removal import Retired, TreeChange
-from memforest_core.store.removal_rows import RemovalRows
+from memforest_core.store.removal import RemovalRows, Retired
+from memforest_core.store.trees import TreeChange
 
 
 def retire(rows: RemovalRows, forest: ForestId, cells: Sequence[CellId], model: str, settings: Settings) -> Retired:
-    """Take out what better extractions of these cells have superseded, after their successors were placed."""
+    """Delete the candidates that better extractions of these cells superseded, after the new ones were placed."""
     retired = rows.retire_superseded(forest, cells, model)
-    rows.mark_cells(cells)
+    rows.mark_payloads(cells)
     remove_leaves(rows, retired.leaves, settings)
     return retired
 
@@ -26,8 +26,8 @@ def remove_leaves(rows: RemovalRows, leaves: dict[TreeId, list[NodeId]], setting
     heads = rows.shrinking(list(leaves))
     loaded = rows.load_leaves([leaf for group in leaves.values() for leaf in group])
     changes: list[TreeChange] = []
-    for tree, shrinking in heads.items():
-        diff = _removed(rows, shrinking.head, loaded.get(tree, []), leaves[tree])
+    for tree, head in heads.items():
+        diff = _removed(rows, head, loaded.get(tree, []), leaves[tree])
         changes.append(TreeChange(tree, diff.head, diff))
     rows.write_trees(changes, settings.refresh.quiet_s, settings.refresh.max_staleness_s)
     empty = [change for change in changes if change.head.leaf_count == 0]

@@ -1,10 +1,9 @@
-"""The reducer in Postgres: it holds the forest's row and works in sets."""
+"""The reducer's statements: its queue, canonical facts, scopes and their members. It works in sets."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -12,34 +11,36 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.facts import Candidate, Fact
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.index.wanted_rows import want_indexed
-from memforest_core.memtree import Key, TreeHead
+from memforest_core.memtree import Key
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.reduce.canonical import Known
 from memforest_core.reduce.records import (
     HELD,
     Attachment,
-    KnownFact,
     Member,
     ReduceBatch,
-    SceneState,
     ScopeDraft,
     ScopeHead,
     WaitingCandidate,
     WaitingCell,
     WaitingForest,
 )
+from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.removal_rows import RemovalRows
+from memforest_core.store.owners import lock_forest
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.store.statements import from_document, to_document
+from memforest_core.store.trees import head_of
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 from memforest_core.work.states import WorkState
 
-# A forest whose row is locked is being written: its writer looks again after its commit.
+# A forest whose row is locked is being written: its writer looks for cells again after its commit.
 _PICK = sa.text(
     """
     SELECT f.forest_id, f.owner FROM memforest.cell c
@@ -51,17 +52,8 @@ _PICK = sa.text(
     """
 )
 
-_UNSEEN = sa.text(
-    """
-    SELECT f.fact_id FROM memforest.fact f
-      JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = f.fact_id
-     WHERE f.tenant_id = :t AND f.forest_id = :f AND i.indexed_version = 0
-     ORDER BY f.seq DESC LIMIT :n
-    """
-)
-
-# What a cell says may have changed since it was read, by a correction or an erasure: then it is read again before it is
-# placed. Its row is locked, so that it stays as it is found here.
+# A correction or an erasure may have changed a cell's candidates since it was loaded: then it is loaded again before it
+# is placed. Its row is locked, so that it can't change any more.
 _UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                                WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
 
@@ -94,41 +86,13 @@ _CANDIDATES = sa.text(
     """  # noqa: S608 - a constant of this module
 )
 
-_REVIVE = sa.text(
-    """
-    UPDATE memforest.fact f SET superseded_by = NULL, superseded_at = NULL
-      FROM unnest(CAST(:facts AS uuid[]), CAST(:said AS timestamptz[])) AS u(fact, said)
-     WHERE f.tenant_id = :t AND f.fact_id = u.fact AND f.superseded_at < u.said
-    RETURNING f.fact_id
-    """
-)
 
-_EVIDENCE = sa.text(
-    """
-    SELECT tree_id, count(*) AS facts, count(DISTINCT session_id) AS sessions FROM memforest.placement
-     WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[])) GROUP BY tree_id
-    """
-)
-
-_MEMBERS = sa.text(
-    """
-    SELECT p.tree_id, f.fact_id, f.key_time, f.key_ordinal, f.key_item, f.time_start, f.time_end, f.mentioned_at
-      FROM memforest.placement p JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
-     WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
-
-class ReduceRows(RemovalRows):
-    """Rows of one reducing transaction."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        super().__init__(connection, tenant)
-        self._vectors = VectorRows(connection, tenant)
+class ReduceQueueRows(TenantRows):
+    """Extracted cells that wait for the reducer."""
 
     def waiting(self, limit: int) -> WaitingForest | None:
-        """Extracted cells of one forest that nobody holds, at most ``limit``: live ones first, then by session."""
-        forest = self._db.execute(_PICK, {"t": self._tenant}).first()
+        """Extracted cells of one forest that is not locked, at most ``limit``: live ones first, then by session."""
+        forest = self._run(_PICK).first()
         if forest is None:
             return None
         cells = self._db.execute(
@@ -187,10 +151,10 @@ class ReduceRows(RemovalRows):
         )
 
     def _candidates(self, waiting_forest: WaitingForest, model: str) -> dict[UUID, list[WaitingCandidate]]:
-        forest, cells = waiting_forest.forest_id, list(waiting_forest.cells)
-        rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "cells": cells}).all()
+        forest = waiting_forest.forest_id
+        rows = self._run(_CANDIDATES, cells=list(waiting_forest.cells)).all()
         keys = [(forest, bytes(key)) for row in rows for key in (row.text_hash, row.routing_hash)]
-        vectors = self._vectors.vectors_by_hash(model, keys)
+        vectors = VectorRows(self._db, self._tenant).vectors_by_hash(model, keys)
         waiting: dict[UUID, list[WaitingCandidate]] = defaultdict(list)
         for row in rows:
             waiting[row.cell_id].append(
@@ -208,33 +172,16 @@ class ReduceRows(RemovalRows):
             )
         return waiting
 
-    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Store vectors; the caller holds the forest."""
-        self._vectors.put_vectors(model, vectors)
-
-    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
-        """Account for model calls."""
-        record_calls(self._db, self._tenant, calls, forest, None)
-
     def hand_back(self, cells: Sequence[CellId]) -> None:
-        """Let the reducer place what of these extracted cells is attached to no fact."""
+        """Make extracted cells wait again: the reducer places their candidates that have no fact."""
         self._db.execute(
             sa.update(m.Cell)
             .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells), m.Cell.state == WorkState.DONE)
             .values(placed=False)
         )
 
-    def lock_forest(self, forest: ForestId) -> bool:
-        """Become the forest's only writer until the transaction ends; False when somebody else is."""
-        locked = self._db.execute(
-            sa.select(m.Forest.forest_id)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
-            .with_for_update(key_share=True, skip_locked=True)
-        ).first()
-        return locked is not None
-
     def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
-        """Which cells of the batch have not been placed meanwhile, and say what they said when they were loaded."""
+        """Which cells of the batch are still not placed, and have the candidates that were loaded."""
         loaded = {
             cell.id: (
                 cell.first_turn,
@@ -243,13 +190,70 @@ class ReduceRows(RemovalRows):
             )
             for cell in batch.cells
         }
-        values = {"t": self._tenant, "cells": list(loaded)}
-        self._db.execute(_LOCK_CELLS, values)
+        self._run(_LOCK_CELLS, cells=list(loaded))
         return frozenset(
             CellId(row.cell_id)
-            for row in self._db.execute(_STILL_WAITING, values)
+            for row in self._run(_STILL_WAITING, cells=list(loaded))
             if (row.first_turn, row.items, [bytes(key) for key in row.hashes]) == loaded[CellId(row.cell_id)]
         )
+
+    def set_placed(self, cells: Sequence[CellId]) -> list[float]:
+        """Note that the cells are in the trees; their ages in seconds, apart from those extracted again."""
+        age = sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at)
+        placed = self._db.execute(
+            sa.update(m.Cell)
+            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
+            .values(placed=True, placed_at=sa.func.clock_timestamp())
+            .returning(age.label("age"), m.Cell.agains)
+        )
+        return [float(row.age) for row in placed if row.agains == 0]
+
+    def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
+        """Dead-letter the one extracted cell of ``waiting``, which can't be placed.
+
+        False, and nothing is changed, when another transaction writes the forest, or the cell was placed, erased or
+        extracted again since it was read.
+        """
+        if lock_forest(self._db, self._tenant, waiting.forest_id, wait=False) is None:
+            return False
+        (cell,) = waiting.cells
+        buried = self._db.execute(
+            sa.update(m.Cell)
+            .where(
+                m.Cell.tenant_id == self._tenant,
+                m.Cell.cell_id == cell,
+                m.Cell.state == WorkState.DONE,
+                ~m.Cell.placed,
+                m.Cell.extracted_at == waiting.extracted_at[cell],
+            )
+            .values(state=WorkState.DEAD, outcome="dead", error_code=code, error_text=text)
+        )
+        return buried.rowcount == 1
+
+    def delay_forest(self, forest: ForestId, delay_s: float) -> None:
+        """Look at this forest again later, if cells of it still wait: else nothing delays cells that come next."""
+        waits = sa.exists().where(
+            m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == WorkState.DONE, ~m.Cell.placed
+        )
+        self._db.execute(
+            sa.update(m.Forest)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest, waits)
+            .values(reduce_available_at=seconds_from_now(delay_s))
+        )
+
+
+_UNSEEN = sa.text(
+    """
+    SELECT f.fact_id FROM memforest.fact f
+      JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = f.fact_id
+     WHERE f.tenant_id = :t AND f.forest_id = :f AND i.indexed_version = 0
+     ORDER BY f.seq DESC LIMIT :n
+    """
+)
+
+
+class FactRows(TenantRows):
+    """Canonical facts and their occurrences."""
 
     def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
         """Names of the owner, and of all human speakers, as they appear in the turns."""
@@ -271,7 +275,7 @@ class ReduceRows(RemovalRows):
         )
         return frozenset(FactId(id_) for id_ in rows)
 
-    def known_facts(self, ids: Sequence[FactId], model: str) -> list[KnownFact]:
+    def known_facts(self, ids: Sequence[FactId], model: str) -> list[Known]:
         """Those of the stored facts that are not superseded, with their vectors."""
         if not ids:
             return []
@@ -281,16 +285,16 @@ class ReduceRows(RemovalRows):
             )
         ).all()
         keys = [(ForestId(row.forest_id), bytes(row.text_hash)) for row in rows]
-        vectors = self._vectors.vectors_by_hash(model, keys)
+        vectors = VectorRows(self._db, self._tenant).vectors_by_hash(model, keys)
         return [
-            KnownFact(FactId(row.fact_id), from_document(row.statement), vectors[key])
+            Known(FactId(row.fact_id), from_document(row.statement), vectors[key])
             for row, key in zip(rows, keys, strict=True)
             if key in vectors
         ]
 
-    def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
+    def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[Known]:
         """The newest facts of a forest that the vector index does not hold yet."""
-        ids = self._db.scalars(_UNSEEN, {"t": self._tenant, "f": forest, "n": limit}).all()
+        ids = self._run(_UNSEEN, f=forest, n=limit).scalars()
         return self.known_facts([FactId(id_) for id_ in ids], model)
 
     def add_facts(
@@ -345,15 +349,33 @@ class ReduceRows(RemovalRows):
             ],
         )
 
-    def revive(self, said: Mapping[FactId, datetime]) -> None:
-        """Facts that were said (again, and when last): who says something after it was corrected has changed his mind,
-        and it is superseded no longer."""
-        if not said:
-            return
-        values = {"t": self._tenant, "facts": list(said), "said": list(said.values())}
-        revived = self._db.scalars(_REVIVE, values).all()
-        if revived:
-            self.mark_payloads(revived)
+
+_EVIDENCE = sa.text(
+    """
+    SELECT tree_id, count(*) AS facts, count(DISTINCT session_id) AS sessions FROM memforest.placement
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[])) GROUP BY tree_id
+    """
+)
+
+_MEMBERS = sa.text(
+    """
+    SELECT p.tree_id, f.fact_id, f.key_time, f.key_ordinal, f.key_item, f.time_start, f.time_end, f.mentioned_at
+      FROM memforest.placement p JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
+     WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
+    """
+)
+
+_MOVE_MEMBERS = sa.text(
+    """
+    INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
+    SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
+     WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING
+    """
+)
+
+
+class ScopeRows(TenantRows):
+    """Scopes, what they hold, and what speaks for them."""
 
     def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:
         """Stored scopes among these."""
@@ -363,29 +385,13 @@ class ReduceRows(RemovalRows):
             sa.select(m.Tree.__table__).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(ids))
         ).all()
         return {
-            TreeId(row.tree_id): ScopeHead(
-                id=TreeId(row.tree_id),
-                kind=TreeKind(row.kind),
-                key=row.scope_key,
-                state=ScopeState(row.state),
-                head=TreeHead(TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count)
-                if row.root_id
-                else None,
-            )
-            for row in rows
+            TreeId(row.tree_id): ScopeHead(TreeKind(row.kind), head_of(row) if row.root_id else None) for row in rows
         }
 
-    def scenes(self, forest: ForestId) -> list[SceneState]:
+    def scenes(self, forest: ForestId) -> list[Scene]:
         """All live scene scopes of a forest."""
         rows = self._db.execute(
-            sa.select(
-                m.Tree.tree_id,
-                m.Tree.domain,
-                m.Tree.centroid,
-                m.Tree.leaf_count,
-                m.Tree.time_start,
-                m.Tree.time_end,
-            )
+            sa.select(m.Tree.__table__)
             .where(
                 m.Tree.tenant_id == self._tenant,
                 m.Tree.forest_id == forest,
@@ -395,7 +401,7 @@ class ReduceRows(RemovalRows):
             .order_by(m.Tree.tree_id)
         ).all()
         return [
-            SceneState(
+            Scene(
                 TreeId(row.tree_id),
                 row.domain,
                 from_bytes(row.centroid),
@@ -468,15 +474,14 @@ class ReduceRows(RemovalRows):
         """(facts, distinct sessions) that speak for each scope."""
         if not ids:
             return {}
-        rows = self._db.execute(_EVIDENCE, {"t": self._tenant, "ids": list(ids)})
-        return {TreeId(row.tree_id): (row.facts, row.sessions) for row in rows}
+        return {TreeId(row.tree_id): (row.facts, row.sessions) for row in self._run(_EVIDENCE, ids=list(ids))}
 
     def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
         """The facts of each scope: payload, leaf key, start and end in microseconds."""
         if not ids:
             return {}
         found: dict[TreeId, list[tuple[PayloadId, Key, int, int]]] = defaultdict(list)
-        for row in self._db.execute(_MEMBERS, {"t": self._tenant, "ids": list(ids)}):
+        for row in self._run(_MEMBERS, ids=list(ids)):
             key = Key(row.key_time, row.key_ordinal, row.key_item, row.fact_id.hex)
             start = row.time_start or row.mentioned_at
             found[TreeId(row.tree_id)].append(
@@ -486,78 +491,43 @@ class ReduceRows(RemovalRows):
 
     def move_members(self, absorbed: TreeId, kept: TreeId) -> None:
         """The members of a scope become those of the kept one; its tree ends with ``write_trees``."""
-        ids = {"t": self._tenant, "absorbed": absorbed, "kept": kept}
-        for statement in _MOVE_MEMBERS:
-            self._db.execute(statement, ids)
-
-    def set_placed(self, cells: Sequence[CellId]) -> list[float]:
-        """The cells are in the trees; how old they are in seconds, apart from those extracted again."""
-        age = sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at)
-        placed = self._db.execute(
-            sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
-            .values(placed=True, placed_at=sa.func.clock_timestamp())
-            .returning(age.label("age"), m.Cell.agains)
-        )
-        return [float(row.age) for row in placed if row.agains == 0]
-
-    def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
-        """Dead-letter the one extracted cell of ``waiting``, which can't be placed.
-
-        False, and nothing is changed, when somebody else writes the forest, or the cell was placed, erased or extracted
-        anew since it was seen: then the verdict is about what is no more.
-        """
-        if not self.lock_forest(waiting.forest_id):
-            return False
-        (cell,) = waiting.cells
-        buried = self._db.execute(
-            sa.update(m.Cell)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.cell_id == cell,
-                m.Cell.state == WorkState.DONE,
-                ~m.Cell.placed,
-                m.Cell.extracted_at == waiting.extracted_at[cell],
-            )
-            .values(state=WorkState.DEAD, outcome="dead", error_code=code, error_text=text)
-        )
-        return buried.rowcount == 1
-
-    def delay_forest(self, forest: ForestId, delay_s: float) -> None:
-        # A process whose work others have done meanwhile must not hold back what comes next.
-        """Look at this forest again later, if cells of it still wait."""
-        waits = sa.exists().where(
-            m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == WorkState.DONE, ~m.Cell.placed
-        )
+        self._run(_MOVE_MEMBERS, absorbed=absorbed, kept=kept)
         self._db.execute(
-            sa.update(m.Forest)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest, waits)
-            .values(
-                reduce_available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
-                reduce_failures=m.Forest.reduce_failures + 1,
-            )
+            sa.delete(m.Placement).where(m.Placement.tenant_id == self._tenant, m.Placement.tree_id == absorbed)
         )
 
 
-_MOVE_MEMBERS = [
-    sa.text(statement)
-    for statement in (
-        """INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
-           SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
-            WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING""",
-        "DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id = :absorbed",
-    )
-]
+_REVIVE = sa.text(
+    """
+    UPDATE memforest.fact f SET superseded_by = NULL, superseded_at = NULL
+      FROM unnest(CAST(:facts AS uuid[]), CAST(:said AS timestamptz[])) AS u(fact, said)
+     WHERE f.tenant_id = :t AND f.fact_id = u.fact AND f.superseded_at < u.said
+    RETURNING f.fact_id
+    """
+)
 
 
-class ReduceStore:
-    """Opens reducing transactions."""
+class ReduceRows(RemovalRows):
+    """All rows of one reducing transaction."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self.queue = ReduceQueueRows(connection, tenant)
+        self.canon = FactRows(connection, tenant)
+        self.scopes = ScopeRows(connection, tenant)
 
-    @contextmanager
-    def reducing(self, tenant: TenantId) -> Iterator[ReduceRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield ReduceRows(connection, tenant)
+    def lock_forest(self, forest: ForestId, *, wait: bool = True) -> str | None:
+        """Become the forest's only writer; its state, None when it does not exist or, without ``wait``, is locked."""
+        return lock_forest(self._db, self._tenant, forest, wait=wait)
+
+    def keep_vectors(self, model: str, vectors: Mapping[OwnText, Vectors], call: CallRecord, forest: ForestId) -> None:
+        """Store vectors, and the call that made them; the caller holds the forest."""
+        self._texts.put_vectors(model, vectors)
+        record_calls(self._db, self._tenant, [call], forest, None)
+
+    def revive(self, said: Mapping[FactId, datetime]) -> None:
+        """Facts were said again, at these times last: what was said after a correction is superseded no longer."""
+        if said:
+            revived = self._run(_REVIVE, facts=list(said), said=list(said.values())).scalars().all()
+            if revived:
+                self.mark_payloads(revived)

@@ -14,13 +14,13 @@ from memforest_core.errors import IndexUnavailable, MemForestError, PermanentErr
 from memforest_core.extract.service import routing_text
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
-from memforest_core.reduce.canonical import Known
 from memforest_core.reduce.placing import Placing
 from memforest_core.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest
 from memforest_core.reduce.removing import retire
-from memforest_core.reduce.rows import ReduceRows, ReduceStore
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry
 
@@ -75,13 +75,13 @@ class ReductionService:
 
     def __init__(
         self,
-        store: ReduceStore,
+        engine: Engine,
         index: VectorIndex,
         embedder: Embedder,
         settings: Settings,
         telemetry: Telemetry = SILENT,
     ) -> None:
-        self._store = store
+        self._engine = engine
         self._index = index
         self._embedder = embedder
         self._model = embedder.model
@@ -90,8 +90,8 @@ class ReductionService:
 
     def run_one(self, tenant: TenantId) -> Reduction:
         """Drain one batch of one forest. Raises StoreUnavailable."""
-        with self._store.reducing(tenant) as rows:
-            waiting = rows.waiting(self._settings.reduce.batch_cells)
+        with ReduceRows.opened(self._engine, tenant) as rows:
+            waiting = rows.queue.waiting(self._settings.reduce.batch_cells)
         return Reduction(Reduced.NOTHING) if waiting is None else self._drain(tenant, waiting)
 
     def _drain(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
@@ -123,34 +123,34 @@ class ReductionService:
 
     @repeated
     def _delay(self, tenant: TenantId, forest: ForestId) -> None:
-        with self._store.reducing(tenant) as rows:
-            rows.delay_forest(forest, FAILED_DELAY_S)
+        with ReduceRows.opened(self._engine, tenant) as rows:
+            rows.queue.delay_forest(forest, FAILED_DELAY_S)
 
     @repeated
     def _bury(self, tenant: TenantId, waiting: WaitingForest, error: PermanentError) -> bool:
-        with self._store.reducing(tenant) as rows:
-            return rows.bury_cell(waiting, error.code, error.message)
+        with ReduceRows.opened(self._engine, tenant) as rows:
+            return rows.queue.bury_cell(waiting, error.code, error.message)
 
     @repeated
     def _drain_whole(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
-        with self._store.reducing(tenant) as rows:
-            batch = rows.load(waiting, self._model)
+        with ReduceRows.opened(self._engine, tenant) as rows:
+            batch = rows.queue.load(waiting, self._model)
         with self._spans(batch):
             try:
                 batch, made = self._completed(batch)
             except MemForestError as error:
-                # Whatever is wrong with the embedder, it is not the cells' fault.
+                # An error of the embedder is no error of the cells.
                 self._telemetry.retried(STEP, tenant, error.code)
-                with self._store.reducing(tenant) as rows:
-                    rows.delay_forest(waiting.forest_id, FAILED_DELAY_S)
+                with ReduceRows.opened(self._engine, tenant) as rows:
+                    rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
                 return Reduction(Reduced.LATER, waiting.forest_id)
             settings = ruled(self._settings, batch.rules, held=batch.held)
             near, complete = self._near(tenant, batch, settings)
-            with self._store.reducing(tenant) as rows:
-                if not rows.lock_forest(batch.forest_id):
+            with ReduceRows.opened(self._engine, tenant) as rows:
+                if rows.lock_forest(batch.forest_id, wait=False) is None:
                     return Reduction(Reduced.BUSY, batch.forest_id)
                 reduction, ages = self._place(rows, batch, near, settings, made)
-        # What is built anew was said long ago: its age says nothing about how fast facts come.
+        # Cells of a rebuild are old: their age says nothing about the delay of new facts.
         for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
         return replace(reduction, near_merging=complete)
@@ -193,8 +193,7 @@ class ReductionService:
                 for text, vector in ((said, waiting.vector), (routed, waiting.routing_vector)):
                     if text in made.texts and vector is not None:
                         vectors[OwnText(batch.forest_id, text)] = vector
-        rows.put_vectors(self._model, vectors)
-        rows.record_calls([made.record], batch.forest_id)
+        rows.keep_vectors(self._model, vectors, made.record, batch.forest_id)
 
     def _spans(self, batch: ReduceBatch) -> ExitStack:
         """One span in the trace of each session that the batch holds cells of."""
@@ -229,27 +228,27 @@ class ReductionService:
         settings: Settings,
         made: Embedded | None,
     ) -> tuple[Reduction, Sequence[float]]:
-        waiting = rows.still_waiting(batch)
+        waiting = rows.queue.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
         if not batch.cells:
             return Reduction(Reduced.DONE, batch.forest_id), ()
         if made is not None:
             self._keep(rows, batch, made)
         compared = {
-            fact.id: Known(fact.id, fact.statement, fact.vector)
+            fact.id: fact
             for fact in (
-                *rows.known_facts(list(dict.fromkeys(near)), self._model),
-                *rows.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
+                *rows.canon.known_facts(list(dict.fromkeys(near)), self._model),
+                *rows.canon.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
             )
         }
-        # Nothing new is merged into a fact that is on its way out.
+        # No candidate is merged into a fact that is about to be deleted.
         again = [cell.id for cell in batch.cells if cell.again]
         for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
         new_facts = Placing(rows, batch, compared, settings).run()
         if again:
             retire(rows, batch.forest_id, again, self._model, settings)
-        # How long a session took to become facts is told by the cells that are placed for the first time.
-        rows.set_placed(again)
-        ages = rows.set_placed([cell.id for cell in batch.cells if not cell.again])
+        # The delay from session to facts is measured at cells that are placed for the first time.
+        rows.queue.set_placed(again)
+        ages = rows.queue.set_placed([cell.id for cell in batch.cells if not cell.again])
         return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

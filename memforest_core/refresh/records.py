@@ -1,4 +1,4 @@
-"""What refresh needs from the store: ready nodes with their children's texts, and guarded saves."""
+"""Records of refresh: ready nodes with their children's texts, and what was made for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ChildText:
     counts: TermCounts
     leaves: int
     embedded: str = ""
-    """What is embedded of a leaf; refresh does it when nobody has yet."""
+    """The text that is embedded of a leaf; refresh embeds it when it has no vector yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
-"""Refresh in Postgres: ready nodes by SKIP LOCKED, saves that never go back in time."""
+"""Refresh's statements: ready nodes are claimed with SKIP LOCKED, and older summaries never replace newer ones."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 from uuid import UUID, uuid4
@@ -20,9 +19,10 @@ from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
-from memforest_core.store.trees import lock_nodes, lock_trees
+from memforest_core.store.rows import among, seconds_from_now
+from memforest_core.store.trees import lock_nodes, lock_trees, with_ancestors
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 
 MAX_CHILD_CHARS = 1_200
@@ -76,14 +76,6 @@ _SAVE = sa.text(
     """
 )
 
-# A tree that somebody marks now stays due, and is settled after the next node or as an idle one: nobody waits for it.
-_TAKE_TREES = sa.text(
-    """
-    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-     ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED
-    """
-)
-
 _SETTLE = sa.text(
     """
     UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
@@ -114,24 +106,6 @@ _REDO_PICK = sa.text(
     """
 )
 
-_PATHS = sa.text(
-    """
-    WITH RECURSIVE path AS (
-        SELECT node_id, parent_id FROM memforest.node
-         WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-        UNION
-        SELECT n.node_id, n.parent_id FROM path CROSS JOIN LATERAL (
-               SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT node_id FROM path
-    """
-)
-
-_MARK_NODES = sa.text(
-    """
-    UPDATE memforest.node SET version = version + 1 WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
-
 _MARK_TREES = sa.text(
     """
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(),
@@ -139,11 +113,6 @@ _MARK_TREES = sa.text(
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """
 )
-
-
-def _in(delay_s: float) -> sa.ColumnElement[Any]:
-    """So many seconds from now, on the database's clock."""
-    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
 
 
 _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}
@@ -165,7 +134,7 @@ class RefreshRows(VectorRows):
         leased = {"token": token, "worker": worker, "lease": lease_s}
         rows = self._lease(leased | {"stale": stale_s, "n": limit, "tried": 0, "most": 0})
         if not rows:
-            # What has failed before goes alone, so that it takes nobody with it.
+            # A node that failed before is refreshed alone, so that it fails alone.
             rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
         if not rows:
             return token, []
@@ -175,10 +144,7 @@ class RefreshRows(VectorRows):
             row.node_id: row
             for row in self._db.execute(
                 sa.select(
-                    m.NodeSummary.node_id,
-                    m.NodeSummary.input_hash,
-                    m.NodeSummary.text_,
-                    m.NodeSummary.source,
+                    m.NodeSummary.node_id, m.NodeSummary.input_hash, m.NodeSummary.text_, m.NodeSummary.source
                 ).where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
             )
         }
@@ -202,11 +168,10 @@ class RefreshRows(VectorRows):
             for row in rows
         ]
 
-    def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[Any]]:
+    def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[*tuple[Any, ...]]]:
         """Lock candidates, then lease those that are ready still."""
-        values = {"t": self._tenant, **values}
-        ids = self._db.scalars(_CLAIM, values).all()
-        return self._db.execute(_LEASE, values | {"ids": ids}).all() if ids else []
+        ids = self._run(_CLAIM, **values).scalars().all()
+        return self._run(_LEASE, ids=ids, **values).all() if ids else []
 
     def _children(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
@@ -297,25 +262,22 @@ class RefreshRows(VectorRows):
     ) -> Sequence[NodeArtifact]:
         """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
 
-        Waits for a node that somebody else has locked only if it is the only one given: else it is left, with its
-        lease, and returned, to be saved in a transaction of its own.
+        Waits for a node that another transaction has locked only if it is the only one given: else the node keeps its
+        lease and is returned, to be saved in a transaction of its own.
         """
         own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
         ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
         kept = set(
-            self._db.scalars(
+            self._run(
                 _SAVE,
-                {
-                    "t": self._tenant,
-                    "token": token,
-                    "ids": [artifact.node.id for artifact in ordered],
-                    "versions": [artifact.node.version for artifact in ordered],
-                    "behind": [1 if artifact.node.stale else 0 for artifact in ordered],
-                },
-            )
+                token=token,
+                ids=[artifact.node.id for artifact in ordered],
+                versions=[artifact.node.version for artifact in ordered],
+                behind=[1 if artifact.node.stale else 0 for artifact in ordered],
+            ).scalars()
         )
         saved = [artifact for artifact in ordered if artifact.node.id in kept]
-        self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": _in(0.0)})
+        self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": seconds_from_now(0.0)})
         if saved:
             self._write_summaries(saved, vector_model, redo_after_s)
             want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
@@ -324,7 +286,7 @@ class RefreshRows(VectorRows):
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
-        later = _in(redo_after_s)
+        later = seconds_from_now(redo_after_s)
         columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
         self._db.execute(
             statement.on_conflict_do_update(
@@ -375,20 +337,20 @@ class RefreshRows(VectorRows):
     def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
         """Give the nodes still held under this lease back for a later try, which they did not fail.
 
-        Returns those that somebody else has locked; each is given back as the ``only`` one of another transaction.
+        Returns the nodes that other transactions have locked; each is then given back as the ``only`` one of its own.
         """
-        return self._give_back(token, only, _RELEASED | {"available_at": _in(delay_s)})
+        return self._give_back(token, only, _RELEASED | {"available_at": seconds_from_now(delay_s)})
 
     def fail(
         self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
     ) -> Sequence[NodeId]:
         """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
 
-        A dead node holds nobody up: the nodes above it are made without its text until somebody revives it. Returns as
+        A dead node does not delay the nodes above it: they are made without its text until it is retried. Returns as
         ``release``.
         """
         dead = m.NodeRow.attempts >= max_attempts
-        values = {"available_at": _in(delay_s), "dead": dead, "error_code": code, "error_text": text}
+        values = {"available_at": seconds_from_now(delay_s), "dead": dead, "error_code": code, "error_text": text}
         return self._give_back(token, only, values)
 
     def _give_back(self, token: LeaseToken, only: NodeId | None, values: Mapping[str, Any]) -> Sequence[NodeId]:
@@ -403,12 +365,12 @@ class RefreshRows(VectorRows):
         return [NodeId(id_) for id_ in self._db.scalars(held)]
 
     def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
-        """Lock those of the nodes that are under this lease and, unless it may ``wait``, nobody else has locked."""
+        """Lock those of the nodes that are under this lease and, unless it may ``wait``, not locked otherwise."""
         own = (
             sa.select(m.NodeRow.node_id)
             .where(
                 m.NodeRow.tenant_id == self._tenant,
-                m.NodeRow.node_id == sa.any_(sa.cast(list(nodes), sa.ARRAY(sa.Uuid))),
+                among(m.NodeRow.node_id, nodes),
                 m.NodeRow.lease_token == token,
             )
             .order_by(m.NodeRow.node_id)
@@ -426,11 +388,11 @@ class RefreshRows(VectorRows):
             )
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
-        # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         """A tree without dirty nodes is no longer due; asked after the saves were committed.
 
         Returns for each tree that is settled how many seconds ago it was first marked.
         """
+        # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         seen = self._db.execute(
             sa.select(
                 m.Tree.tree_id,
@@ -440,49 +402,39 @@ class RefreshRows(VectorRows):
             .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
             .order_by(m.Tree.tree_id)
         ).all()
-        held = set(self._db.scalars(_TAKE_TREES, {"t": self._tenant, "trees": [row.tree_id for row in seen]}))
-        settled = set(
-            self._db.scalars(
-                _SETTLE,
-                {
-                    "t": self._tenant,
-                    "trees": [row.tree_id for row in seen if row.tree_id in held],
-                    "marks": [row.marks for row in seen if row.tree_id in held],
-                },
-            )
-        )
+        # A tree that is being marked now stays due, and is settled after its next node, or as an idle one.
+        held = lock_trees(self._db, self._tenant, [row.tree_id for row in seen], wait=False)
+        mine = [row for row in seen if row.tree_id in held]
+        settling = self._run(_SETTLE, trees=[row.tree_id for row in mine], marks=[row.marks for row in mine])
+        settled = set(settling.scalars())
         return [float(row.age) for row in seen if row.tree_id in settled and row.age is not None]
 
     def settle_idle(self, limit: int) -> list[float]:
         """Settle due trees without dirty nodes, which a worker that died between saving and settling left behind."""
-        idle = self._db.scalars(_IDLE, {"t": self._tenant, "n": limit}).all()
-        return self.settle([TreeId(tree) for tree in idle]) if idle else []
+        idle = [TreeId(tree) for tree in self._run(_IDLE, n=limit).scalars()]
+        return self.settle(idle) if idle else []
 
     def redo(self, limit: int) -> int:
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
-        rows = self._db.execute(_REDO_PICK, {"t": self._tenant, "n": limit}).all()
-        forests = sorted({row.forest_id for row in rows}, key=str)
-        held = set(
-            self._db.scalars(
-                sa.select(m.Forest.forest_id)
-                .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id.in_(forests))
-                .order_by(m.Forest.forest_id)
-                .with_for_update(key_share=True, skip_locked=True)
-            )
-        )
+        rows = self._run(_REDO_PICK, n=limit).all()
+        held = lock_forests(self._db, self._tenant, list({ForestId(row.forest_id) for row in rows}), wait=False)
         mine = [row for row in rows if row.forest_id in held]
         if not mine:
             return 0
-        ids: dict[str, Any] = {"t": self._tenant, "ids": [row.node_id for row in mine]}
-        paths = [NodeId(node) for node in self._db.scalars(_PATHS, ids)]
+        ids = [row.node_id for row in mine]
+        paths = [NodeId(row.node_id) for row in with_ancestors(self._db, self._tenant, ids)]
         lock_nodes(self._db, self._tenant, paths)
-        self._db.execute(_MARK_NODES, {"t": self._tenant, "ids": paths})
+        self._db.execute(
+            sa.update(m.NodeRow)
+            .where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, paths))
+            .values(version=m.NodeRow.version + 1)
+        )
         trees = [TreeId(row.tree_id) for row in mine]
         lock_trees(self._db, self._tenant, trees)
-        self._db.execute(_MARK_TREES, {"t": self._tenant, "trees": trees})
+        self._run(_MARK_TREES, trees=trees)
         self._db.execute(
             sa.update(m.NodeSummary)
-            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids["ids"]))
+            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
             .values(redo_at=None)
         )
         return len(mine)
@@ -492,20 +444,8 @@ class RefreshRows(VectorRows):
         record_calls(self._db, self._tenant, calls, forest, session)
 
 
-class RefreshStore:
-    """Opens refreshing transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def refreshing(self, tenant: TenantId) -> Iterator[RefreshRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield RefreshRows(connection, tenant)
-
-    @repeated
-    def redo(self, tenant: TenantId, limit: int) -> int:
-        """Mark a tenant's nodes with a degraded summary, whose time has come, dirty again; returns how many."""
-        with self.refreshing(tenant) as rows:
-            return rows.redo(limit)
+@repeated
+def redo(engine: sa.Engine, tenant: TenantId, limit: int) -> int:
+    """Mark a tenant's nodes with a degraded summary, whose time has come, dirty again; returns how many."""
+    with RefreshRows.opened(engine, tenant) as rows:
+        return rows.redo(limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from memforest_core.errors import (
 )
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.refresh.records import NodeArtifact, ReadyNode, SummarySource
-from memforest_core.refresh.rows import RefreshRows, RefreshStore
+from memforest_core.refresh.rows import RefreshRows
 from memforest_core.refresh.summarizer import OfflineSummarizer, Summarizer, input_hash
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.repeating import repeated
@@ -57,7 +57,7 @@ class RefreshService:
 
     def __init__(
         self,
-        store: RefreshStore,
+        open_rows: Callable[[TenantId], AbstractContextManager[RefreshRows]],
         summarizer: Summarizer,
         embedder: Embedder,
         settings: RefreshSettings,
@@ -65,7 +65,7 @@ class RefreshService:
         rng: random.Random,
         telemetry: Telemetry = SILENT,
     ) -> None:
-        self._store = store
+        self._open_rows = open_rows
         self._summarizer = summarizer
         self._offline = OfflineSummarizer()
         self._embedder = embedder
@@ -77,7 +77,7 @@ class RefreshService:
     def run_one(self, tenant: TenantId, worker: WorkerId) -> int:
         """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable."""
         settings = self._settings
-        with self._store.refreshing(tenant) as rows:
+        with self._open_rows(tenant) as rows:
             token, nodes = rows.claim_ready(
                 worker,
                 settings.batch_nodes,
@@ -126,7 +126,7 @@ class RefreshService:
         except MemForestError as error:
             calls.extend(failed_call(error))
             self._telemetry.called(tenant, calls)
-            with self._store.refreshing(tenant) as rows:
+            with self._open_rows(tenant) as rows:
                 rows.record_calls(calls, nodes[0].forest_id, None)
             self._give_back(tenant, token, nodes, error)
             return
@@ -137,15 +137,15 @@ class RefreshService:
 
     @repeated
     def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:
-        with self._store.refreshing(tenant) as rows:
+        with self._open_rows(tenant) as rows:
             return rows.settle(trees)
 
     def _let_go(self, tenant: TenantId, give_back: Callable[[RefreshRows, NodeId | None], Sequence[NodeId]]) -> None:
-        """Give nodes back: all that nobody else has locked at once, each other one in a transaction of its own."""
+        """Give nodes back: all that are not locked at once, each of the others in a transaction of its own."""
 
         @repeated
         def freed(only: NodeId | None = None) -> Sequence[NodeId]:
-            with self._store.refreshing(tenant) as rows:
+            with self._open_rows(tenant) as rows:
                 return give_back(rows, only)
 
         for node in freed():
@@ -159,7 +159,7 @@ class RefreshService:
         artifacts: Sequence[NodeArtifact],
         calls: Sequence[CallRecord],
     ) -> None:
-        """Store what was paid for; a store that broke the save off is asked again at once."""
+        """Store what was paid for; nodes that were locked are saved one by one."""
         left = self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls)
         for artifact in left:
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
@@ -173,10 +173,10 @@ class RefreshService:
         artifacts: Sequence[NodeArtifact],
         calls: Sequence[CallRecord],
     ) -> Sequence[NodeArtifact]:
-        """One transaction; what somebody else has locked is left. A store that broke it off is asked again at once."""
+        """One transaction; nodes that are locked are left out and returned. A lost connection is tried again."""
         for left in range(SAVE_TRIES - 1, -1, -1):
             try:
-                with self._store.refreshing(tenant) as rows:
+                with self._open_rows(tenant) as rows:
                     locked = rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
                     rows.record_calls(calls, forest, None)
                 return locked
@@ -197,7 +197,7 @@ class RefreshService:
     def _give_back(
         self, tenant: TenantId, token: LeaseToken, nodes: Sequence[ReadyNode], error: MemForestError | None
     ) -> None:
-        """End a try that came to nothing; without an error it was a bug that ended it."""
+        """End a failed try; without an error it was ended by a bug."""
         most, jitter = self._settings.max_attempts, self._rng.random()
         attempts = max(node.attempts for node in nodes)
         if error is not None:

@@ -1,4 +1,4 @@
-"""Who writes a node's text: a chat model, or rules that pick from the children."""
+"""Summarizers write a node's text: a chat model, or rules that pick from the children."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Summarizer(Protocol):
 
     @property
     def model(self) -> str:
-        """What writes, as part of cache keys."""
+        """The name of the model, as part of cache keys."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Which tenants a login role may bind to: for app servers whose credentials must not reach the tenants of others."""
+"""Grants of tenants to login roles: for app servers whose credentials must not reach other tenants."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SHIFTED = {PREPARED_STATEMENT_GONE, PREPARED_STATEMENT_TAKEN}
 PREPARE_THRESHOLD: Final = 5
 """Runs of a statement until psycopg prepares it (its default)."""
 NO_TENANT: Final = TenantId("")
-"""Bound to it, a transaction sees no tenant's rows: no tenant may be called so."""
+"""A transaction that is bound to it sees no rows: no tenant may have this name."""
 _LIMITS: Final = "memforest_limits"
 """The execution option under which an engine keeps the settings of its transactions."""
 
@@ -61,7 +61,7 @@ TROUBLED = {
     "53300": "Postgres takes no more connections: raise max_connections or lower MEMFOREST_DATABASE__POOL_SIZE",
     "58030": "Postgres can't read or write its files: look at its log and its volume",
 }
-"""What a server that answers says of its own machine; such work succeeds later, once somebody has looked."""
+"""Errors of the server's machine, by SQL state; work succeeds again once an operator has fixed it."""
 
 
 def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:

@@ -1,17 +1,36 @@
-"""Finding an owner's forest: what is hidden or being deleted is nobody's."""
+"""Finding an owner's forest and locking forests. A forest that is hidden or being deleted belongs to no owner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import NotFound
 from memforest_core.store import tables as m
+
+Found = TypeVar("Found")
 
 VISIBLE = ("live", "frozen")
 """States of a forest in which it is its owner's memory."""
+NO_MEMORY = "Owner {!r:.80} has no memory yet: enqueue a session first."
+NO_OWNER = "No owner {!r:.80}: enqueue a session first."
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRef:
+    """A forest and the zone its naive times are read in."""
+
+    id: ForestId
+    owner: str
+    time_zone: str
+    frozen: bool = False
+    """It takes no new sessions for the moment: it is being merged into another."""
+    display_name: str | None = None
+    """The owner's name, if one was given."""
 
 
 def visible() -> sa.ColumnElement[bool]:
@@ -19,13 +38,20 @@ def visible() -> sa.ColumnElement[bool]:
     return m.Forest.state.in_(VISIBLE)
 
 
+def known(found: Found | None, owner: str, sentence: str = NO_MEMORY) -> Found:
+    """What was found of an owner. Raises NotFound with the ``sentence`` when nothing was: the owner is unknown."""
+    if found is None:
+        raise NotFound(sentence.format(owner))
+    return found
+
+
 def find_forest(connection: sa.Connection, tenant: TenantId, owner: str, *, keep: bool = False) -> ForestRef | None:
-    """The owner's forest; with ``keep`` nobody freezes or deletes it before this transaction ends."""
+    """The owner's forest; with ``keep`` no other transaction freezes or deletes it before this one ends."""
     statement = sa.select(m.Forest.forest_id, m.Forest.time_zone, m.Forest.state, m.Forest.display_name).where(
         m.Forest.tenant_id == tenant, m.Forest.owner == owner, visible()
     )
     if keep:
-        # Enqueueing takes this lock anyway, by its foreign keys; whoever freezes a forest waits for it.
+        # Enqueueing takes this lock anyway, by its foreign keys; a merge that freezes the forest waits for it.
         statement = statement.with_for_update(read=True, key_share=True)
     row = connection.execute(statement).first()
     if row is None:
@@ -40,24 +66,35 @@ def forest_id(connection: sa.Connection, tenant: TenantId, owner: str) -> Forest
 
 
 def lock_forests(
-    connection: sa.Connection, tenant: TenantId, forests: Sequence[ForestId], *, changing: bool = False
+    connection: sa.Connection,
+    tenant: TenantId,
+    forests: Sequence[ForestId],
+    *,
+    changing: bool = False,
+    wait: bool = True,
 ) -> dict[ForestId, str]:
-    """Become the only writer of these forests, waiting for whoever is; the states of those that are there.
+    """Become the only writer of these forests; the states of those that exist.
 
-    Locks in the order of ids. Who will change the state of more than one says so with ``changing``: it then waits for
-    those who add sessions or vectors, too, in that same order. Raises StoreUnavailable past the lock time-out.
+    Waits for other writers in the order of ids; without ``wait`` leaves out the forests that they have locked. A caller
+    that will change the state of more than one forest passes ``changing``: it then waits for transactions that add
+    sessions or vectors, too, in that same order. Raises StoreUnavailable past the lock time-out.
     """
     rows = connection.execute(
         sa.select(m.Forest.forest_id, m.Forest.state)
         .where(m.Forest.tenant_id == tenant, m.Forest.forest_id.in_(forests))
         .order_by(m.Forest.forest_id)
-        .with_for_update(key_share=not changing)
+        .with_for_update(key_share=not changing, skip_locked=not wait)
     )
     return {ForestId(row.forest_id): str(row.state) for row in rows}
 
 
+def lock_forest(connection: sa.Connection, tenant: TenantId, forest: ForestId, *, wait: bool = True) -> str | None:
+    """Become the only writer of a forest; its state, None when it does not exist or, without ``wait``, is locked."""
+    return lock_forests(connection, tenant, [forest], wait=wait).get(forest)
+
+
 def set_forest_state(connection: sa.Connection, tenant: TenantId, forest: ForestId, state: str) -> bool:
-    """Change a forest's state once no session is being accepted into it; whether it was there."""
+    """Change a forest's state once no session is being accepted into it; whether the forest exists."""
     found = connection.execute(
         sa.select(m.Forest.forest_id)
         .where(m.Forest.tenant_id == tenant, m.Forest.forest_id == forest)
@@ -69,16 +106,3 @@ def set_forest_state(connection: sa.Connection, tenant: TenantId, forest: Forest
         sa.update(m.Forest).where(m.Forest.tenant_id == tenant, m.Forest.forest_id == forest).values(state=state)
     )
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class ForestRef:
-    """A forest and the zone its naive times are read in."""
-
-    id: ForestId
-    owner: str
-    time_zone: str
-    frozen: bool = False
-    """It takes no new sessions for the moment: it is being merged into another."""
-    display_name: str | None = None
-    """What the owner is called, where somebody said."""

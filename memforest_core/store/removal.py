@@ -1,35 +1,247 @@
-"""What taking facts out of a forest needs from the store; the caller holds the forest's row."""
+"""Taking facts out of a forest: occurrences, facts, placements and points go, then trees shrink.
+
+The caller holds the forest's row.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
-from memforest_core.domain.ids import NodeId, TreeId
-from memforest_core.domain.scopes import TreeKind
-from memforest_core.memtree import Diff, TreeHead
+import sqlalchemy as sa
 
-
-@dataclass(frozen=True, slots=True)
-class TreeChange:
-    """What a batch does to one tree."""
-
-    tree_id: TreeId
-    head: TreeHead
-    diff: Diff
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.scopes import ScopeState
+from memforest_core.memtree import TreeHead
+from memforest_core.store import tables as m
+from memforest_core.store.rows import among
+from memforest_core.store.trees import TreeRows, bury_points, head_of, lock_nodes, lock_trees
+from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """What superseded candidates leave behind: leaves to take out, by tree, and how much went already."""
+    """What superseded candidates leave behind: how much is deleted already, and the leaves to delete, by tree."""
 
     occurrences: int
     facts: int
     leaves: dict[TreeId, list[NodeId]]
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkingTree:
-    """A tree that loses leaves."""
+# For each fact first the candidate that most likely made it, by whose routing text it went to its scenes.
+_SUPERSEDED = sa.text(
+    """
+    SELECT o.fact_id, k.routing_hash FROM memforest.occurrence o
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+      JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = o.fact_id
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) AND o.item < 0
+     ORDER BY o.fact_id, k.text_hash <> f.text_hash, c.session_id, c.ordinal, o.item DESC
+    """
+)
 
-    kind: TreeKind
-    head: TreeHead
+_SUPERSEDED_ONLY = sa.text(
+    """
+    SELECT DISTINCT o.fact_id FROM memforest.occurrence o
+     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) AND o.item < 0
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence p
+                        WHERE p.tenant_id = :t AND p.fact_id = o.fact_id AND p.item >= 0)
+    """
+)
+
+_ORPHANS = sa.text(
+    """
+    SELECT f.fact_id FROM memforest.fact f
+     WHERE f.tenant_id = :t AND f.fact_id = ANY(CAST(:ids AS uuid[]))
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = f.fact_id)
+    """
+)
+
+# A scope counts the sessions that speak for it: a fact that lost its occurrence in one speaks for another.
+_ATTEST = sa.text(
+    """
+    UPDATE memforest.placement p SET session_id = o.session_id
+      FROM (SELECT DISTINCT ON (fact_id) fact_id, session_id FROM memforest.occurrence
+             WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) ORDER BY fact_id, session_id) o
+     WHERE p.tenant_id = :t AND p.payload_id = o.fact_id
+       AND NOT EXISTS (SELECT 1 FROM memforest.occurrence x
+                        WHERE x.tenant_id = :t AND x.fact_id = p.payload_id AND x.session_id = p.session_id)
+    """
+)
+
+_UNPLACE = sa.text(
+    """
+    DELETE FROM memforest.placement WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
+    RETURNING tree_id, payload_id, leaf_id
+    """
+)
+
+_CENTROIDS = sa.text(
+    """
+    UPDATE memforest.tree r SET centroid = u.centroid
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:centroids AS bytea[])) AS u(tree, centroid)
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree
+    """
+)
+
+_WITHOUT_TREE = sa.text(
+    """
+    UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
+           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+    """
+)
+
+_ABOVE = sa.text(
+    """
+    WITH RECURSIVE path AS (
+        SELECT n.parent_id AS node_id, n.tree_id FROM memforest.node n
+         WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
+        UNION
+        SELECT n.parent_id, n.tree_id FROM path CROSS JOIN LATERAL (
+               SELECT parent_id, tree_id FROM memforest.node
+                WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) n
+         WHERE n.parent_id IS NOT NULL)
+    SELECT node_id, tree_id FROM path
+    """
+)
+
+_DUE = sa.text(
+    """
+    UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
+           due_at = least(coalesce(due_at, now()), now())
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+    """
+)
+
+
+class RemovalRows(TreeRows):
+    """Rows of one transaction that takes something out."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self._texts = VectorRows(connection, tenant)
+
+    def retire_superseded(self, forest: ForestId, cells: Sequence[CellId], model: str) -> Retired:
+        """Drop the candidates of these cells that lie below item 0, with their occurrences, and the facts that have no
+        other; their placements and points go too. Their leaves are returned, and still in the trees.
+
+        ``model`` is the embedding model: its routing vectors are subtracted from the scenes' centroids.
+        """
+        superseded = self._run(_SUPERSEDED, cells=list(cells)).all()
+        if not superseded:
+            return Retired(0, 0, {})
+        said, made = m.CandidateRow, m.OccurrenceRow
+        self._db.execute(
+            sa.delete(made).where(made.tenant_id == self._tenant, among(made.cell_id, cells), made.item < 0)
+        )
+        dropped = self._db.execute(
+            sa.delete(said)
+            .where(said.tenant_id == self._tenant, among(said.cell_id, cells), said.item < 0)
+            .returning(said.text_hash, said.routing_hash)
+        )
+        hashes = {bytes(key) for row in dropped for key in row}
+        routing: dict[UUID, bytes] = {}
+        for row in superseded:
+            routing.setdefault(row.fact_id, bytes(row.routing_hash))
+        orphans = self._run(_ORPHANS, ids=list(routing)).scalars().all()
+        self.attest([FactId(fact) for fact in routing.keys() - set(orphans)])
+        leaves = self.take_out({FactId(fact): routing[fact] for fact in orphans}, model)
+        self._texts.drop_unused(forest, hashes)
+        return Retired(len(superseded), len(orphans), leaves)
+
+    def take_out(self, facts: Mapping[FactId, bytes], model: str) -> dict[TreeId, list[NodeId]]:
+        """Drop facts that have no occurrence any more, with their placements and points; the leaves they leave behind.
+
+        ``facts`` gives for each the hash of the routing text by which it went to its scenes.
+        """
+        if not facts:
+            return {}
+        leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
+        placements = self._run(_UNPLACE, ids=list(facts)).all()
+        for row in placements:
+            if row.leaf_id is not None:
+                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
+        self._forget_in_scenes([(row.tree_id, facts[row.payload_id]) for row in placements], model)
+        self._db.execute(
+            sa.delete(m.FactRow).where(m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts))
+        )
+        bury_points(self._db, self._tenant, list(facts))
+        return dict(leaves)
+
+    def attest(self, facts: Sequence[FactId]) -> None:
+        """Placements of facts that lost occurrences name a session that still has one."""
+        if facts:
+            self._run(_ATTEST, ids=list(facts))
+
+    def _forget_in_scenes(self, placements: Sequence[tuple[UUID, bytes]], model: str) -> None:
+        """A scene's centroid is the sum of its facts' routing vectors."""
+        scenes = self._db.execute(
+            sa.select(m.Tree.tree_id, m.Tree.forest_id, m.Tree.centroid).where(
+                m.Tree.tenant_id == self._tenant,
+                m.Tree.tree_id.in_([tree for tree, _ in placements]),
+                m.Tree.centroid.is_not(None),
+            )
+        ).all()
+        if not scenes:
+            return
+        totals = {scene.tree_id: from_bytes(scene.centroid).copy() for scene in scenes}
+        forests = {scene.tree_id: ForestId(scene.forest_id) for scene in scenes}
+        left = [(tree, (forests[tree], key)) for tree, key in placements if tree in totals]
+        vectors = self._texts.vectors_by_hash(model, [key for _, key in left])
+        for tree, key in left:
+            if key in vectors:
+                totals[tree] -= vectors[key]
+        lock_trees(self._db, self._tenant, [TreeId(tree) for tree in totals])
+        self._run(_CENTROIDS, trees=list(totals), centroids=[to_bytes(total) for total in totals.values()])
+
+    def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:
+        """Facts whose only candidates are those of these cells below item 0: they are about to be deleted."""
+        return frozenset(FactId(fact) for fact in self._run(_SUPERSEDED_ONLY, cells=list(cells)).scalars())
+
+    def shrinking(self, trees: Sequence[TreeId]) -> dict[TreeId, TreeHead]:
+        """The heads of those of these trees that are active."""
+        rows = self._db.execute(
+            sa.select(m.Tree.__table__).where(
+                m.Tree.tenant_id == self._tenant,
+                m.Tree.tree_id.in_(trees),
+                m.Tree.state == ScopeState.ACTIVE.value,
+            )
+        )
+        return {TreeId(row.tree_id): head_of(row) for row in rows}
+
+    def drop_empty(self, trees: Sequence[TreeId]) -> None:
+        """Delete the roots of these trees, which have no leaf, and make them scopes without a tree."""
+        if not trees:
+            return
+        roots = self._db.scalars(
+            sa.select(m.Tree.root_id)
+            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
+            .order_by(m.Tree.root_id)
+        ).all()
+        lock_nodes(self._db, self._tenant, [NodeId(root) for root in roots if root is not None])
+        lock_trees(self._db, self._tenant, trees)
+        self._db.execute(
+            sa.delete(m.NodeRow).where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, roots))
+        )
+        self._run(_WITHOUT_TREE, trees=list(trees))
+        bury_points(self._db, self._tenant, roots)
+
+    def mark_payloads(self, payloads: Sequence[UUID]) -> None:
+        """Everything above the leaves of these cells and facts is to be summarized again; what was read of it before
+        is not saved any more."""
+        above = self._run(_ABOVE, ids=list(payloads)).all()
+        if not above:
+            return
+        nodes = [NodeId(row.node_id) for row in above]
+        trees = list({TreeId(row.tree_id) for row in above})
+        lock_nodes(self._db, self._tenant, nodes)
+        self._db.execute(
+            sa.update(m.NodeRow)
+            .where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, nodes))
+            .values(version=m.NodeRow.version + 1, erased_version=m.NodeRow.version)
+        )
+        lock_trees(self._db, self._tenant, trees)
+        self._run(_DUE, trees=trees)

@@ -1,4 +1,4 @@
-"""A transaction that Postgres broke off for another one's sake is run again, before anybody hears of it."""
+"""A transaction that Postgres aborted because of another one is run again inside the library."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ R = TypeVar("R")
 def repeated(unit: Callable[P, R]) -> Callable[P, R]:
     """``unit``, run again after a deadlock, a serialization failure or a lock timeout, at most ``TRIES`` times.
 
-    Pauses have jitter, so that two that met do not meet again. The unit has to be repeatable as a whole: it loads,
-    computes and saves anew, and what it committed before it was broken off is found done. Its last error is raised.
+    Pauses have jitter, so that two that met do not meet again. The unit must be repeatable as a whole: it loads,
+    computes and saves again, and finds what it committed before as done. Its last error is raised.
     """
 
     @wraps(unit)

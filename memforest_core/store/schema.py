@@ -106,7 +106,7 @@ def _needs_rights(settings: DatabaseSettings) -> Iterator[None]:
 
 
 def _note_migrations(connection: sa.Connection) -> None:
-    """Write down what is applied, so that workers of the version before can tell whether they may go on."""
+    """Record the applied migrations: workers of the version before read whether they may go on."""
     if not sa.inspect(connection).has_table("migration", schema=SCHEMA):
         return
     scripts = ScriptDirectory.from_config(_config(connection))

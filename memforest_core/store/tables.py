@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Computed,
+    Constraint,
     Double,
     ForeignKeyConstraint,
     Identity,
@@ -52,11 +53,31 @@ class Base(DeclarativeBase):
 
 
 NOW = text("clock_timestamp()")
+
+
+def _belongs_to(parent: str, *keys: str, onupdate: str | None = None, ondelete: str | None = None) -> Constraint:
+    """The reference to a parent row of the same tenant, whose key columns have the same names."""
+    columns = ["tenant_id", *keys]
+    parents = [f"{SCHEMA}.{parent}.{column}" for column in columns]
+    return ForeignKeyConstraint(columns, parents, onupdate=onupdate, ondelete=ondelete)
+
+
+def _index(name: str, *columns: str, unique: bool = False, where: str | None = None) -> Index:
+    """An index, over the rows ``where`` something holds if that is given."""
+    return Index(name, *columns, unique=unique, postgresql_where=None if where is None else text(where))
+
+
 WORK_STATES = "('held', 'ready', 'running', 'done', 'dead')"
 
 
+class OfTenant:
+    """The column that leads the key of every table with a tenant's rows."""
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True, sort_order=-1)
+
+
 class Work:
-    """The columns of every unit of work: its state, its attempts and who holds it until when."""
+    """The columns of every unit of work: its state, its attempts, and the lease with its worker and deadline."""
 
     state: Mapped[str] = mapped_column(server_default="ready")
     lane: Mapped[int] = mapped_column(SmallInteger, server_default="0")
@@ -70,12 +91,11 @@ class Work:
     error_text: Mapped[str | None]
 
 
-class Tenant(Base):
+class Tenant(OfTenant, Base):
     """An API-key holder."""
 
     __tablename__ = "tenant"
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     max_waiting_cells: Mapped[int | None]
     max_turns_per_day: Mapped[int | None]
@@ -91,23 +111,16 @@ class TenantRole(Base):
     granted_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class Forest(Base):
+class Forest(OfTenant, Base):
     """The whole memory of one owner: the unit of isolation and of write ordering."""
 
     __tablename__ = "forest"
     __table_args__ = (
         CheckConstraint("state IN ('live', 'frozen', 'hidden', 'gone')", name="state"),
-        Index(
-            "ix_forest_owner",
-            "tenant_id",
-            "owner",
-            unique=True,
-            postgresql_where=text("state IN ('live', 'frozen')"),
-        ),
-        Index("ix_forest_unseen", "tenant_id", "owner", postgresql_where=text("state IN ('hidden', 'gone')")),
+        _index("ix_forest_owner", "tenant_id", "owner", unique=True, where="state IN ('live', 'frozen')"),
+        _index("ix_forest_unseen", "tenant_id", "owner", where="state IN ('hidden', 'gone')"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     owner: Mapped[str]
     time_zone: Mapped[str] = mapped_column(server_default="UTC")
@@ -123,20 +136,16 @@ class Forest(Base):
     """What the owner is called, for an owner whose id is no name."""
 
 
-class Session(Base):
+class Session(OfTenant, Base):
     """One bounded conversation."""
 
     __tablename__ = "session"
     __table_args__ = (
         UniqueConstraint("tenant_id", "forest_id", "external_id"),
-        ForeignKeyConstraint(
-            ["tenant_id", "forest_id"],
-            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
-        ),
-        Index("ix_session_updated", "tenant_id", "updated_at"),
+        _belongs_to("forest", "forest_id"),
+        _index("ix_session_updated", "tenant_id", "updated_at"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     external_id: Mapped[str]
@@ -153,30 +162,25 @@ class Session(Base):
     """Whose forest it was accepted in, when it came here by a merge."""
 
 
-class Speaker(Base):
-    """Who has spoken as a human in a forest, under which names."""
+class Speaker(OfTenant, Base):
+    """The human speakers of a forest, and their names."""
 
     __tablename__ = "speaker"
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     speaker_id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
 
 
-class TurnRow(Base):
+class TurnRow(OfTenant, Base):
     """One utterance, as accepted."""
 
     __tablename__ = "turn"
     __table_args__ = (
         UniqueConstraint("tenant_id", "session_id", "external_id"),
-        ForeignKeyConstraint(
-            ["tenant_id", "session_id"],
-            [f"{SCHEMA}.session.tenant_id", f"{SCHEMA}.session.session_id"],
-        ),
+        _belongs_to("session", "session_id"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
     ordinal: Mapped[int] = mapped_column(primary_key=True)
     external_id: Mapped[str]
@@ -191,7 +195,7 @@ class TurnRow(Base):
     """Its words are deleted; the row keeps its place and its id, so that a session sent again is still the same."""
 
 
-class Cell(Work, Base):
+class Cell(OfTenant, Work, Base):
     """Consecutive turns: the unit of provenance and the work row of extraction.
 
     ``done`` means extracted; ``placed`` means that the reducer has put it into the trees.
@@ -200,41 +204,22 @@ class Cell(Work, Base):
     __tablename__ = "cell"
     __table_args__ = (
         UniqueConstraint("tenant_id", "session_id", "ordinal"),
-        ForeignKeyConstraint(
-            ["tenant_id", "session_id"],
-            [f"{SCHEMA}.session.tenant_id", f"{SCHEMA}.session.session_id"],
-        ),
+        _belongs_to("session", "session_id"),
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
-        Index(
-            "ix_cell_claim",
-            "tenant_id",
-            "lane",
-            "available_at",
-            postgresql_where=text("state = 'ready' AND ordinal = window_ordinal"),
+        _index(
+            "ix_cell_claim", "tenant_id", "lane", "available_at", where="state = 'ready' AND ordinal = window_ordinal"
         ),
-        Index(
-            "ix_cell_reduce",
-            "tenant_id",
-            "forest_id",
-            "session_id",
-            "ordinal",
-            postgresql_where=text("state = 'done' AND NOT placed"),
+        _index(
+            "ix_cell_reduce", "tenant_id", "forest_id", "session_id", "ordinal", where="state = 'done' AND NOT placed"
         ),
-        Index(
-            "ix_cell_reduce_lane",
-            "tenant_id",
-            "lane",
-            "extracted_at",
-            postgresql_where=text("state = 'done' AND NOT placed"),
-        ),
-        Index("ix_cell_again", "tenant_id", "again_at", postgresql_where=text("again_at IS NOT NULL")),
-        Index("ix_cell_dead", "tenant_id", postgresql_where=text("state = 'dead'")),
-        Index("ix_cell_lease", "lease_until", postgresql_where=text("state = 'running'")),
-        Index("ix_cell_held", "tenant_id", "available_at", postgresql_where=text("state = 'held'")),
-        Index("ix_cell_forest", "tenant_id", "forest_id", "text_hash"),
+        _index("ix_cell_reduce_lane", "tenant_id", "lane", "extracted_at", where="state = 'done' AND NOT placed"),
+        _index("ix_cell_again", "tenant_id", "again_at", where="again_at IS NOT NULL"),
+        _index("ix_cell_dead", "tenant_id", where="state = 'dead'"),
+        _index("ix_cell_lease", "lease_until", where="state = 'running'"),
+        _index("ix_cell_held", "tenant_id", "available_at", where="state = 'held'"),
+        _index("ix_cell_forest", "tenant_id", "forest_id", "text_hash"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     cell_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     session_id: Mapped[UUID]
@@ -258,20 +243,16 @@ class Cell(Work, Base):
     agains: Mapped[int] = mapped_column(SmallInteger, server_default="0")
 
 
-class CandidateRow(Base):
+class CandidateRow(OfTenant, Base):
     """One item of one extraction call, kept so that memory can be rebuilt without a model."""
 
     __tablename__ = "candidate"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "cell_id"],
-            [f"{SCHEMA}.cell.tenant_id", f"{SCHEMA}.cell.cell_id"],
-        ),
-        Index("ix_candidate_text_hash", "tenant_id", "text_hash"),
-        Index("ix_candidate_routing_hash", "tenant_id", "routing_hash"),
+        _belongs_to("cell", "cell_id"),
+        _index("ix_candidate_text_hash", "tenant_id", "text_hash"),
+        _index("ix_candidate_routing_hash", "tenant_id", "routing_hash"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     cell_id: Mapped[UUID] = mapped_column(primary_key=True)
     item: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     turn_ordinals: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
@@ -281,35 +262,20 @@ class CandidateRow(Base):
     routing_hash: Mapped[bytes]
 
 
-class FactRow(Base):
-    """A canonical fact. The statement is kept whole; what is filtered or joined on has columns."""
+class FactRow(OfTenant, Base):
+    """A canonical fact. The statement is kept whole; fields that queries filter or join on have columns."""
 
     __tablename__ = "fact"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "forest_id"],
-            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
+        _belongs_to("forest", "forest_id"),
+        _index("ix_fact_seq", "tenant_id", "forest_id", "seq"),
+        _index(
+            "ix_fact_chain", "tenant_id", "forest_id", "subject_key", "attribute", "key_time", where="attribute <> ''"
         ),
-        Index("ix_fact_seq", "tenant_id", "forest_id", "seq"),
-        Index(
-            "ix_fact_chain",
-            "tenant_id",
-            "forest_id",
-            "subject_key",
-            "attribute",
-            "key_time",
-            postgresql_where=text("attribute <> ''"),
-        ),
-        Index("ix_fact_text_hash", "tenant_id", "forest_id", "text_hash"),
-        Index(
-            "ix_fact_superseded",
-            "tenant_id",
-            "superseded_by",
-            postgresql_where=text("superseded_by IS NOT NULL"),
-        ),
+        _index("ix_fact_text_hash", "tenant_id", "forest_id", "text_hash"),
+        _index("ix_fact_superseded", "tenant_id", "superseded_by", where="superseded_by IS NOT NULL"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     fact_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     seq: Mapped[int] = mapped_column(BigInteger, Identity())
@@ -331,28 +297,16 @@ class FactRow(Base):
     superseded_at: Mapped[datetime | None]
 
 
-class OccurrenceRow(Base):
+class OccurrenceRow(OfTenant, Base):
     """Provenance: each candidate is attached to exactly one fact."""
 
     __tablename__ = "occurrence"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "fact_id"],
-            [f"{SCHEMA}.fact.tenant_id", f"{SCHEMA}.fact.fact_id"],
-        ),
-        ForeignKeyConstraint(
-            ["tenant_id", "cell_id", "item"],
-            [
-                f"{SCHEMA}.candidate.tenant_id",
-                f"{SCHEMA}.candidate.cell_id",
-                f"{SCHEMA}.candidate.item",
-            ],
-            onupdate="CASCADE",
-        ),
-        Index("ix_occurrence_fact", "tenant_id", "fact_id"),
+        _belongs_to("fact", "fact_id"),
+        _belongs_to("candidate", "cell_id", "item", onupdate="CASCADE"),
+        _index("ix_occurrence_fact", "tenant_id", "fact_id"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     cell_id: Mapped[UUID] = mapped_column(primary_key=True)
     item: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     fact_id: Mapped[UUID]
@@ -360,20 +314,16 @@ class OccurrenceRow(Base):
     turn_ordinals: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
 
 
-class Tree(Base):
+class Tree(OfTenant, Base):
     """A scope and, once it is active, the tree that materializes it."""
 
     __tablename__ = "tree"
     __table_args__ = (
         UniqueConstraint("tenant_id", "forest_id", "kind", "scope_key"),
-        ForeignKeyConstraint(
-            ["tenant_id", "forest_id"],
-            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
-        ),
-        Index("ix_tree_due", "tenant_id", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+        _belongs_to("forest", "forest_id"),
+        _index("ix_tree_due", "tenant_id", "due_at", where="due_at IS NOT NULL"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     tree_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     kind: Mapped[str]
@@ -396,26 +346,22 @@ class Tree(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class Placement(Base):
+class Placement(OfTenant, Base):
     """Which scope holds a fact or cell, and in which leaf once the scope has a tree."""
 
     __tablename__ = "placement"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "tree_id"],
-            [f"{SCHEMA}.tree.tenant_id", f"{SCHEMA}.tree.tree_id"],
-        ),
-        Index("ix_placement_payload", "tenant_id", "payload_id"),
+        _belongs_to("tree", "tree_id"),
+        _index("ix_placement_payload", "tenant_id", "payload_id"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     tree_id: Mapped[UUID] = mapped_column(primary_key=True)
     payload_id: Mapped[UUID] = mapped_column(primary_key=True)
     session_id: Mapped[UUID]
     leaf_id: Mapped[UUID | None]
 
 
-class NodeRow(Base):
+class NodeRow(OfTenant, Base):
     """A node of a tree; narrow, because inserts and browses read many. Leaves are level 0.
 
     An internal node's key is its separator; the leftmost of a level has the lowest key of all.
@@ -423,35 +369,16 @@ class NodeRow(Base):
 
     __tablename__ = "node"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "tree_id"],
-            [f"{SCHEMA}.tree.tenant_id", f"{SCHEMA}.tree.tree_id"],
-        ),
-        Index(
-            "ix_node_order",
-            "tenant_id",
-            "tree_id",
-            "level",
-            "key_time",
-            "key_ordinal",
-            "key_item",
-            "key_id",
-        ),
-        Index("ix_node_parent", "tenant_id", "parent_id"),
-        Index("ix_node_payload", "tenant_id", "payload_id"),
-        Index(
-            "ix_node_dirty",
-            "tenant_id",
-            "tree_id",
-            "level",
-            postgresql_where=text("version > clean_version"),
-        ),
-        Index("ix_node_token", "tenant_id", "lease_token", postgresql_where=text("lease_token IS NOT NULL")),
-        Index("ix_node_dead", "tenant_id", postgresql_where=text("dead")),
+        _belongs_to("tree", "tree_id"),
+        _index("ix_node_order", "tenant_id", "tree_id", "level", "key_time", "key_ordinal", "key_item", "key_id"),
+        _index("ix_node_parent", "tenant_id", "parent_id"),
+        _index("ix_node_payload", "tenant_id", "payload_id"),
+        _index("ix_node_dirty", "tenant_id", "tree_id", "level", where="version > clean_version"),
+        _index("ix_node_token", "tenant_id", "lease_token", where="lease_token IS NOT NULL"),
+        _index("ix_node_dead", "tenant_id", where="dead"),
         CheckConstraint("clean_version <= version", name="clean"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     node_id: Mapped[UUID] = mapped_column(primary_key=True)
     tree_id: Mapped[UUID]
     parent_id: Mapped[UUID | None]
@@ -485,20 +412,15 @@ class NodeRow(Base):
     error_text: Mapped[str | None]
 
 
-class NodeSummary(Base):
+class NodeSummary(OfTenant, Base):
     """A node's derived text: how it was made and from which inputs."""
 
     __tablename__ = "node_summary"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "node_id"],
-            [f"{SCHEMA}.node.tenant_id", f"{SCHEMA}.node.node_id"],
-            ondelete="CASCADE",
-        ),
-        Index("ix_node_summary_redo", "tenant_id", "redo_at", postgresql_where=text("redo_at IS NOT NULL")),
+        _belongs_to("node", "node_id", ondelete="CASCADE"),
+        _index("ix_node_summary_redo", "tenant_id", "redo_at", where="redo_at IS NOT NULL"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     node_id: Mapped[UUID] = mapped_column(primary_key=True)
     text_: Mapped[str] = mapped_column("text")
     source: Mapped[str]
@@ -513,16 +435,15 @@ class NodeSummary(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class Summary(Base):
+class Summary(OfTenant, Base):
     """Summaries already paid for, by the hash of their inputs, prompt version and model."""
 
     __tablename__ = "summary_cache"
     __table_args__ = (
-        Index("ix_summary_cache_tree", "tenant_id", "tree_id"),
-        Index("ix_summary_cache_forest", "tenant_id", "forest_id"),
+        _index("ix_summary_cache_tree", "tenant_id", "tree_id"),
+        _index("ix_summary_cache_forest", "tenant_id", "forest_id"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     input_hash: Mapped[bytes] = mapped_column(primary_key=True)
     text: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
@@ -530,34 +451,27 @@ class Summary(Base):
     tree_id: Mapped[UUID | None]
 
 
-class VectorRow(Base):
+class VectorRow(OfTenant, Base):
     """The vector of a text of a forest under its model and content hash: nothing of a forest is embedded twice."""
 
     __tablename__ = "vector"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "forest_id"],
-            [f"{SCHEMA}.forest.tenant_id", f"{SCHEMA}.forest.forest_id"],
-        ),
-    )
+    __table_args__ = (_belongs_to("forest", "forest_id"),)
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     model: Mapped[str] = mapped_column(primary_key=True)
     text_hash: Mapped[bytes] = mapped_column(primary_key=True)
     vector: Mapped[bytes]
 
 
-class ExtractionCache(Base):
+class ExtractionCache(OfTenant, Base):
     """Answers already paid for, by the hash of the rendered prompt, its version and the model."""
 
     __tablename__ = "extraction_cache"
     __table_args__ = (
-        Index("ix_extraction_cache_session", "tenant_id", "session_id"),
-        Index("ix_extraction_cache_forest", "tenant_id", "forest_id"),
+        _index("ix_extraction_cache_session", "tenant_id", "session_id"),
+        _index("ix_extraction_cache_forest", "tenant_id", "forest_id"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     input_hash: Mapped[bytes] = mapped_column(primary_key=True)
     answer: Mapped[dict[str, Any]]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
@@ -565,34 +479,20 @@ class ExtractionCache(Base):
     session_id: Mapped[UUID | None]
 
 
-class IndexRow(Work, Base):
+class IndexRow(OfTenant, Work, Base):
     """What the vector index should hold for a row; behind when ``indexed_version`` lags."""
 
     __tablename__ = "index_row"
     __table_args__ = (
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
-        Index(
-            "ix_index_row_claim",
-            "tenant_id",
-            "kind",
-            "lane",
-            "available_at",
-            postgresql_where=text("state = 'ready'"),
-        ),
-        Index("ix_index_row_lease", "lease_until", postgresql_where=text("state = 'running'")),
-        Index("ix_index_row_forest", "tenant_id", "forest_id"),
-        Index("ix_index_row_token", "tenant_id", "lease_token", postgresql_where=text("lease_token IS NOT NULL")),
-        Index(
-            "ix_index_row_unseen",
-            "tenant_id",
-            "forest_id",
-            "kind",
-            postgresql_where=text("indexed_version = 0"),
-        ),
-        Index("ix_index_row_erased", "tenant_id", "forest_id", postgresql_where=text("erased_version > 0")),
+        _index("ix_index_row_claim", "tenant_id", "kind", "lane", "available_at", where="state = 'ready'"),
+        _index("ix_index_row_lease", "lease_until", where="state = 'running'"),
+        _index("ix_index_row_forest", "tenant_id", "forest_id"),
+        _index("ix_index_row_token", "tenant_id", "lease_token", where="lease_token IS NOT NULL"),
+        _index("ix_index_row_unseen", "tenant_id", "forest_id", "kind", where="indexed_version = 0"),
+        _index("ix_index_row_erased", "tenant_id", "forest_id", where="erased_version > 0"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     point_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     kind: Mapped[str]
@@ -604,27 +504,26 @@ class IndexRow(Work, Base):
     deleted: Mapped[bool] = mapped_column(server_default="false")
 
 
-class Maintenance(Work, Base):
+class Maintenance(OfTenant, Work, Base):
     """A resumable task on the maintain queue: what it is about, and how far it has come (ids and numbers only)."""
 
     __tablename__ = "maintenance"
     __table_args__ = (
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
-        Index(
+        _index(
             "ix_maintenance_once",
             "tenant_id",
             "kind",
             "subject",
             unique=True,
-            postgresql_where=text("state IN ('held', 'ready', 'running')"),
+            where="state IN ('held', 'ready', 'running')",
         ),
-        Index("ix_maintenance_claim", "tenant_id", "available_at", postgresql_where=text("state = 'ready'")),
-        Index("ix_maintenance_forest", "tenant_id", "forest_id"),
-        Index("ix_maintenance_lease", "lease_until", postgresql_where=text("state = 'running'")),
-        Index("ix_maintenance_dead", "tenant_id", postgresql_where=text("state = 'dead'")),
+        _index("ix_maintenance_claim", "tenant_id", "available_at", where="state = 'ready'"),
+        _index("ix_maintenance_forest", "tenant_id", "forest_id"),
+        _index("ix_maintenance_lease", "lease_until", where="state = 'running'"),
+        _index("ix_maintenance_dead", "tenant_id", where="state = 'dead'"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     task_id: Mapped[UUID] = mapped_column(primary_key=True)
     kind: Mapped[str]
     subject: Mapped[str] = mapped_column(server_default="")
@@ -637,48 +536,41 @@ class Maintenance(Work, Base):
     asked: Mapped[int] = mapped_column(BigInteger, Identity())
     """Its place in the order of asking: of two tasks that exclude each other the later one waits."""
     cancelled_by: Mapped[str | None]
-    """Who cancelled it: it is undone instead of carried on."""
+    """The actor that cancelled it: it is undone instead of continued."""
 
 
-class MaintenanceForest(Base):
+class MaintenanceForest(OfTenant, Base):
     """Which forests a task touches until it is done, and what it does to each; see domain/beside.py."""
 
     __tablename__ = "maintenance_forest"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "task_id"],
-            [f"{SCHEMA}.maintenance.tenant_id", f"{SCHEMA}.maintenance.task_id"],
-            ondelete="CASCADE",
-        ),
-        Index("ix_maintenance_forest_forest_id", "tenant_id", "forest_id"),
+        _belongs_to("maintenance", "task_id", ondelete="CASCADE"),
+        _index("ix_maintenance_forest_forest_id", "tenant_id", "forest_id"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     task_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     role: Mapped[str]
 
 
-class Visit(Base):
+class Visit(OfTenant, Base):
     """How often recall returned a fact, a cell or a node above them, and when last; counted in batches."""
 
     __tablename__ = "visit"
-    __table_args__ = (Index("ix_visit_forest", "tenant_id", "forest_id"),)
+    __table_args__ = (_index("ix_visit_forest", "tenant_id", "forest_id"),)
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     item_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     visits: Mapped[int] = mapped_column(server_default="1")
     last_visit_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class RetentionPolicy(Base):
+class RetentionPolicy(OfTenant, Base):
     """What a forest may hold; the row of the nil forest is for all forests of the tenant that have none."""
 
     __tablename__ = "retention_policy"
     __table_args__ = (CheckConstraint("fraction > 0 AND fraction <= 1", name="fraction"),)
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     max_age_s: Mapped[int | None] = mapped_column(BigInteger)
     max_facts: Mapped[int | None]
@@ -687,19 +579,18 @@ class RetentionPolicy(Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class Audit(Base):
-    """Who asked for what, when, on which rows: ids and counts only; rows can only be added.
+class Audit(OfTenant, Base):
+    """The log of requests: actor, action, time and rows, as ids and counts; rows can only be added.
 
     An owner is kept as a hash, so that a deletion can be proven without keeping the name.
     """
 
     __tablename__ = "audit"
     __table_args__ = (
-        Index("ix_audit_forest", "tenant_id", "forest_id", "at"),
-        Index("ix_audit_owner_hash", "tenant_id", "owner_hash", "at"),
+        _index("ix_audit_forest", "tenant_id", "forest_id", "at"),
+        _index("ix_audit_owner_hash", "tenant_id", "owner_hash", "at"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=NOW)
     actor: Mapped[str]
@@ -711,16 +602,15 @@ class Audit(Base):
     detail: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
 
 
-class LlmCall(Base):
+class LlmCall(OfTenant, Base):
     """One model call: what it was for and what it cost."""
 
     __tablename__ = "llm_call"
     __table_args__ = (
-        Index("ix_llm_call_at", "tenant_id", "at"),
-        Index("ix_llm_call_session", "tenant_id", "session_id"),
+        _index("ix_llm_call_at", "tenant_id", "at"),
+        _index("ix_llm_call_session", "tenant_id", "session_id"),
     )
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     call_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=NOW)
     step: Mapped[str]

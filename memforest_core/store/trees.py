@@ -1,19 +1,31 @@
-"""Trees in Postgres: touched paths in, diffs out, a constant number of statements for any batch."""
+"""Trees in Postgres: reads touched paths and writes diffs, in a constant number of statements for any batch."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
-from memforest_core.memtree import Key, Node
-from memforest_core.store.removal import TreeChange
+from memforest_core.memtree import Diff, Key, Node, TreeHead
+from memforest_core.store import tables as m
+from memforest_core.store.rows import TenantRows, among
 
 LOWEST = Key(-(2**63), -(2**31), -(2**31), "")
 """How the leftmost node's missing separator is stored: below every key."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeChange:
+    """What a batch does to one tree."""
+
+    tree_id: TreeId
+    head: TreeHead
+    diff: Diff
+
 
 _COLUMNS = (
     "node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start, time_end,"
@@ -52,7 +64,7 @@ _CHILDREN = sa.text(
     " WHERE tenant_id = :t AND parent_id = ANY(CAST(:ids AS uuid[]))"
 )
 
-# The nodes right before and right after each of these on their level, whoever their parents are: two index probes each.
+# The nodes right before and right after each of these on their level, under any parent: two index probes each.
 _BESIDE = sa.text(
     """
     SELECT DISTINCT b.node_id
@@ -96,23 +108,7 @@ _UPDATE = sa.text(
     """  # noqa: S608 - constants of this module
 )
 
-# Multi-row writers lock rows in one order, by id: refresh saves nodes without the forest's lock, and an UPDATE alone
-# visits rows in whatever order its plan has.
-_LOCK_NODES = sa.text(
-    """
-    SELECT node_id FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY node_id FOR NO KEY UPDATE
-    """
-)
-
-_LOCK_TREES = sa.text(
-    """
-    SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY tree_id FOR NO KEY UPDATE
-    """
-)
-
-# A summary that was read before the removal quotes what is gone: it may not be saved any more.
+# A summary whose children were read before the removal may quote deleted words: it is not saved any more.
 _ERASE = sa.text(
     """
     UPDATE memforest.node SET erased_version = greatest(erased_version, version - 1)
@@ -123,7 +119,7 @@ _ERASE = sa.text(
 NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
 """The version after that of an index row ``i``: newer than what any point of any row ever had."""
 
-# Who is writing the point now keeps its lease: it finds the tombstone when it ends, and takes the point away again.
+# An indexer that is writing the point now keeps its lease: at its end it finds the tombstone and deletes the point.
 _BURY_POINTS = [
     sa.text(statement)
     for statement in (
@@ -160,9 +156,6 @@ _HEADS = sa.text(
     """
 )
 
-
-_NODES_OF = sa.text("SELECT node_id FROM memforest.node WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))")
-
 _ABSORBED = sa.text(
     """
     UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
@@ -185,13 +178,34 @@ _SPANS = sa.text(
 
 
 def lock_nodes(connection: sa.Connection, tenant: TenantId, ids: Sequence[NodeId]) -> None:
-    """Lock node rows in the one order that all writers keep to."""
-    connection.execute(_LOCK_NODES, {"t": tenant, "ids": list(ids)})
+    """Lock node rows in the order of ids: refresh saves nodes without the forest's lock, and an UPDATE alone visits
+    rows in the order of its plan."""
+    connection.execute(
+        sa.select(m.NodeRow.node_id)
+        .where(m.NodeRow.tenant_id == tenant, among(m.NodeRow.node_id, ids))
+        .order_by(m.NodeRow.node_id)
+        .with_for_update(key_share=True)
+    )
 
 
-def lock_trees(connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId]) -> None:
-    """Lock tree rows in the one order that all writers keep to."""
-    connection.execute(_LOCK_TREES, {"t": tenant, "ids": list(ids)})
+def lock_trees(
+    connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId], *, wait: bool = True
+) -> frozenset[TreeId]:
+    """Lock tree rows in the order of ids; which were locked: without ``wait`` those that were free."""
+    locked = connection.scalars(
+        sa.select(m.Tree.tree_id)
+        .where(m.Tree.tenant_id == tenant, among(m.Tree.tree_id, ids))
+        .order_by(m.Tree.tree_id)
+        .with_for_update(key_share=True, skip_locked=not wait)
+    )
+    return frozenset(TreeId(tree) for tree in locked)
+
+
+def with_ancestors(
+    connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]
+) -> Sequence[sa.Row[*tuple[Any, ...]]]:
+    """The rows of these nodes and of all nodes above them."""
+    return connection.execute(_ANCESTORS, {"t": tenant, "ids": list(ids)}).all()
 
 
 def node_of(row: sa.Row[Any]) -> Node:
@@ -212,24 +226,18 @@ def node_of(row: sa.Row[Any]) -> Node:
     )
 
 
+def head_of(row: sa.Row[*tuple[Any, ...]]) -> TreeHead:
+    """Where a tree begins, from its row."""
+    return TreeHead(TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count)
+
+
 def _arrays(nodes: Sequence[Node]) -> dict[str, list[Any]]:
+    """An array for each column of the nodes."""
     keys = [node.key or LOWEST for node in nodes]
-    return {
-        "node_id": [node.id for node in nodes],
-        "tree_id": [node.tree_id for node in nodes],
-        "parent_id": [node.parent_id for node in nodes],
-        "level": [node.level for node in nodes],
-        "key_time": [key.time for key in keys],
-        "key_ordinal": [key.ordinal for key in keys],
-        "key_item": [key.item for key in keys],
-        "key_id": [key.id for key in keys],
-        "time_start": [node.time_start for node in nodes],
-        "time_end": [node.time_end for node in nodes],
-        "leaf_count": [node.leaf_count for node in nodes],
-        "version": [node.version for node in nodes],
-        "clean_version": [node.clean_version for node in nodes],
-        "payload_id": [node.payload_id for node in nodes],
-    }
+    own = (name for name in _COLUMNS.split(", ") if name != "node_id" and not name.startswith("key_"))
+    arrays = {name: [getattr(node, name) for node in nodes] for name in own}
+    arrays |= {f"key_{part}": [getattr(key, part) for key in keys] for part in ("time", "ordinal", "item", "id")}
+    return arrays | {"node_id": [node.id for node in nodes]}
 
 
 def bury_points(connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]) -> None:
@@ -238,52 +246,44 @@ def bury_points(connection: sa.Connection, tenant: TenantId, ids: Sequence[Any])
         connection.execute(statement, {"t": tenant, "ids": list(ids)})
 
 
-class PostgresTrees:
-    """Tree rows over one open transaction of the forest's writer."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
+class TreeRows(TenantRows):
+    """Tree rows in a transaction that holds the forest."""
 
     def load_paths(self, wanted: Sequence[tuple[TreeId, Key]]) -> dict[TreeId, list[Node]]:
         """The touched level-1 nodes, their ancestors, and all children of those: three statements."""
         if not wanted:
             return {}
         pairs = sorted(set(wanted), key=lambda pair: (str(pair[0]), pair[1]))
-        bottoms = self._db.scalars(
+        bottoms = self._run(
             _SEEK,
-            {
-                "t": self._tenant,
-                "trees": [tree for tree, _ in pairs],
-                "kt": [key.time for _, key in pairs],
-                "ko": [key.ordinal for _, key in pairs],
-                "ki": [key.item for _, key in pairs],
-                "kid": [key.id for _, key in pairs],
-            },
-        ).all()
-        paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(bottoms)}).all()
+            trees=[tree for tree, _ in pairs],
+            kt=[key.time for _, key in pairs],
+            ko=[key.ordinal for _, key in pairs],
+            ki=[key.item for _, key in pairs],
+            kid=[key.id for _, key in pairs],
+        )
+        paths = with_ancestors(self._db, self._tenant, bottoms.scalars().all())
         return self._with_children(paths, [row.node_id for row in paths])
 
     def load_leaves(self, leaves: Sequence[NodeId]) -> dict[TreeId, list[Node]]:
-        """These leaves, all above them, the nodes beside those on each level, and all children of these internal nodes,
-        as ``memtree.delete`` wants them: three statements."""
+        """These leaves, all nodes above them, the nodes beside those on each level, and all children of these internal
+        nodes, as ``memtree.delete`` wants them: three statements."""
         if not leaves:
             return {}
-        paths = self._db.execute(_ANCESTORS, {"t": self._tenant, "ids": list(leaves)}).all()
+        paths = with_ancestors(self._db, self._tenant, leaves)
         above = [row.node_id for row in paths if row.level > 0]
-        beside = self._db.scalars(_BESIDE, {"t": self._tenant, "ids": above}).all()
+        beside = self._run(_BESIDE, ids=above).scalars()
         return self._with_children(paths, [*above, *beside])
 
-    def load_children(self, parents: Sequence[NodeId]) -> list[Node]:
+    def load_children(self, parents: Sequence[Any]) -> list[Node]:
         """All children of these nodes."""
-        rows = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": list(parents)})
-        return [node_of(row) for row in rows]
+        return [node_of(row) for row in self._run(_CHILDREN, ids=list(parents))]
 
-    def _with_children(self, paths: Sequence[sa.Row[Any]], parents: Sequence[Any]) -> dict[TreeId, list[Node]]:
-        children = self._db.execute(_CHILDREN, {"t": self._tenant, "ids": list(parents)}).all()
+    def _with_children(
+        self, paths: Sequence[sa.Row[*tuple[Any, ...]]], parents: Sequence[Any]
+    ) -> dict[TreeId, list[Node]]:
         loaded: dict[TreeId, dict[NodeId, Node]] = defaultdict(dict)
-        for row in (*paths, *children):
-            node = node_of(row)
+        for node in (*map(node_of, paths), *self.load_children(parents)):
             loaded[node.tree_id][node.id] = node
         return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
 
@@ -291,62 +291,59 @@ class PostgresTrees:
         self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
     ) -> None:
         """Write all diffs, note the leaves in the placements, and mark the trees due: six statements, eleven where
-        leaves go. Trees that were ``absorbed`` by others end, in the same order of locks."""
+        leaves are deleted. Trees that others ``absorbed`` end, in the same order of locks."""
         changes = sorted(changes, key=lambda change: str(change.tree_id))
-        inserted = [node for change in changes for node in change.diff.inserted]
-        updated = [node for change in changes for node in change.diff.updated]
-        if inserted:
-            inserted.sort(key=lambda node: -node.level)
-            self._db.execute(_INSERT, {"t": self._tenant, **_arrays(inserted)})
-        deleted = [node for change in changes for node in change.diff.deleted]
-        ended = [NodeId(node) for node in self._nodes_of(absorbed)]
-        if updated or deleted or ended:
-            lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *deleted, *ended])
-        if updated:
-            self._db.execute(_UPDATE, {"t": self._tenant, **_arrays(updated)})
-        if deleted:
-            shrunk = [node.id for change in changes if change.diff.deleted for node in change.diff.updated]
-            self._db.execute(_ERASE, {"t": self._tenant, "ids": shrunk})
-        if deleted or ended:
-            self._db.execute(_DELETE, {"t": self._tenant, "ids": [*deleted, *ended]})
-            bury_points(self._db, self._tenant, [*deleted, *ended])
-        leaves = [node for node in inserted if node.payload_id is not None]
+        self._write_nodes(changes, absorbed)
+        leaves = [node for change in changes for node in change.diff.inserted if node.payload_id is not None]
         if leaves:
-            self._db.execute(
+            self._run(
                 _PLACE,
-                {
-                    "t": self._tenant,
-                    "trees": [leaf.tree_id for leaf in leaves],
-                    "payloads": [leaf.payload_id for leaf in leaves],
-                    "leaves": [leaf.id for leaf in leaves],
-                },
+                trees=[leaf.tree_id for leaf in leaves],
+                payloads=[leaf.payload_id for leaf in leaves],
+                leaves=[leaf.id for leaf in leaves],
             )
         marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
         if marked or absorbed:
             lock_trees(self._db, self._tenant, [*(change.tree_id for change in marked), *absorbed])
         if absorbed:
-            self._db.execute(_ABSORBED, {"t": self._tenant, "trees": list(absorbed)})
+            self._run(_ABSORBED, trees=list(absorbed))
         if marked:
-            self._db.execute(
+            self._run(
                 _HEADS,
-                {
-                    "t": self._tenant,
-                    "trees": [change.tree_id for change in marked],
-                    "roots": [change.head.root_id for change in marked],
-                    "heights": [change.head.height for change in marked],
-                    "leaves": [change.head.leaf_count for change in marked],
-                    "quiet": quiet_s,
-                    "stale": stale_s,
-                },
+                trees=[change.tree_id for change in marked],
+                roots=[change.head.root_id for change in marked],
+                heights=[change.head.height for change in marked],
+                leaves=[change.head.leaf_count for change in marked],
+                quiet=quiet_s,
+                stale=stale_s,
             )
-        if deleted:
-            smaller = [change.tree_id for change in changes if change.diff.deleted]
-            self._db.execute(_SPANS, {"t": self._tenant, "trees": smaller})
+        smaller = [change.tree_id for change in changes if change.diff.deleted]
+        if smaller:
+            self._run(_SPANS, trees=smaller)
 
-    def _nodes_of(self, trees: Sequence[TreeId]) -> Sequence[Any]:
-        if not trees:
-            return ()
-        return self._db.scalars(_NODES_OF, {"t": self._tenant, "trees": list(trees)}).all()
+    def _write_nodes(self, changes: Sequence[TreeChange], absorbed: Sequence[TreeId]) -> None:
+        inserted = [node for change in changes for node in change.diff.inserted]
+        updated = [node for change in changes for node in change.diff.updated]
+        if inserted:
+            self._run(_INSERT, **_arrays(sorted(inserted, key=lambda node: -node.level)))
+        deleted = [node for change in changes for node in change.diff.deleted]
+        ended = self._nodes_of(absorbed) if absorbed else []
+        gone = [*deleted, *ended]
+        if updated or gone:
+            lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *gone])
+        if updated:
+            self._run(_UPDATE, **_arrays(updated))
+        if deleted:
+            self._run(_ERASE, ids=[node.id for c in changes if c.diff.deleted for node in c.diff.updated])
+        if gone:
+            self._run(_DELETE, ids=gone)
+            bury_points(self._db, self._tenant, gone)
+
+    def _nodes_of(self, trees: Sequence[TreeId]) -> Sequence[NodeId]:
+        found = self._db.scalars(
+            sa.select(m.NodeRow.node_id).where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.tree_id, trees))
+        )
+        return [NodeId(node) for node in found]
 
 
 def micros(moment: str) -> str:

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import ForestId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.models.calls import OwnText, Vectors
+from memforest_core.store.rows import TenantRows
 
 Key = tuple[ForestId, bytes]
 """A forest and the content hash of a text in it."""
@@ -26,7 +27,7 @@ UNUSED = """NOT EXISTS (SELECT 1 FROM memforest.cell c
        AND NOT EXISTS (SELECT 1 FROM memforest.candidate k JOIN memforest.cell c
                            ON c.tenant_id = :t AND c.cell_id = k.cell_id AND c.forest_id = v.forest_id
                         WHERE k.tenant_id = :t AND k.routing_hash = v.text_hash)"""
-"""That no cell, fact or candidate of its own forest has the text of vector ``v``: it is an orphan."""
+"""The condition that no cell, fact or candidate of its own forest has the text of vector ``v``: it is an orphan."""
 
 _SELECT = sa.text(
     """
@@ -87,20 +88,15 @@ def from_bytes(raw: bytes) -> Vectors:
     return np.frombuffer(raw, dtype="<f4")
 
 
-class VectorRows:
+class VectorRows(TenantRows):
     """The vectors of texts, kept under forest, model and content hash."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def vectors_by_hash(self, model: str, keys: Iterable[Key]) -> dict[Key, Vectors]:
         """The stored vectors of those content hashes that have one in their forest."""
         wanted = list(set(keys))
         if not wanted:
             return {}
-        values = {"t": self._tenant, "m": model, "f": [forest for forest, _ in wanted], "h": [h for _, h in wanted]}
-        rows = self._db.execute(_SELECT, values)
+        rows = self._run(_SELECT, m=model, f=[forest for forest, _ in wanted], h=[key for _, key in wanted])
         return {(ForestId(row.forest_id), bytes(row.text_hash)): from_bytes(row.vector) for row in rows}
 
     def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
@@ -110,39 +106,36 @@ class VectorRows:
         return {text: found[key] for text, key in keys.items() if key in found}
 
     def hold_forests(self, forests: Collection[ForestId]) -> frozenset[ForestId]:
-        """Keep forests from being given up before this transaction ends; those that were not yet.
+        """Keep forests from being deleted before this transaction ends; those that are not being deleted yet.
 
-        Before any other lock: whoever gives a forest up holds it first, and what it holds afterwards.
+        Comes before any other lock: a deletion locks the forest first, and then the forest's rows.
         """
-        values = {"t": self._tenant, "f": list(forests)}
-        return frozenset(ForestId(each) for each in self._db.scalars(_HOLD_FORESTS, values))
+        return frozenset(ForestId(each) for each in self._run(_HOLD_FORESTS, f=list(forests)).scalars())
 
     def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Store vectors; one that is there already stays. Those of a forest that was given up are left out."""
+        """Store vectors; one that is there already stays. Those of a forest that is being deleted are left out."""
         if not vectors:
             return
         alive = self.hold_forests({text.forest_id for text in vectors})
         kept = [(text, vector) for text, vector in vectors.items() if text.forest_id in alive]
-        values = {
-            "t": self._tenant,
-            "m": model,
-            "f": [text.forest_id for text, _ in kept],
-            "h": [text_hash(text.text) for text, _ in kept],
-            "v": [to_bytes(vector) for _, vector in kept],
-        }
-        self._db.execute(_PUT, values)
+        self._run(
+            _PUT,
+            m=model,
+            f=[text.forest_id for text, _ in kept],
+            h=[text_hash(text.text) for text, _ in kept],
+            v=[to_bytes(vector) for _, vector in kept],
+        )
 
     def drop_unused(self, forest: ForestId, hashes: Collection[bytes]) -> int:
         """Drop those of a forest's vectors whose text no cell, fact or candidate of it has any more; how many."""
         if not hashes:
             return 0
-        values = {"t": self._tenant, "f": forest, "h": list(hashes)}
-        self._db.execute(_HOLD, values)
-        return self._db.execute(_DROP_UNUSED, values).rowcount
+        self._run(_HOLD, f=forest, h=list(hashes))
+        return self._run(_DROP_UNUSED, f=forest, h=list(hashes)).rowcount
 
     def drop_orphans(self, forest: ForestId) -> int:
         """Drop all of a forest's vectors that stand for no text of it any more; how many. Looks at the whole forest."""
-        return self._db.execute(_DROP_ORPHANS, {"t": self._tenant, "f": forest}).rowcount
+        return self._run(_DROP_ORPHANS, f=forest).rowcount
 
 
 def of_forest(forest: ForestId, texts: Sequence[str]) -> list[OwnText]:

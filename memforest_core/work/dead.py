@@ -9,6 +9,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.messages import Queue
+from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows.dead import DeadRows, DeadStore
@@ -104,8 +105,8 @@ def _filter(owner: str | None, code: str | None, kinds: Sequence[DeadKind]) -> D
 
 
 def _check_owner(rows: DeadRows, which: DeadFilter) -> None:
-    if which.owner is not None and rows.find_forest(which.owner) is None:
-        raise NotFound(f"No owner {which.owner!r:.80}: enqueue a session first.")
+    if which.owner is not None:
+        known(rows.find_forest(which.owner), which.owner, NO_OWNER)
 
 
 def _resolved(rows: DeadRows, ids: Sequence[str]) -> list[DeadRef]:

@@ -13,6 +13,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError
 from memforest_core.messages import Queue
+from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane, WorkError
 from memforest_core.work.records import (
@@ -71,10 +72,7 @@ class Operations:
         """The owner's forest. Raises InvalidInput, NotFound, StoreUnavailable."""
         owner = checked_name(owner, "owner")
         with self._store.transaction(tenant) as rows:
-            found = rows.find_forest(owner)
-        if found is None:
-            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
-        return found
+            return known(rows.find_forest(owner), owner)
 
     @repeated
     def ask(

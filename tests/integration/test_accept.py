@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session as OrmSession
 from memforest_core.client import MemForestClient
 from memforest_core.domain.turns import MAX_METADATA_DEPTH
 from memforest_core.errors import InvalidInput, MemForestError, SessionConflict, StoreUnavailable
-from memforest_core.extract.rows import ExtractStore
+from memforest_core.extract.rows import ExtractRows
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work import broker as wakeups
 from tests.support.builders import said
@@ -43,7 +43,7 @@ def claimed(pipeline: Stack) -> int:
     """Claim every window there is; how many."""
     found = 0
     while True:
-        with ExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+        with ExtractRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
             if rows.claim_window(pipeline.runtime.worker, 60.0) is None:
                 return found
             found += 1

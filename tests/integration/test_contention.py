@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from memforest_core.errors import StoreContended, StoreUnavailable
 from memforest_core.reduce.records import WaitingForest
-from memforest_core.reduce.rows import ReduceStore
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.rows.operations import OperationStore
 from tests.integration.test_pipeline import said
@@ -123,16 +123,16 @@ def waiting_cell(told: Stack) -> WaitingForest:
     """The one extracted cell that is not placed yet, as the reducer sees it."""
     told.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
     told.runtime.extract()
-    with ReduceStore(told.services.engine).reducing(told.tenant) as rows:
-        waiting = rows.waiting(10)
+    with ReduceRows.opened(told.services.engine, told.tenant) as rows:
+        waiting = rows.queue.waiting(10)
     assert waiting is not None
     assert len(waiting.cells) == 1
     return waiting
 
 
 def buried(told: Stack, waiting: WaitingForest) -> bool:
-    with ReduceStore(told.services.engine).reducing(told.tenant) as rows:
-        return rows.bury_cell(waiting, "invariant_violated", "A stored statement is damaged.")
+    with ReduceRows.opened(told.services.engine, told.tenant) as rows:
+        return rows.queue.bury_cell(waiting, "invariant_violated", "A stored statement is damaged.")
 
 
 def test_a_cell_is_buried_only_as_it_was_seen(told: Stack) -> None:

@@ -20,7 +20,6 @@ from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.states import TimelineState
-from memforest_core.reduce.rows import ReduceStore
 from memforest_core.reduce.service import Reduced, ReductionService
 from memforest_core.verify.opening import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
@@ -446,7 +445,7 @@ def test_a_correction_that_comes_while_its_cell_is_being_placed_is_not_lost(ines
         ines.services.index, lambda: service.correct(ines.tenant, "ines", baker, value="brewer", actor=ACTOR)
     )
     reduction = ReductionService(
-        ReduceStore(ines.services.engine),
+        ines.services.engine,
         meanwhile,  # type: ignore[arg-type]
         ines.services.embedder,
         ines.settings,
@@ -488,9 +487,7 @@ def test_nothing_new_is_merged_into_what_is_wrong(ines: Stack) -> None:
     settings = ines.settings.model_copy(
         update={"reduce": ines.settings.reduce.model_copy(update={"near_duplicate": 0.5})}
     )
-    reduction = ReductionService(
-        ReduceStore(ines.services.engine), ines.services.index, ines.services.embedder, settings
-    )
+    reduction = ReductionService(ines.services.engine, ines.services.index, ines.services.embedder, settings)
 
     def said(name: str, text: str) -> int:
         ines.memory.ingest("ines", name, turns([("2022-03-01T12:00:00Z", text)]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memforest_core.accept.records import SessionProgress, Stage
-from memforest_core.extract.rows import ExtractStore
+from memforest_core.extract.rows import ExtractRows
 from tests.support.builders import said
 from tests.support.stack import Stack
 
@@ -32,7 +32,7 @@ def set_cells(pipeline: Stack, ordinal: int, **values: Any) -> None:
 
 
 def bury_next_window(pipeline: Stack) -> None:
-    with ExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+    with ExtractRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         window = rows.claim_window(pipeline.runtime.worker, 60.0)
         assert window is not None
         rows.bury_window(window, "crashed", "Its extraction crashed.")

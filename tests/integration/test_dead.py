@@ -16,9 +16,9 @@ from memforest_core.accept.records import Stage
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import CellId, TenantId
 from memforest_core.errors import NotFound
-from memforest_core.extract.rows import ExtractStore
+from memforest_core.extract.rows import ExtractRows
 from memforest_core.messages import Queue
-from memforest_core.reduce.rows import ReduceStore
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.cli import dead as command
 from memforest_core.work.dead import DeadLetters
@@ -54,7 +54,7 @@ def enqueued(pipeline: Stack, owner: str = "bob") -> None:
 
 def bury_window(pipeline: Stack) -> None:
     """Extraction gives up the next window: as it is when its workers died over it, with all its cells."""
-    with ExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+    with ExtractRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         window = rows.claim_window(pipeline.runtime.worker, 60.0)
         assert window is not None
         rows.bury_window(window, CODE, REASON)
@@ -66,10 +66,10 @@ def bury_extracted(pipeline: Stack, ordinal: int = 0) -> None:
     cell = pipeline.rows(
         "SELECT cell_id FROM memforest.cell WHERE ordinal = :n AND state = 'done' AND NOT placed", n=ordinal
     )[0][0]
-    with ReduceStore(pipeline.services.engine).reducing(pipeline.tenant) as rows:
-        waiting = rows.waiting(1_000)
+    with ReduceRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+        waiting = rows.queue.waiting(1_000)
         assert waiting is not None
-        assert rows.bury_cell(
+        assert rows.queue.bury_cell(
             replace(waiting, cells=(CellId(cell),)), "invariant_violated", "A stored statement is damaged."
         )
 

@@ -18,10 +18,12 @@ from memforest_core.erase.arguments import ordinals_in
 from memforest_core.erase.receipt import Receipt
 from memforest_core.erase.rows.erasing import ErasureStore
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
+from memforest_core.extract.rows import ExtractRows
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.service import _point
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedder, OwnText, Vectors
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.vectors import text_hash
 from memforest_core.verify.opening import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
@@ -421,7 +423,7 @@ def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> 
         "bob", "secrets", said("I hid a flumox in the attic.", "I live near a lake.", start=START + 60 * DAY)
     )
     service = rested.services.extraction
-    with service._store.extracting(rested.tenant) as rows:
+    with ExtractRows.opened(rested.services.engine, rested.tenant) as rows:
         claim = rows.claim_window(rested.runtime.worker, 60.0)
     assert claim is not None
     calls: list[Any] = []
@@ -443,15 +445,14 @@ def test_what_the_reducer_has_read_of_deleted_words_is_never_placed(rested: Stac
         "bob", "secrets", said("I hid a flumox in the attic.", "I live near a lake.", start=START + 60 * DAY)
     )
     rested.services.extraction.run_one(rested.tenant, rested.runtime.worker)
-    reduction = rested.services.reduction
-    with reduction._store.reducing(rested.tenant) as rows:
-        waiting = rows.waiting(10)
+    with ReduceRows.opened(rested.services.engine, rested.tenant) as rows:
+        waiting = rows.queue.waiting(10)
         assert waiting is not None
-        batch = rows.load(waiting, rested.services.embedder.model)
+        batch = rows.queue.load(waiting, rested.services.embedder.model)
     erase(rested, session="secrets", turns=["turn@0"])
-    with reduction._store.reducing(rested.tenant) as rows:
+    with ReduceRows.opened(rested.services.engine, rested.tenant) as rows:
         assert rows.lock_forest(batch.forest_id)
-        assert rows.still_waiting(batch) == frozenset()
+        assert rows.queue.still_waiting(batch) == frozenset()
     rested.drive()
     assert_nowhere(rested, "flumox")
     assert "lake" in told(rested, "What does Bob live near?")
@@ -583,7 +584,7 @@ def test_a_summary_that_was_read_before_a_deletion_is_never_saved_after_it(reste
         "UPDATE memforest.tree SET due_at = now(), first_mark_at = now() WHERE state = 'active'"
     )
     refresh = rested.services.refresh
-    with refresh._store.refreshing(rested.tenant) as rows:
+    with refresh._open_rows(rested.tenant) as rows:
         token, nodes = rows.claim_ready(rested.runtime.worker, 500, 60.0, 60.0, rested.services.embedder.model)
     reading = {node.id for node in nodes if any("telescope" in child.text for child in node.children)}
     assert reading

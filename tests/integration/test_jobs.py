@@ -17,7 +17,7 @@ from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
 from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.records import Again, CellResult, ClaimedWindow, NewCandidate, WindowResult
-from memforest_core.extract.rows import ExtractRows, ExtractStore
+from memforest_core.extract.rows import ExtractRows
 from memforest_core.extract.service import window_of
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
@@ -34,7 +34,7 @@ EXPIRE = "UPDATE memforest.cell SET lease_until = clock_timestamp() WHERE state 
 
 @contextmanager
 def extracting(pipeline: Stack) -> Iterator[ExtractRows]:
-    with ExtractStore(pipeline.services.engine).extracting(pipeline.tenant) as rows:
+    with ExtractRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         yield rows
 
 

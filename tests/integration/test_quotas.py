@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from memforest_core.accept import cli as ingest_command
 from memforest_core.accept.quotas import DAY_S, DEPTH_S
 from memforest_core.accept.records import TenantLimits
-from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, AcceptRows, AcceptStore
+from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, AcceptRows
 from memforest_core.accept.service import Acceptance
 from memforest_core.aio import AsyncMemForest
 from memforest_core.cli.commands import Commands
@@ -126,7 +126,7 @@ def test_other_processes_see_what_was_accepted_within_a_moment(tight: Stack) -> 
     """Given a process that counted an empty queue, when another fills it, then it refuses once its count is old."""
     clock = [0.0]
     mine = Acceptance(
-        AcceptStore(tight.services.engine),
+        tight.services.engine,
         tight.services.producer.wakeups,
         tight.settings.accept,
         1,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ReadyNode
-from memforest_core.refresh.rows import RefreshRows, RefreshStore
+from memforest_core.refresh.rows import RefreshRows
 from memforest_core.refresh.service import RefreshService
 from memforest_core.store.engine import tenant_transaction
 from tests.integration.test_pipeline import said
@@ -41,7 +42,7 @@ class CountingSummarizer:
 
 def service(pipeline: Stack, summarizer: CountingSummarizer, **settings: object) -> RefreshService:
     return RefreshService(
-        RefreshStore(pipeline.services.engine),
+        partial(RefreshRows.opened, pipeline.services.engine),
         summarizer,
         pipeline.services.embedder,
         pipeline.settings.refresh.model_copy(update={"budget_chars": 120, **settings}),

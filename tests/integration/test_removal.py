@@ -15,7 +15,7 @@ from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
 from memforest_core.memtree import Node, TreeHead, delete
 from memforest_core.models.calls import CallRecord
 from memforest_core.reduce.removing import retire
-from memforest_core.reduce.rows import ReduceRows, ReduceStore
+from memforest_core.reduce.rows import ReduceRows
 from memforest_core.refresh.records import ReadyNode
 from memforest_core.store.removal import Retired
 from memforest_core.store.trees import node_of
@@ -60,7 +60,7 @@ def supersede(pipeline: Stack, of: Sequence[CellId]) -> None:
 def reducing(pipeline: Stack) -> Iterator[tuple[ReduceRows, ForestId]]:
     """Rows under the lock of the only forest."""
     forest = ForestId(ids(pipeline, "SELECT forest_id FROM memforest.forest")[0])
-    with ReduceStore(pipeline.services.engine).reducing(pipeline.tenant) as rows:
+    with ReduceRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         assert isinstance(rows, ReduceRows)
         assert rows.lock_forest(forest)
         yield rows, forest

@@ -46,7 +46,7 @@ def default_answer(body: Mapping[str, Any]) -> str:
     if not wants_extraction(body):
         return last_user_text(body)[:SUMMARY_CHARS]
     from memforest_core.extract.offline import propose
-    from memforest_core.extract.prompt import parse_window
+    from tests.support.rendered_windows import parse_window
 
     rendered = [text for role, text in messages_of(body) if role == "user" and '"turns"' in text]
     window = parse_window(rendered[-1])

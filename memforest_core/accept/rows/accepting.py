@@ -1,4 +1,4 @@
-"""Accepting sessions in Postgres: one transaction, ours or the caller's own."""
+"""Statements that accept sessions, in one transaction: ours or the caller's own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
-from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.store.engine import set_tenant, store_errors
 from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkError
@@ -35,15 +36,11 @@ _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has
 """SQL states of a caller's connection that can't carry an insert."""
 
 
-class AcceptRows:
+class AcceptRows(TenantRows):
     """Rows of one accepting transaction."""
 
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
-
-    def forest(self, owner: str) -> ForestRef | None:
-        """The owner's forest, if there is one."""
+    def find_forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, which no other transaction freezes or deletes before this one ends."""
         return find_forest(self._db, self._tenant, owner, keep=True)
 
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
@@ -54,7 +51,7 @@ class AcceptRows:
             .values(tenant_id=self._tenant, forest_id=forest_id, owner=owner, time_zone=time_zone)
             .on_conflict_do_nothing()
         )
-        return self.forest(owner) or ForestRef(forest_id, owner, time_zone)
+        return self.find_forest(owner) or ForestRef(forest_id, owner, time_zone)
 
     def set_display_name(self, forest: ForestRef, name: str) -> None:
         """Change what the owner is called; the name is one of the owner's from now on."""
@@ -86,13 +83,7 @@ class AcceptRows:
             .returning(m.Session.session_id)
         ).first()
         row = self._db.execute(
-            sa.select(
-                m.Session.started_at,
-                m.Session.time_zone,
-                m.Session.turn_count,
-                m.Session.cell_count,
-                m.Session.lane,
-            )
+            sa.select(m.Session.__table__)
             .where(m.Session.tenant_id == self._tenant, m.Session.session_id == id_)
             .with_for_update(key_share=True)
         ).one()
@@ -230,16 +221,9 @@ class AcceptRows:
             self._db.execute(
                 sa.update(m.Cell)
                 .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == rows[-1]["cell_id"])
-                .values(available_at=sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, held_for_s))
+                .values(available_at=seconds_from_now(held_for_s))
             )
-        want_indexed(
-            self._db,
-            self._tenant,
-            forest,
-            "cell",
-            ids,
-            lane=int(lane),
-        )
+        want_indexed(self._db, self._tenant, forest, "cell", ids, lane=int(lane))
         # After its index row: an indexer that was at the shorter text has put its vector by now, or never will.
         VectorRows(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
 
@@ -253,7 +237,7 @@ class AcceptRows:
 
     def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
         """How far a session has come; None when it does not exist."""
-        row = self._db.execute(_PROGRESS, {"t": self._tenant, "s": session}).mappings().first()
+        row = self._run(_PROGRESS, s=session).mappings().first()
         if row is None:
             return None
         counts = dict(row)
@@ -270,7 +254,7 @@ class AcceptRows:
 
     def last_error(self, session: SessionId) -> WorkError | None:
         """What the last failed try of the session's unfinished work ended with; else of any other waiting cell."""
-        row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "s": session}).first()
+        row = self._run(_LAST_ERROR, s=session).first()
         return None if row is None else WorkError(row.error_code, row.error_text or "")
 
     def limits(self) -> TenantLimits:
@@ -294,8 +278,7 @@ class AcceptRows:
 
         Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
         """
-        values = {"t": self._tenant, "most": most, "sample": min(most, SAMPLE_WINDOWS), "window": MAX_WINDOW_CELLS}
-        row = self._db.execute(_WAITING, values).one()
+        row = self._run(_WAITING, most=most, sample=min(most, SAMPLE_WINDOWS), window=MAX_WINDOW_CELLS).one()
         cells = int(row.sampled)
         if row.windows > SAMPLE_WINDOWS:
             cells = round(row.windows * row.sampled / SAMPLE_WINDOWS)
@@ -306,11 +289,11 @@ class AcceptRows:
 
         The second turn of an appended cell counts at the time of the first.
         """
-        row = self._db.execute(_STORED_TURNS, {"t": self._tenant, "span": span_s}).one()
+        row = self._run(_STORED_TURNS, span=span_s).one()
         return StoredTurns(int(row.turns), float(row.oldest_s))
 
 
-# A dead cell holds nobody back. One that was in the trees before it was opened again stays in them.
+# A dead cell does not delay its session. A cell that was in the trees before it was opened again stays in them.
 _PROGRESS = sa.text(
     """
     SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
@@ -408,32 +391,26 @@ _STORED_TURNS = sa.text(
 )
 
 
-class AcceptStore:
-    """Opens accepting transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def accepting(self, tenant: TenantId, joined: object | None = None) -> Iterator[AcceptRows]:
-        """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
-        commits nor closes, and leaves the transaction's settings as it found them."""
-        if joined is None:
-            with tenant_transaction(self._engine, tenant) as connection:
-                yield AcceptRows(connection, tenant)
-            return
-        outer = joined.connection() if isinstance(joined, OrmSession) else joined
-        if not isinstance(outer, sa.Connection):
-            raise InvalidInput(
-                "Pass an open SQLAlchemy connection or session as the transaction to join.",
-                code="invalid_transaction",
-            )
-        with store_errors(joined=True), _caller_errors():
-            before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
-            with outer.begin_nested():
-                set_tenant(outer, tenant)
-                yield AcceptRows(outer, tenant)
-            set_tenant(outer, TenantId(before or ""))
+@contextmanager
+def accepting(engine: sa.Engine, tenant: TenantId, joined: object | None = None) -> Iterator[AcceptRows]:
+    """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
+    commits nor closes, and leaves the transaction's settings as it found them."""
+    if joined is None:
+        with AcceptRows.opened(engine, tenant) as rows:
+            yield rows
+        return
+    outer = joined.connection() if isinstance(joined, OrmSession) else joined
+    if not isinstance(outer, sa.Connection):
+        raise InvalidInput(
+            "Pass an open SQLAlchemy connection or session as the transaction to join.",
+            code="invalid_transaction",
+        )
+    with store_errors(joined=True), _caller_errors():
+        before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
+        with outer.begin_nested():
+            set_tenant(outer, tenant)
+            yield AcceptRows(outer, tenant)
+        set_tenant(outer, TenantId(before or ""))
 
 
 @contextmanager

@@ -1,16 +1,13 @@
-"""Waiting for accepted work, in Postgres."""
+"""Statements that wait for accepted work and make it due."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import sqlalchemy as sa
 
-from memforest_core.accept.flush_records import Backlog
-from memforest_core.domain.ids import ForestId, SessionId, TenantId
-from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import forest_id
+from memforest_core.accept.records import Backlog
+from memforest_core.domain.ids import ForestId, SessionId
+from memforest_core.store.owners import find_forest
+from memforest_core.store.rows import TenantRows
 from memforest_core.work.jobs import WorkError
 
 _BACKLOG = sa.text(
@@ -49,7 +46,7 @@ _RELEASE = sa.text(
     """
 )
 
-# Who waits asks again each second: a tree that is being written now is left to the next time.
+# A waiting caller asks again each second: a tree that is being written now is made due the next time.
 _DUE_FOREST = sa.text(
     """
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
@@ -72,48 +69,29 @@ _DUE_SESSION = sa.text(
 )
 
 
-class FlushRows:
+class FlushRows(TenantRows):
     """Rows of one flushing transaction."""
 
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
-
-    def forest(self, owner: str) -> ForestId | None:
+    def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
-        return forest_id(self._db, self._tenant, owner)
+        found = find_forest(self._db, self._tenant, owner)
+        return found.id if found is not None else None
 
     def backlog(self, forest: ForestId) -> Backlog:
         """What the forest still has to do (dead work is not counted)."""
-        row = self._db.execute(_BACKLOG, {"t": self._tenant, "f": forest}).one()
+        row = self._run(_BACKLOG, f=forest).one()
         return Backlog(row.cells, row.trees, row.points)
 
     def last_error(self, forest: ForestId) -> WorkError | None:
         """What the last failed try of the forest's unfinished work ended with."""
-        row = self._db.execute(_LAST_ERROR, {"t": self._tenant, "f": forest}).first()
+        row = self._run(_LAST_ERROR, f=forest).first()
         return None if row is None else WorkError(row.error_code, row.error_text or "")
 
     def release_held(self, forest: ForestId) -> int:
         """Close the forest's open last cells now; how many became ready."""
-        return self._db.execute(_RELEASE, {"t": self._tenant, "f": forest}).rowcount
+        return self._run(_RELEASE, f=forest).rowcount
 
     def make_due(self, forest: ForestId, session: SessionId | None) -> int:
         """Make dirty trees due now: those that a session touches, or all; how many."""
-        statement = _DUE_FOREST if session is None else _DUE_SESSION
-        values: dict[str, object] = {"t": self._tenant, "f": forest}
-        if session is not None:
-            values["s"] = session
-        return self._db.execute(statement, values).rowcount
-
-
-class FlushStore:
-    """Opens flushing transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def flushing(self, tenant: TenantId) -> Iterator[FlushRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield FlushRows(connection, tenant)
+        due = self._run(_DUE_FOREST, f=forest) if session is None else self._run(_DUE_SESSION, f=forest, s=session)
+        return due.rowcount

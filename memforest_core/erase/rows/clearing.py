@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId
 from memforest_core.erase.rows import sql as q
 from memforest_core.store import tables as m
-from memforest_core.store.removal_rows import RemovalRows
+from memforest_core.store.removal import RemovalRows
 from memforest_core.work.records import TaskId
 
 Counts = Mapping[str, int]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import InvalidInput, MemForestError, NotFound
+from memforest_core.errors import InvalidInput, MemForestError
 from memforest_core.models.calls import Embedder
+from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.bundles.files import BundleFiles
 from memforest_core.transfer.bundles.records import CELL, SUMMARY, TABLES, VECTOR
@@ -75,9 +76,7 @@ class ExportService:
         # The record names the file by a digest: paths may tell more than ids do.
         place = hash_of(str(path.resolve())).hex()[:32]
         with self._store.importing(tenant) as rows:
-            forest = rows.forest(owner)
-            if forest is None:
-                raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+            forest = known(rows.forest(owner), owner)
             subject = subject_of(forest, {**options, "file": place})
             held = rows.hold(MaintenanceKind.EXPORT, subject, options, forest, actor)
             refuse(rows.neighbours(held))

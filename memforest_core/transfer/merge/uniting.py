@@ -12,7 +12,7 @@ from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
 from memforest_core.settings import Settings
-from memforest_core.store.removal import TreeChange
+from memforest_core.store.trees import TreeChange
 from memforest_core.transfer.merge.records import HeadChange, MemberCopy, MergeForest, ScopeCopy, StoredScope
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.scopes import ScenePair, match_scenes, united
@@ -148,7 +148,8 @@ class Uniting:
         nodes = self._rows.nodes(self._source.id)
         standing = [scope.id for scope in scopes if scope.there is not None]
         extra = {
-            tree: [_leaf(tree, *member) for member in members] for tree, members in self._rows.members(standing).items()
+            tree: [_leaf(tree, *member) for member in members]
+            for tree, members in self._rows.scopes.members(standing).items()
         }
         for scope in scopes:
             if scope.source.head is None:
@@ -212,7 +213,7 @@ class Uniting:
     def _build(self, scopes: Sequence[_Scope]) -> list[TreeChange]:
         """Trees for sessions, and for entities that reach the activity rule now."""
         entities = [scope.id for scope in scopes if scope.source.kind is TreeKind.ENTITY]
-        evidence = self._rows.evidence(entities)
+        evidence = self._rows.scopes.evidence(entities)
         people = self._people() if entities else frozenset()
         rules = self._settings.reduce
         active = [
@@ -222,7 +223,7 @@ class Uniting:
             or scope.key in people
             or (evidence[scope.id][0] >= rules.entity_min_facts and evidence[scope.id][1] >= rules.entity_min_sessions)
         ]
-        whole = self._rows.members([scope.id for scope in active if scope.source.kind is not TreeKind.SESSION])
+        whole = self._rows.scopes.members([scope.id for scope in active if scope.source.kind is not TreeKind.SESSION])
         changes = []
         for scope in active:
             stored = whole.get(scope.id)
@@ -234,7 +235,7 @@ class Uniting:
 
     def _people(self) -> frozenset[str]:
         """Keys of the owner and of all human speakers, whose trees exist from the first fact."""
-        _, speakers = self._rows.people(self._target.id)
+        _, speakers = self._rows.canon.people(self._target.id)
         return frozenset({normalize_name(name) for name in (*speakers, self._target.owner)} - {""})
 
     def _store_trees(self, copies: Sequence[_Scope], changes: Sequence[TreeChange], pairs: Sequence[ScenePair]) -> None:

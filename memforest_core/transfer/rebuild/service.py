@@ -11,6 +11,7 @@ from memforest_core.errors import InvalidInput, NotFound, PermanentError, Retrya
 from memforest_core.messages import Queue
 from memforest_core.reduce.removing import retire
 from memforest_core.settings import Settings
+from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.rebuild.options import arguments_of, copy_of, options_of, rules_of
 from memforest_core.transfer.rebuild.planning import Plan, Planner, planned
@@ -124,10 +125,7 @@ class Rematerializing:
     def _find(self, tenant: TenantId, owner: str) -> SourceForest:
         owner = checked_name(owner, "owner")
         with self._store.copying(tenant) as rows:
-            found = rows.find(owner)
-        if found is None:
-            raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
-        return found
+            return known(rows.find(owner), owner)
 
     def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[MaintenanceTask]:
         return [

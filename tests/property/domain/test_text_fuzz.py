@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from memforest_core.domain.dates import find_date_phrases, resolve
 from memforest_core.domain.extractive import summarize
-from memforest_core.domain.indexed import count_terms
+from memforest_core.domain.indexed import bm25_weights, count_terms
 from memforest_core.domain.languages import STOP_WORDS, language_of
-from memforest_core.domain.lexical import document_weights
 from memforest_core.domain.text import (
     clean,
     clipped,
@@ -94,7 +93,7 @@ def test_normal_forms_are_stable(text: str) -> None:
     assert normalize_statement(text) == normalize_statement(text)
     name = normalize_name(text)
     assert name == name.strip()
-    indices, weights = document_weights(terms(text))
+    indices, weights = bm25_weights(count_terms(text), leaves=1)
     assert list(indices) == sorted(indices)
     assert all(weight > 0 for weight in weights)
 

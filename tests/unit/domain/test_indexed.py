@@ -21,7 +21,7 @@ from memforest_core.domain.indexed import (
     pack_counts,
     unpack_counts,
 )
-from memforest_core.domain.lexical import document_weights, term_index
+from memforest_core.domain.lexical import term_index
 from memforest_core.domain.text import terms, variants
 
 MOMENT = datetime(2023, 5, 8, 22, tzinfo=UTC)
@@ -98,7 +98,7 @@ def test_the_weights_of_a_leaf_are_bm25() -> None:
 
     indices, weights = bm25_weights(count_terms(text), leaves=1)
 
-    assert (indices, weights) == document_weights(terms(text), LEAF_LENGTH)
+    assert list(indices) == sorted({term_index(term) for term in terms(text)})
     norm = K1 * (1 - B + B * 4 / LEAF_LENGTH)
     assert dict(zip(indices, weights, strict=True))[term_index("dog")] == pytest.approx(2 * (K1 + 1) / (2 + norm))
 

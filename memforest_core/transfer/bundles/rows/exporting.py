@@ -8,10 +8,9 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.errors import NotFound
 from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
-from memforest_core.store.owners import forest_id
+from memforest_core.store.owners import forest_id, known
 from memforest_core.transfer.bundles.records import TABLES, VECTOR, BundleTable, ForestHead, Row
 from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.rows.sql import counting, reading
@@ -121,9 +120,7 @@ class BundleStore:
                 set_tenant(connection, tenant)
                 for setting in _SNAPSHOT_SETTINGS:
                     connection.execute(sa.text(f"SET LOCAL {setting}"))
-                forest = forest_id(connection, tenant, owner)
-                if forest is None:
-                    raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+                forest = known(forest_id(connection, tenant, owner), owner)
                 yield ExportRows(connection, tenant, forest)
 
     @contextmanager

@@ -18,8 +18,7 @@ from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import lock_forests, set_forest_state
-from memforest_core.store.removal import TreeChange
-from memforest_core.store.trees import NEXT_VERSION, PostgresTrees, node_of
+from memforest_core.store.trees import NEXT_VERSION, TreeChange, TreeRows, node_of
 from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
 from memforest_core.transfer.bundles.records import BundleTable, ForestHead, IdKind, Row
 from memforest_core.transfer.bundles.rows.sql import FOREVER, WRITING, arrays
@@ -182,7 +181,7 @@ class ImportRows(BundleTasks):
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         super().__init__(connection, tenant)
         self._vectors = VectorRows(connection, tenant)
-        self._trees = PostgresTrees(connection, tenant)
+        self._trees = TreeRows(connection, tenant)
 
     def used(self, kind: IdKind, ids: Sequence[UUID]) -> bool:
         """Whether one of these ids is taken."""

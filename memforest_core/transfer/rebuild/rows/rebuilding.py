@@ -15,7 +15,7 @@ from memforest_core.reduce.records import HELD, Rules
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forests, set_forest_state, visible
-from memforest_core.store.removal_rows import RemovalRows
+from memforest_core.store.removal import RemovalRows
 from memforest_core.store.trees import bury_points, lock_nodes
 from memforest_core.transfer.rebuild.records import Copied, Difference, Pair, Remaining, SourceForest
 from memforest_core.transfer.rebuild.rows import sql

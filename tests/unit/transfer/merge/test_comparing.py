@@ -14,7 +14,7 @@ from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import Hit, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.calls import Vectors
-from memforest_core.reduce.records import KnownFact
+from memforest_core.reduce.canonical import Known
 from memforest_core.transfer.merge.comparing import COMPARED_FACTS, Comparison, Near
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from tests.support.builders import statement
@@ -47,8 +47,12 @@ class Rows:
         if facts:
             yield list(facts), np.stack(list(facts.values()))
 
-    def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[KnownFact]:
-        return [KnownFact(id_, self.said[id_], self.there[id_]) for id_ in self.newest]
+    @property
+    def canon(self) -> Rows:
+        return self
+
+    def unseen_facts(self, forest: ForestId, limit: int, model: str) -> list[Known]:
+        return [Known(id_, self.said[id_], self.there[id_]) for id_ in self.newest]
 
     def statements(self, ids: Sequence[FactId]) -> Mapping[FactId, Statement]:
         return {id_: self.said[id_] for id_ in ids if id_ in self.said}

@@ -1,0 +1,41 @@
+"""What all classes of rows share: an open transaction that is bound to a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.store.engine import tenant_transaction
+
+
+class TenantRows:
+    """Rows of one open transaction of a tenant."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+
+    @classmethod
+    @contextmanager
+    def opened(cls, engine: sa.Engine, tenant: TenantId) -> Iterator[Self]:
+        """These rows in a transaction of their own: it commits at the end, and rolls back on any error."""
+        with tenant_transaction(engine, tenant) as connection:
+            yield cls(connection, tenant)
+
+    def _run(self, statement: sa.Executable, **values: Any) -> sa.CursorResult[*tuple[Any, ...]]:
+        """Execute a statement whose parameter ``t`` is the tenant."""
+        return self._db.execute(statement, {"t": self._tenant, **values})
+
+
+def among(column: sa.ColumnElement[Any] | Any, ids: Iterable[Any]) -> sa.ColumnElement[bool]:
+    """That a column has one of these ids, which are one parameter however many they are."""
+    return column == sa.any_(sa.cast(list(ids), sa.ARRAY(sa.Uuid)))
+
+
+def seconds_from_now(delay_s: float | sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The moment that comes so many seconds from now, on the database's clock."""
+    return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)

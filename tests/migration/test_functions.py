@@ -1,0 +1,76 @@
+"""Functions and triggers come from files: installing them changes nothing of what earlier migrations made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from memforest_core.settings import DatabaseSettings
+from memforest_core.store import functions
+from memforest_core.store.schema import upgrade
+from tests.migration.test_migrations import connected, empty
+from tests.support.servers import SessionServers
+
+FILES = sorted(Path(functions.__file__).parent.glob("*.sql"), key=lambda file: file.name)
+FUNCTIONS = sa.text(
+    """
+    SELECT proname AS name, pg_get_functiondef(oid) AS definition, pg_get_userbyid(proowner) AS owner,
+           proacl::text AS rights
+      FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace ORDER BY 1
+    """
+)
+TRIGGERS = sa.text(
+    """
+    SELECT c.relname AS name, pg_get_triggerdef(t.oid) AS definition, t.tgname AS owner, t.tgenabled::text AS rights
+      FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+     WHERE c.relnamespace = 'memforest'::regnamespace AND NOT t.tgisinternal ORDER BY 1, 3
+    """
+)
+
+SOURCES = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace"
+
+Found = list[tuple[str, str, str, str | None]]
+
+
+def found(settings: DatabaseSettings) -> Found:
+    """All functions and triggers, with their owners and rights; white space is no difference."""
+    with connected(settings) as connection:
+        rows = [row for query in (FUNCTIONS, TRIGGERS) for row in connection.execute(query)]
+    return [(row.name, " ".join(row.definition.split()), row.owner, row.rights) for row in rows]
+
+
+def body(file: Path) -> str:
+    """The body of the function in a file."""
+    return file.read_text().split("AS $$")[1].split("$$;")[0]
+
+
+def test_installing_the_files_changes_nothing(servers: SessionServers) -> None:
+    """Given a database at the revision before, when the files are installed, then functions, triggers, owners and
+    rights are what they were."""
+    with empty(servers) as settings:
+        upgrade(settings, "0008")
+        before = found(settings)
+
+        upgrade(settings, "0009")
+
+        assert found(settings) == before
+
+
+def test_each_function_is_the_one_in_its_file(servers: SessionServers) -> None:
+    """Given a database whose functions and triggers are broken, when the files are installed, then there is a file for
+    each function, it is what is installed, and the triggers are back."""
+    with empty(servers) as settings:
+        upgrade(settings)
+        made = found(settings)
+        with connected(settings) as connection:
+            for name, definition, *_ in made:
+                if definition.startswith("CREATE TRIGGER work_transition"):
+                    connection.execute(sa.text(f"DROP TRIGGER work_transition ON memforest.{name}"))
+            connection.execute(sa.text("ALTER FUNCTION memforest.beside COST 7"))
+            functions.install(connection)
+
+            sources = connection.execute(sa.text(SOURCES)).all()
+
+        assert found(settings) == made
+        assert {row.proname: row.prosrc for row in sources} == {file.stem: body(file) for file in FILES}
