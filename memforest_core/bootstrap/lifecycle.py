@@ -10,7 +10,6 @@ from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.erase.clearing import Clearing, ForestEraser
-from memforest_core.erase.rows.erasing import ErasureStore
 from memforest_core.erase.rows.vacuuming import VacuumStore
 from memforest_core.erase.service import Erasure
 from memforest_core.erase.steps import Erasing
@@ -51,23 +50,23 @@ class LifecycleParts:
     @cached_property
     def erasure(self) -> Erasure:
         """Asking for deletions, and their receipts."""
-        return Erasure(ErasureStore(self._engine), self.operations, self.vacuuming)
+        return Erasure(self._engine, self.operations, self.vacuuming)
 
     @cached_property
     def erasing(self) -> Erasing:
         """The steps of deletions."""
-        store, model = ErasureStore(self._engine), self._process.embedder.model
-        return Erasing(store, self._process.index, self.clearing, model, self._settings)
+        model = self._process.embedder.model
+        return Erasing(self._engine, self._process.index, self.clearing, model, self._settings)
 
     @cached_property
     def clearing(self) -> Clearing:
         """Deleting whole forests that other operations leave behind."""
-        return Clearing(ErasureStore(self._engine), self._process.index, self._process.embedder.dimension)
+        return Clearing(self._engine, self._process.index, self._process.embedder.dimension)
 
     @cached_property
     def eraser(self) -> ForestEraser:
         """Deleting facts and words at once, for operations that do it inside their own steps."""
-        return ForestEraser(ErasureStore(self._engine), self._process.embedder.model, self._settings)
+        return ForestEraser(self._engine, self._process.embedder.model, self._settings)
 
     @cached_property
     def vacuuming(self) -> Vacuuming:

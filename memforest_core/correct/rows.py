@@ -35,8 +35,7 @@ _SOURCES = """
 _READ_SOURCES = sa.text(_SOURCES)
 _LOCK_SOURCES = sa.text(f"{_SOURCES} FOR NO KEY UPDATE OF c")
 
-_REACH = sa.text(
-    """
+_REACH = sa.text("""
     WITH RECURSIVE path AS (
         SELECT node_id, tree_id, parent_id FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact
         UNION
@@ -49,15 +48,12 @@ _REACH = sa.text(
            count(DISTINCT tree_id) AS trees,
            count(*) - (SELECT count(*) FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact) AS nodes
       FROM path
-    """
-)
+""")
 
-_FREE_ITEMS = sa.text(
-    """
+_FREE_ITEMS = sa.text("""
     SELECT cell_id, max(item) + 1 AS item FROM memforest.candidate
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= :first GROUP BY cell_id
-    """
-)
+""")
 
 # A window is extracted as a whole: none of its cells may be extracted again, or the correction would be told against.
 _TO_PLACE = [
@@ -72,16 +68,13 @@ _TO_PLACE = [
     )
 ]
 
-_SUPERSEDE = sa.text(
-    """
+_SUPERSEDE = sa.text("""
     UPDATE memforest.fact SET superseded_by = CASE WHEN fact_id = :old THEN CAST(:new AS uuid) END,
            superseded_at = CASE WHEN fact_id = :old THEN clock_timestamp() END
      WHERE tenant_id = :t AND fact_id IN (:old, :new)
-    """
-)
+""")
 
-_WAITING = sa.text(
-    """
+_WAITING = sa.text("""
     SELECT count(*) AS candidates, coalesce(bool_or(c.state = 'dead'), false) AS dead
       FROM (SELECT DISTINCT cell_id FROM memforest.occurrence
              WHERE tenant_id = :t AND fact_id = ANY(CAST(:facts AS uuid[]))) s
@@ -89,8 +82,7 @@ _WAITING = sa.text(
       JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = s.cell_id
      WHERE NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                         WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)
-    """
-)
+""")
 
 _MOVE_PIN = [
     sa.text(statement)

@@ -16,7 +16,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.erase import steps
 from memforest_core.erase.arguments import ordinals_in
 from memforest_core.erase.receipt import Receipt
-from memforest_core.erase.rows.erasing import ErasureStore
+from memforest_core.erase.rows.erasing import erasing
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.service import _point
@@ -410,8 +410,8 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
 
 
 def kept(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
-    with ErasureStore(pipeline.services.engine).erasing(pipeline.tenant) as rows:
-        rows.keep(task, progress)
+    with erasing(pipeline.services.engine, pipeline.tenant) as rows:
+        rows.deletion.keep(task, progress)
 
 
 def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> None:

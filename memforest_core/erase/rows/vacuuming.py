@@ -22,56 +22,46 @@ STATISTICS = "pg_catalog.pg_statistic"
 """Where samples of columns lay that were taken by versions before."""
 
 # The end of a span of time is the task's subject: one that has begun is never asked for again.
-_ASK = sa.text(
-    """
+_ASK = sa.text("""
     INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, available_at)
     SELECT :t, :id, 'vacuum', due::bigint::text,
            jsonb_build_object('after', CAST(CAST(pg_current_xact_id() AS text) AS bigint)), 1, to_timestamp(due)
       FROM (SELECT ceil((extract(epoch FROM clock_timestamp()) + :margin) / :every) * :every) AS span (due)
         ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running')
         DO UPDATE SET arguments = excluded.arguments
-    """
-)
+""")
 
-_TABLES = sa.text(
-    """
+_TABLES = sa.text("""
     SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
      WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r' AND a.attname = 'tenant_id'
        AND NOT a.attisdropped ORDER BY 1
-    """
-)
+""")
 
 # Both columns may be read by everybody; a session without either keeps nothing.
-_HELD_BACK = sa.text(
-    """
+_HELD_BACK = sa.text("""
     SELECT EXISTS (SELECT 1 FROM pg_stat_activity
                     WHERE pid <> pg_backend_pid() AND (datid IS NULL OR datname = current_database())
                       AND greatest(age(backend_xid), age(backend_xmin)) >= age(CAST(CAST(:after AS xid8) AS xid)))
-    """
-)
+""")
 
-_MAY = sa.text(
-    """
+_MAY = sa.text("""
     SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
                 THEN has_table_privilege(CAST(:name AS text), 'MAINTAIN')
                 ELSE pg_has_role(relowner, 'USAGE') END
       FROM pg_class WHERE oid = CAST(:name AS regclass)
-    """
-)
+""")
 
 # VACUUM skips what it may not or can't have, with a warning: that it was done is seen by its time.
 _LAST = sa.text("SELECT max(last_vacuum) FROM pg_stat_all_tables WHERE relid = CAST(:name AS regclass)")
 
 _OWNS_DATABASE = sa.text("SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()")
 
-_DONE_SINCE = sa.text(
-    """
+_DONE_SINCE = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.maintenance
                     WHERE tenant_id = :t AND kind = 'vacuum' AND state = 'done'
                       AND CAST(subject AS bigint) >= extract(epoch FROM CAST(:moment AS timestamptz))
                       AND coalesce(CAST(progress ->> 'skipped' AS int), 0) = 0)
-    """
-)
+""")
 
 
 class VacuumStore:

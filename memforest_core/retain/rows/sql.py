@@ -50,8 +50,7 @@ _TURN_BYTES = """SELECT coalesce(sum(octet_length(t.content)), 0) FROM memforest
 
 def _held(chosen: str) -> sa.TextClause:
     """Live forests, each against the policy that holds for it: only what that limits is looked at."""
-    return sa.text(
-        f"""
+    return sa.text(f"""
         SELECT g.forest_id, p.max_age_s, p.max_facts, p.max_bytes, p.fraction,
                CASE WHEN p.max_facts IS NOT NULL THEN
                     (SELECT count(*) FROM memforest.fact f WHERE f.tenant_id = :t AND f.forest_id = g.forest_id) END
@@ -67,20 +66,17 @@ def _held(chosen: str) -> sa.TextClause:
                 WHERE tenant_id = :t AND forest_id IN (g.forest_id, {NIL})
                 ORDER BY forest_id = {NIL} LIMIT 1) p ON true
          ORDER BY g.forest_id
-        """  # noqa: S608 - constants of this module
-    )
+    """)  # noqa: S608 - constants of this module
 
 
 HELD = _held("forest_id = :f")
 HELD_AFTER = _held("forest_id > :after ORDER BY forest_id LIMIT :n")
 
-AGED = sa.text(
-    f"""
+AGED = sa.text(f"""
     SELECT c.cell_id AS id, octet_length(c.text) AS size, c.time_end AS said_at
       FROM ({_aged(":f", "CAST(:cutoff AS timestamptz)")}) c
      WHERE c.created_at <= :at ORDER BY c.time_end, c.cell_id LIMIT :n
-    """  # noqa: S608 - constants of this module
-)
+""")  # noqa: S608 - constants of this module
 
 AGED_LEFT = sa.text(
     f"SELECT count(*) FROM ({_aged(':f', 'CAST(:cutoff AS timestamptz)')}) c WHERE c.created_at <= :at"  # noqa: S608
@@ -110,8 +106,7 @@ FACTS_LEFT = sa.text(
 )
 BARE_LEFT = sa.text(f"SELECT count(*) FROM memforest.cell c WHERE {_BARE}")  # noqa: S608 - constants of this module
 
-TOTALS = sa.text(
-    f"""
+TOTALS = sa.text(f"""
     {_WITH_AGED}
     SELECT (SELECT count(*) FROM memforest.fact f
              WHERE f.tenant_id = :t AND f.forest_id = :f AND f.created_at <= :at AND {_STAYS}) AS facts,
@@ -123,8 +118,7 @@ TOTALS = sa.text(
                ({_FACT_BYTES} = :f AND {_STAYS}) + ({_TURN_BYTES} = :f
                     AND NOT EXISTS (SELECT 1 FROM aged WHERE aged.session_id = t.session_id
                                        AND t.ordinal BETWEEN aged.first_turn AND aged.last_turn)) ELSE 0 END AS bytes
-    """  # noqa: S608 - constants of this module
-)
+""")  # noqa: S608 - constants of this module
 
 
 def _worth(said_at: str) -> str:
@@ -142,8 +136,7 @@ def _worth(said_at: str) -> str:
     return f"ln(CAST(1 + {visits} AS float8)) / ln(CAST(2 AS float8)) - {idle} / {half_life}"
 
 
-LEAST_CELLS = sa.text(
-    f"""
+LEAST_CELLS = sa.text(f"""
     {_WITH_AGED}
     SELECT c.cell_id AS id, c.time_end AS said_at, words.size
       FROM (SELECT c.*, {_worth("c.time_end")} AS worth FROM memforest.cell c
@@ -156,22 +149,18 @@ LEAST_CELLS = sa.text(
              FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = c.session_id
               AND t.ordinal BETWEEN c.first_turn AND c.last_turn) words
      ORDER BY c.worth, c.time_end, c.cell_id
-    """  # noqa: S608 - constants of this module
-)
+""")  # noqa: S608 - constants of this module
 
-LEAST_FACTS = sa.text(
-    f"""
+LEAST_FACTS = sa.text(f"""
     {_WITH_AGED}
     SELECT f.fact_id AS id, octet_length(f.text) AS size, f.mentioned_at AS said_at, {_worth("f.mentioned_at")} AS worth
       FROM memforest.fact f
       LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.forest_id = :f AND v.item_id = f.fact_id
      WHERE f.tenant_id = :t AND f.forest_id = :f AND NOT f.pinned AND f.created_at <= :at AND {_STAYS}
      ORDER BY f.superseded_at IS NULL, worth, f.key_time, f.key_ordinal, f.key_item, f.fact_id LIMIT :n
-    """  # noqa: S608 - constants of this module
-)
+""")  # noqa: S608 - constants of this module
 
-DROP_STRAY = sa.text(
-    """
+DROP_STRAY = sa.text("""
     DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id IN (
         SELECT v.item_id FROM memforest.visit v
          WHERE v.tenant_id = :t AND v.forest_id = :f
@@ -179,14 +168,11 @@ DROP_STRAY = sa.text(
            AND NOT EXISTS (SELECT 1 FROM memforest.cell x WHERE x.tenant_id = :t AND x.cell_id = v.item_id)
            AND NOT EXISTS (SELECT 1 FROM memforest.node x WHERE x.tenant_id = :t AND x.node_id = v.item_id)
          ORDER BY v.item_id LIMIT :n FOR UPDATE SKIP LOCKED)
-    """
-)
+""")
 
-SWEEP_DUE = sa.text(
-    """
+SWEEP_DUE = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.retention_policy WHERE tenant_id = :t)
        AND NOT EXISTS (SELECT 1 FROM memforest.maintenance
                         WHERE tenant_id = :t AND kind = :kind AND forest_id IS NULL
                           AND created_at > clock_timestamp() - make_interval(secs => :every))
-    """
-)
+""")

@@ -179,13 +179,11 @@ STATEMENTS: dict[Check, Statement] = {
 }
 """All checks that rows alone decide."""
 
-COUNT_SUMMARIES = sa.text(
-    f"""SELECT count(*) FROM memforest.tree r
-        JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id WHERE {CLEAN_NODES}"""
-)
+COUNT_SUMMARIES = sa.text(f"""SELECT count(*) FROM memforest.tree r
+        JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id WHERE {CLEAN_NODES}
+""")
 
-BURIED = sa.text(
-    f"""
+BURIED = sa.text(f"""
     SELECT 'cells' AS kind, count(*) AS items FROM memforest.cell c WHERE {CELLS} AND c.state = 'dead'
     UNION ALL
     SELECT 'nodes', count(*) FROM memforest.tree r
@@ -193,5 +191,4 @@ BURIED = sa.text(
     UNION ALL
     SELECT 'index_rows', count(*) FROM memforest.index_row i
      WHERE i.tenant_id = :t AND i.{F} AND i.state = 'dead'
-    """
-)
+""")

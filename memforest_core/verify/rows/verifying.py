@@ -36,8 +36,7 @@ _SNAPSHOT_SETTINGS = (
 
 # Children as refresh reads them: a leaf's text is its payload's, a node's its summary's; who has none is left out, and
 # so is what was corrected.
-_SUMMARIES = sa.text(
-    f"""
+_SUMMARIES = sa.text(f"""
     SELECT n.node_id, n.version, s.version AS stored_version, s.source, s.model, s.input_hash,
            CASE WHEN s.source IN ('joined', 'passed') THEN s.text END AS stored_text,
            kids.texts, kids.in_flight
@@ -59,8 +58,7 @@ _SUMMARIES = sa.text(
                        AND f.superseded_at IS NULL
                  WHERE k.tenant_id = :t AND k.parent_id = n.node_id) kid) kids
      WHERE {v.CLEAN_NODES}
-    """  # noqa: S608 - constants of this package
-)
+""")  # noqa: S608 - constants of this package
 
 
 class SnapshotRows:
