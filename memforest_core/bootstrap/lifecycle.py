@@ -10,7 +10,6 @@ from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.erase.clearing import Clearing, ForestEraser
-from memforest_core.erase.rows.vacuuming import VacuumStore
 from memforest_core.erase.service import Erasure
 from memforest_core.erase.steps import Erasing
 from memforest_core.erase.vacuuming import Vacuuming
@@ -50,7 +49,7 @@ class LifecycleParts:
     @cached_property
     def erasure(self) -> Erasure:
         """Asking for deletions, and their receipts."""
-        return Erasure(self._engine, self.operations, self.vacuuming)
+        return Erasure(self._engine, self.operations)
 
     @cached_property
     def erasing(self) -> Erasing:
@@ -71,7 +70,7 @@ class LifecycleParts:
     @cached_property
     def vacuuming(self) -> Vacuuming:
         """The vacuum that follows deletions."""
-        return Vacuuming(VacuumStore(self._engine), self._settings.worker.vacuum_every_s)
+        return Vacuuming(self._engine, self._settings.worker.vacuum_every_s)
 
     @cached_property
     def correction(self) -> Correction:

@@ -16,7 +16,7 @@ from memforest_core.erase.receipt import Receipt, receipt_of
 from memforest_core.erase.records import Scope, Target
 from memforest_core.erase.rows.erasing import erasing
 from memforest_core.erase.rows.targets import TargetRows
-from memforest_core.erase.vacuuming import Vacuuming
+from memforest_core.erase.rows.vacuuming import vacuumed_since
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
@@ -30,10 +30,9 @@ _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a tim
 class Erasure:
     """Resolves what is to be deleted and asks for it. Thread-safe."""
 
-    def __init__(self, engine: Engine, operations: Operations, vacuuming: Vacuuming) -> None:
+    def __init__(self, engine: Engine, operations: Operations) -> None:
         self._engine = engine
         self._operations = operations
-        self._vacuuming = vacuuming
 
     def ask(
         self,
@@ -140,7 +139,7 @@ class Erasure:
         receipt = receipt_of(found)
         if receipt.finished_at is None or receipt.planned:
             return receipt
-        return replace(receipt, vacuumed=self._vacuuming.done_since(tenant, receipt.finished_at))
+        return replace(receipt, vacuumed=vacuumed_since(self._engine, tenant, receipt.finished_at))
 
 
 def _of_session(rows: TargetRows, forest: ForestId, name: str, turns: Sequence[str]) -> Scope:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from enum import Enum
 from uuid import uuid4
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.erase.vacuum_records import Vacuumed
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.engine import open_engine, store_errors, tenant_transaction, transaction
@@ -64,45 +64,54 @@ _DONE_SINCE = sa.text("""
 """)
 
 
-class VacuumStore:
-    """The tables and the tasks that vacuum them."""
+class Vacuumed(Enum):
+    """What became of a table."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    DONE = "vacuumed"
+    NO_RIGHT = "skipped"
+    """The service role may not: before Postgres 17 only owners can."""
+    BUSY = "busy"
+    """Another vacuum is at work on it, or somebody changes the table's definition."""
 
-    def ask(self, tenant: TenantId, every_s: float) -> None:
-        """Ask for all tables to be vacuumed at the end of the current span of ``every_s`` seconds; all deletions of a
-        span share one task, and none of them is asked for after it began."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            connection.execute(_ASK, {"t": tenant, "id": uuid4(), "every": every_s, "margin": min(MARGIN_S, every_s)})
 
-    def tables(self) -> Sequence[str]:
-        """The tables that hold a tenant's rows, in one order."""
-        with transaction(self._engine) as connection:
-            return [str(name) for name in connection.scalars(_TABLES)]
+def ask_for_vacuum(engine: sa.Engine, tenant: TenantId, every_s: float) -> None:
+    """Ask for all tables to be vacuumed at the end of the current span of ``every_s`` seconds.
 
-    def held_back(self, transaction_id: int) -> bool:
-        """Whether some open transaction is older than this one, so that what this one deleted must be kept for it."""
-        with transaction(self._engine) as connection:
-            return bool(connection.scalar(_HELD_BACK, {"after": str(transaction_id)}))
+    All deletions of a span share one task; none of them is asked for after it began.
+    """
+    with tenant_transaction(engine, tenant) as connection:
+        connection.execute(_ASK, {"t": tenant, "id": uuid4(), "every": every_s, "margin": min(MARGIN_S, every_s)})
 
-    def vacuum(self, table: str) -> Vacuumed:
-        # In a transaction of its own, as VACUUM asks for; without waiting for a lock.
-        """Vacuum one table and its indexes."""
-        name = f"{SCHEMA}.{Base.metadata.tables[f'{SCHEMA}.{table}'].name}"
-        with store_errors(), self._engine.connect() as raw:
-            connection = raw.execution_options(isolation_level="AUTOCOMMIT")
-            if not connection.scalar(_MAY, {"name": name}):
-                return Vacuumed.NO_RIGHT
-            before = connection.scalar(_LAST, {"name": name})
-            # The entries of indexes go too, however few they are.
-            connection.exec_driver_sql(f"VACUUM (INDEX_CLEANUP ON, SKIP_LOCKED) {name}")
-            return Vacuumed.BUSY if connection.scalar(_LAST, {"name": name}) == before else Vacuumed.DONE
 
-    def done_since(self, tenant: TenantId, moment: datetime) -> bool:
-        """Whether all tables were vacuumed by a task that began after this moment."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            return bool(connection.scalar(_DONE_SINCE, {"t": tenant, "moment": moment}))
+def tables_of_tenants(engine: sa.Engine) -> Sequence[str]:
+    """The tables that hold a tenant's rows, in one order."""
+    with transaction(engine) as connection:
+        return [str(name) for name in connection.scalars(_TABLES)]
+
+
+def held_back(engine: sa.Engine, transaction_id: int) -> bool:
+    """Whether an open transaction is older than this one, so that the rows that this one deleted are kept for it."""
+    with transaction(engine) as connection:
+        return bool(connection.scalar(_HELD_BACK, {"after": str(transaction_id)}))
+
+
+def vacuum(engine: sa.Engine, table: str) -> Vacuumed:
+    """Vacuum one table and its indexes, outside of a transaction and without waiting for a lock."""
+    name = f"{SCHEMA}.{Base.metadata.tables[f'{SCHEMA}.{table}'].name}"
+    with store_errors(), engine.connect() as raw:
+        connection = raw.execution_options(isolation_level="AUTOCOMMIT")
+        if not connection.scalar(_MAY, {"name": name}):
+            return Vacuumed.NO_RIGHT
+        before = connection.scalar(_LAST, {"name": name})
+        # The entries of indexes go too, however few they are.
+        connection.exec_driver_sql(f"VACUUM (INDEX_CLEANUP ON, SKIP_LOCKED) {name}")
+        return Vacuumed.BUSY if connection.scalar(_LAST, {"name": name}) == before else Vacuumed.DONE
+
+
+def vacuumed_since(engine: sa.Engine, tenant: TenantId, moment: datetime) -> bool:
+    """Whether all tables were vacuumed by a task that began after this moment. Raises StoreUnavailable."""
+    with tenant_transaction(engine, tenant) as connection:
+        return bool(connection.scalar(_DONE_SINCE, {"t": tenant, "moment": moment}))
 
 
 def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
@@ -114,7 +123,7 @@ def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     """
     engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
     try:
-        tables = [f"{SCHEMA}.{name}" for name in VacuumStore(engine).tables()]
+        tables = [f"{SCHEMA}.{name}" for name in tables_of_tenants(engine)]
         with store_errors(), engine.connect() as raw:
             connection = raw.execution_options(isolation_level="AUTOCOMMIT")
             if not all(connection.scalar(_MAY, {"name": name}) for name in tables):
