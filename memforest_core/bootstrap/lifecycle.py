@@ -6,7 +6,6 @@ from functools import cached_property
 
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.rematerializing import open_rematerializing
-from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.erase.clearing import Clearing, ForestEraser
@@ -24,7 +23,7 @@ from memforest_core.transfer.bundles.service import Bundles
 from memforest_core.transfer.merge.rows.merging import MergeStore
 from memforest_core.transfer.merge.service import Merging
 from memforest_core.transfer.rebuild.service import Rematerializing
-from memforest_core.verify.rows.verifying import VerifyStore
+from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.work.cancelling import Cancelling, UndoImport, needs_its_file, undo_nothing
 from memforest_core.work.maintenance import Handler
 from memforest_core.work.operations import OPERATIONS
@@ -83,8 +82,7 @@ class LifecycleParts:
 
     def correcting(self, erase: Eraser) -> Correction:
         """The same with another way to ask for the deletion of a fact."""
-        store = CorrectionStore(self._engine)
-        return Correction(store, self._process.embedder, self._process.producer.wakeups, erase)
+        return Correction(self._engine, self._process.embedder, self._process.producer.wakeups, erase)
 
     @cached_property
     def merging(self) -> Merging:

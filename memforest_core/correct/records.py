@@ -1,4 +1,4 @@
-"""What correcting and pinning facts needs from the store: the fact, what rests on it, and one transaction for all."""
+"""A fact to correct, where it was said, and what it says from then on."""
 
 from __future__ import annotations
 
@@ -39,16 +39,6 @@ class Successor:
     id: FactId
     statement: Statement
     routing_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How much a correction touches: rows that rest on the fact, and nodes to summarize anew."""
-
-    occurrences: int
-    cells: int
-    trees: int
-    nodes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from memforest_core.index.service import _point
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedder, OwnText, Vectors
 from memforest_core.store.vectors import text_hash
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.support.builders import said
@@ -130,7 +130,7 @@ def assert_whole(pipeline: Stack) -> None:
 
 
 def assert_verified(pipeline: Stack) -> None:
-    report = open_verification(pipeline.services).run()
+    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run()
     assert {check.check: check.kinds for check in report.checks if check.violations} == {}
     assert_trees_hold(pipeline)
 

@@ -27,7 +27,7 @@ from memforest_core.retain.records import LeafEraser, When
 from memforest_core.retain.rows.retaining import RetentionStore
 from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from tests.support.builders import said
 from tests.support.servers import SessionServers
@@ -91,7 +91,9 @@ class Kept:
         return found.progress
 
     def assert_verified(self) -> None:
-        report = open_verification(self.stack.services).run()
+        report = open_verification(
+            self.stack.services.engine, self.stack.services.index, self.stack.services.settings
+        ).run()
         assert [check for check in report.checks if check.violations] == []
 
 

@@ -1,4 +1,4 @@
-"""Mending derived artifacts in Postgres; every statement guards itself, because the world went on since the look."""
+"""Repairs of derived artifacts. Rows may have changed since they were checked: every statement checks them again."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
@@ -13,9 +13,11 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
+from memforest_core.store.owners import lock_forests
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.verify.records import Check, Found
+from memforest_core.verify.rows.work_checks import DIRTY
 
 _IDS = "ANY(CAST(:ids AS uuid[]))"
 
@@ -28,8 +30,6 @@ _PATHS = sa.text(f"""
                SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
     SELECT node_id, tree_id, level FROM path ORDER BY level
 """)
-
-_MARK_NODES = sa.text(f"UPDATE memforest.node SET version = version + 1 WHERE tenant_id = :t AND node_id = {_IDS}")
 
 _MARK_TREES = sa.text(f"""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
@@ -55,8 +55,9 @@ _HEADS = sa.text(f"""
        AND (r.leaf_count, r.height) IS DISTINCT FROM (n.leaves, n.height)
 """)
 
-_LOCK_SESSIONS = sa.text(f"""SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = {_IDS}
-         ORDER BY session_id FOR NO KEY UPDATE
+_LOCK_SESSIONS = sa.text(f"""
+    SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = {_IDS}
+     ORDER BY session_id FOR NO KEY UPDATE
 """)
 
 _SESSIONS = sa.text(f"""
@@ -104,22 +105,20 @@ _FREE_NODES = sa.text(f"""
          ORDER BY node_id FOR NO KEY UPDATE)
 """)
 
-_DIRTY = """EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
-    AND n.version > n.clean_version AND NOT n.dead)"""
-
 _SET_DUE = sa.text(f"""
     UPDATE memforest.tree r SET marks = marks + 1, last_mark_at = now(), due_at = now(),
            first_mark_at = coalesce(first_mark_at, now())
-     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NULL AND {_DIRTY}
+     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NULL AND {DIRTY}
 """)
 
 _SETTLE = sa.text(f"""
     UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
-     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NOT NULL AND NOT {_DIRTY}
+     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NOT NULL AND NOT {DIRTY}
 """)
 
-_LOCK_POINTS = sa.text(f"""SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = {_IDS}
-         ORDER BY point_id FOR NO KEY UPDATE
+_LOCK_POINTS = sa.text(f"""
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = {_IDS}
+     ORDER BY point_id FOR NO KEY UPDATE
 """)
 
 _ROWS = sa.text(f"""
@@ -142,25 +141,25 @@ _OBJECTS = sa.text(f"""
 
 
 class RepairRows:
-    """Repairs in one transaction, each guarded: what is sound by now is left alone."""
+    """Repairs of one transaction; what is right by now is left alone."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def repair(self, check: Check, found: Sequence[Found]) -> int:
-        """Mend what these violations broke, as far as it is derived; how many rows were changed."""
+        """Repair what these violations are about, as far as it is derived; how many rows were changed."""
         ids = list(dict.fromkeys(each.id for each in found))
         match check:
             case Check.SUMMARIES | Check.DIRTY_PATHS:
-                return self._mark(ids)
+                return self._mark_paths(self._lock_paths(ids))
             case Check.TREE_NODES:
                 return self._recount_nodes(ids)
             case Check.TREE_COUNTERS:
-                self._hold_trees(ids)
+                self._lock_trees(ids)
                 return self._run(_HEADS, ids)
             case Check.DUE_TREES:
-                self._hold_trees(ids)
+                self._lock_trees(ids)
                 return self._run(_SET_DUE, ids) + self._run(_SETTLE, ids)
             case Check.SESSION_COUNTERS:
                 self._run(_LOCK_SESSIONS, ids)
@@ -184,46 +183,41 @@ class RepairRows:
     def _run(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values).rowcount
 
-    def _hold_forests(self, trees: Sequence[UUID]) -> None:
-        """Become the only writer of the trees' forests; in the order of ids, as everybody."""
+    def _lock_forests(self, trees: Sequence[UUID]) -> None:
+        """Become the only writer of the trees' forests."""
         forests = sa.select(m.Tree.forest_id).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
-        self._db.execute(
-            sa.select(m.Forest.forest_id)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id.in_(forests))
-            .order_by(m.Forest.forest_id)
-            .with_for_update(key_share=True)
-        )
+        found = self._db.scalars(forests.distinct())
+        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in found])
 
-    def _hold_trees(self, trees: Sequence[UUID]) -> None:
-        self._hold_forests(trees)
+    def _lock_trees(self, trees: Sequence[UUID]) -> None:
+        self._lock_forests(trees)
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
 
-    def _hold_paths(self, nodes: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
+    def _lock_paths(self, nodes: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """The nodes and all above them, the lowest first, under their forests' locks."""
         trees = self._db.scalars(
             sa.select(m.NodeRow.tree_id)
             .distinct()
             .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
         ).all()
-        self._hold_forests(trees)
+        self._lock_forests(trees)
         # Read under the lock: a split may have moved them.
         paths = self._db.execute(_PATHS, {"t": self._tenant, "ids": list(nodes)}).all()
         lock_nodes(self._db, self._tenant, [NodeId(row.node_id) for row in paths])
         return paths
 
-    def _mark(self, nodes: Sequence[UUID]) -> int:
-        return self._mark_paths(self._hold_paths(nodes))
-
     def _mark_paths(self, paths: Sequence[sa.Row[Any]]) -> int:
         """Refresh makes these nodes anew: their versions rise, and their trees are due."""
-        marked = self._run(_MARK_NODES, [row.node_id for row in paths])
+        node = m.NodeRow
+        own = [node.tenant_id == self._tenant, node.node_id.in_([row.node_id for row in paths])]
+        marked = self._db.execute(sa.update(node).where(*own).values(version=node.version + 1)).rowcount
         trees = sorted({row.tree_id for row in paths}, key=str)
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
         self._run(_MARK_TREES, trees)
         return marked
 
     def _recount_nodes(self, nodes: Sequence[UUID]) -> int:
-        paths = self._hold_paths(nodes)
+        paths = self._lock_paths(nodes)
         for level in sorted({row.level for row in paths}):
             self._run(_SUMS, [row.node_id for row in paths if row.level == level])
         return self._mark_paths(paths)
