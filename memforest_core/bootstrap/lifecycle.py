@@ -12,7 +12,6 @@ from memforest_core.erase.clearing import Clearing, ForestEraser
 from memforest_core.erase.service import Erasure
 from memforest_core.erase.steps import Erasing
 from memforest_core.erase.vacuuming import Vacuuming
-from memforest_core.retain.rows.retaining import RetentionStore
 from memforest_core.retain.service import Retention
 from memforest_core.store.statements import from_document
 from memforest_core.transfer.bundles.export import ExportService
@@ -114,7 +113,7 @@ class LifecycleParts:
     @cached_property
     def retention(self) -> Retention:
         """Policies and the runs that apply them."""
-        return Retention(RetentionStore(self._engine), self.operations, self.eraser)
+        return Retention(self._engine, self.operations, self.eraser)
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers of operations, by kind."""

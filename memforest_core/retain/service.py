@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.turns import checked_name
+from memforest_core.erase.clearing import ForestEraser
 from memforest_core.errors import NotFound
 from memforest_core.retain.applying import Applying
 from memforest_core.retain.choice import plan_of
 from memforest_core.retain.policies import checked_limits, policy_of, told
-from memforest_core.retain.records import DEFAULT_FRACTION, LeafEraser, Policy, Preview, When
-from memforest_core.retain.rows.retaining import RetentionRows, RetentionStore
+from memforest_core.retain.records import DEFAULT_FRACTION, Policy, Preview, When
+from memforest_core.retain.rows import RetentionRows, all_tenants, retaining
+from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations, subject_of
@@ -24,10 +26,10 @@ _NO_POLICY = "No retention policy holds for owner {!r:.80}: set one first."
 class Retention:
     """Policies of a tenant and the runs that apply them. Thread-safe."""
 
-    def __init__(self, store: RetentionStore, operations: Operations, eraser: LeafEraser) -> None:
-        self._store = store
+    def __init__(self, engine: Engine, operations: Operations, eraser: ForestEraser) -> None:
+        self._engine = engine
         self._operations = operations
-        self._applying = Applying(store, eraser)
+        self._applying = Applying(engine, eraser)
 
     @repeated
     def set_policy(
@@ -50,9 +52,9 @@ class Retention:
         limits = checked_limits(max_age_days, max_facts, max_bytes, fraction)
         actor = checked_name(actor, "actor")
         forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             rows.put_policy(forest, limits)
-            rows.note(AuditEntry(actor, SET, "done", forest, owner, detail=told(limits)))
+            rows.tasks.note(AuditEntry(actor, SET, "done", forest, owner, detail=told(limits)))
         return policy_of(limits, owner)
 
     @repeated
@@ -63,10 +65,10 @@ class Retention:
         """
         actor = checked_name(actor, "actor")
         forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             cleared = rows.drop_policy(forest)
             if cleared:
-                rows.note(AuditEntry(actor, CLEARED, "done", forest, owner))
+                rows.tasks.note(AuditEntry(actor, CLEARED, "done", forest, owner))
         return cleared
 
     @repeated
@@ -76,13 +78,13 @@ class Retention:
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
         forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             return self._holding(rows, forest, owner)
 
     @repeated
     def policies(self, tenant: TenantId) -> Sequence[Policy]:
         """All policies, the tenant's first, then by owner. Raises StoreUnavailable."""
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             return rows.policies()
 
     @repeated
@@ -94,7 +96,7 @@ class Retention:
         StoreUnavailable.
         """
         forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             held = rows.policies() if forest is None else self._holding(rows, forest, owner)
         if not held:
             if owner is None:
@@ -119,7 +121,7 @@ class Retention:
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
         forest = self._operations.forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             policy = self._holding(rows, forest, owner)
             if policy is None:
                 raise NotFound(_NO_POLICY.format(owner))
@@ -141,8 +143,8 @@ class Retention:
         Raises StoreUnavailable.
         """
         asked = 0
-        for tenant in self._store.tenants():
-            with self._store.retaining(tenant) as rows:
+        for tenant in all_tenants(self._engine):
+            with retaining(self._engine, tenant) as rows:
                 asked += rows.ask_sweep(subject_of(None, {}), every_s)
         return asked
 

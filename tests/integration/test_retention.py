@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
+from memforest_core.erase.clearing import ForestEraser
 from memforest_core.erase.records import Erased
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
@@ -23,8 +24,8 @@ from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.retain.applying import COUNTS
-from memforest_core.retain.records import LeafEraser, When
-from memforest_core.retain.rows.retaining import RetentionStore
+from memforest_core.retain.records import When
+from memforest_core.retain.rows import retaining
 from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
 from memforest_core.verify.service import open_verification
@@ -38,10 +39,10 @@ MARCH = 1_709_300_000
 """A spring after which nothing else in these tests was said for a year."""
 
 
-class Erasing:
+class Erasing(ForestEraser):
     """Erases, and keeps count of what it was asked for."""
 
-    def __init__(self, eraser: LeafEraser) -> None:
+    def __init__(self, eraser: ForestEraser) -> None:
         self._eraser = eraser
         self.calls: list[tuple[str, int]] = []
 
@@ -61,8 +62,7 @@ class Kept:
         services = pipeline.services
         self.stack = pipeline
         self.eraser = Erasing(services.lifecycle.eraser)
-        self.store = RetentionStore(services.engine)
-        self.retention = Retention(self.store, services.operations, self.eraser)
+        self.retention = Retention(services.engine, services.operations, self.eraser)
         services.__dict__["maintenance"] = open_maintenance(
             services.engine,
             services.index,
@@ -331,7 +331,7 @@ def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Kept) -> Non
                 n=(number * 7) % 40,
                 at=visited,
             )
-    with unerased.store.retaining(unerased.stack.tenant) as rows:
+    with retaining(unerased.stack.services.engine, unerased.stack.tenant) as rows:
         ordered = [leaf.id for leaf in rows.least_facts(forest, When(now, None), 1_000)]
     known = unerased.stack.rows(
         """SELECT f.fact_id, f.mentioned_at, f.key_time, f.key_ordinal, f.key_item, v.visits, v.last_visit_at
@@ -452,7 +452,7 @@ def test_a_step_that_is_taken_again_takes_no_more(kept: Kept) -> None:
     what it would have, also while new facts come in; and two workers that take the same steps do no harm."""
     kept.policy(max_facts=5, fraction=0.5)
     total = len(kept.facts())
-    steps = Retention(kept.store, kept.stack.services.operations, kept.eraser)
+    steps = Retention(kept.stack.services.engine, kept.stack.services.operations, kept.eraser)
     steps._applying._batch = 3
     task = _task(kept)
     progress: Numbers | None = {}
