@@ -165,7 +165,7 @@ class Applying:
         told = dict(progress) | {kind.name: upto - max(0, more - erased)}
         if not erased:
             # All are gone; or they can't be taken, and trying again would not end.
-            return _to(told, after, kind)
+            return _to(told, then, kind)
         return _oldest(told, leaves) if kind is _AGED else told
 
     def _leave(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
