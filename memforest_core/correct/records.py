@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId
@@ -25,9 +24,7 @@ class StoredFact:
     id: FactId
     statement: Statement
     sources: tuple[Source, ...]
-    pinned: bool
     superseded_by: FactId | None
-    superseded_at: datetime | None
     busy: bool
     """A cell that says it is being extracted, or was given up: what it says is not settled."""
 

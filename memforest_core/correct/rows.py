@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC
 from typing import Any
 from uuid import UUID
 
@@ -123,7 +122,7 @@ class CorrectionRows:
     def fact(self, forest: ForestId, fact: FactId) -> StoredFact | None:
         """One fact of a forest. Once the forest is locked, the fact's cells are locked too."""
         row = self._db.execute(
-            sa.select(m.FactRow.statement, m.FactRow.pinned, m.FactRow.superseded_by, m.FactRow.superseded_at).where(
+            sa.select(m.FactRow.statement, m.FactRow.superseded_by).where(
                 m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact, m.FactRow.forest_id == forest
             )
         ).first()
@@ -135,9 +134,7 @@ class CorrectionRows:
             id=fact,
             statement=from_document(row.statement),
             sources=tuple(Source(CellId(each.cell_id), tuple(each.turn_ordinals), each.quote) for each in sources),
-            pinned=row.pinned,
             superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
-            superseded_at=row.superseded_at.astimezone(UTC) if row.superseded_at else None,
             busy=any(each.state != "done" for each in sources),
         )
 

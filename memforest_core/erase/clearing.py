@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -33,10 +33,17 @@ class WriterAtWork(RetryableError):
     code = "writer_at_work"
 
 
-def await_writers(busy: Callable[[], bool]) -> None:
-    """Wait until nobody is busy. Raises WriterAtWork after a second: then the task is tried again later."""
+def await_indexers(engine: Engine, tenant: TenantId, forest: ForestId, mark: int | None = None) -> None:
+    """Wait until no indexer is writing points of a forest, or (``mark``) points that may hold what was erased before.
+
+    An indexer that has lost its lease is not waited for. Raises WriterAtWork after a second: then the task is tried
+    again later.
+    """
     deadline = time.monotonic() + WAIT_S
-    while busy():
+    while True:
+        with erasing(engine, tenant) as rows:
+            if not rows.derived.has_points_in_work(forest, mark):
+                return
         if time.monotonic() >= deadline:
             raise WriterAtWork("An indexer is still writing points of this memory: it is waited for.")
         time.sleep(POLL_S)
@@ -62,28 +69,19 @@ class Clearing:
                 return None
             gone = rows.clearing.clear(forest, BATCH_ROWS)
             points = rows.clearing.points_of(forest, BATCH_ROWS) if gone is None else []
-            busy = gone is None and not points and rows.clearing.has_leased_points(forest)
+            busy = gone is None and not points and rows.derived.has_points_in_work(forest)
             if gone is None and not points and not busy:
                 gone = {"forests": rows.clearing.drop_forest(forest)}
             if gone is not None:
                 return _kept(rows, task, progress, gone)
             progress = rows.deletion.further(task, progress) if task is not None else progress
         if busy:
-            self._await_indexers(tenant, forest)
+            await_indexers(self._engine, tenant, forest)
             return progress
         self._index.delete([PointKey(tenant, forest, point) for point in points])
         with erasing(self._engine, tenant) as rows:
             rows.lock_forest(forest)
             return _kept(rows, task, progress, {"points": rows.clearing.drop_points(points)})
-
-    def _await_indexers(self, tenant: TenantId, forest: ForestId) -> None:
-        """Nothing is clean before whoever is writing a point has ended, or has lost its lease."""
-
-        def leased() -> bool:
-            with erasing(self._engine, tenant) as rows:
-                return rows.clearing.has_leased_points(forest)
-
-        await_writers(leased)
 
     def clear(self, tenant: TenantId, forest: ForestId) -> bool:
         """Give a forest up and delete one batch of it; whether it is gone, rows and points.

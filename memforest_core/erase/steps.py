@@ -9,7 +9,7 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.arguments import scope_of
-from memforest_core.erase.clearing import Clearing, await_writers
+from memforest_core.erase.clearing import Clearing, await_indexers
 from memforest_core.erase.records import Scope, Target
 from memforest_core.erase.removing import COUNTED, LEFT, Removal
 from memforest_core.erase.rows.deletion import STEPS
@@ -159,8 +159,10 @@ class Erasing:
         with erasing(self._engine, tenant) as rows:
             points = rows.derived.erased_points(scope.forest, mark, after, BATCH_POINTS)
         if not points:
-            if self._await_indexers(tenant, scope.forest, mark):
-                return dict(progress) | {PHASE: _INDEX, "after": ""}
+            await_indexers(self._engine, tenant, scope.forest, mark)
+            with erasing(self._engine, tenant) as rows:
+                if rows.derived.has_erased_points(scope.forest, mark):
+                    return dict(progress) | {PHASE: _INDEX, "after": ""}
             found = int(progress.get(INDEX_LEFT, 0)) + self._swept(tenant, task, scope.forest)
             return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
         self._index.delete([PointKey(tenant, scope.forest, id_) for id_ in points])
@@ -170,17 +172,6 @@ class Erasing:
         gone = [PointKey(tenant, scope.forest, id_) for id_ in points if id_ not in alive]
         found = int(progress.get(INDEX_LEFT, 0)) + len(self._index.versions(gone))
         return dict(progress) | {"after": str(max(points)), INDEX_LEFT: found}
-
-    def _await_indexers(self, tenant: TenantId, forest: ForestId, mark: int) -> bool:
-        """Wait for whoever was writing; whether there are points to be looked at again since."""
-
-        def written() -> bool:
-            with erasing(self._engine, tenant) as rows:
-                return rows.derived.has_erased_points(forest, mark, in_work=True)
-
-        await_writers(written)
-        with erasing(self._engine, tenant) as rows:
-            return rows.derived.has_erased_points(forest, mark)
 
     def _swept(self, tenant: TenantId, task: MaintenanceTask, kept: ForestId | None) -> int:
         """Delete what late indexers left of the forests that went; how many points are left of them."""

@@ -231,9 +231,14 @@ class RetentionRows:
         """Take a policy away; whether there was one."""
         return self._db.execute(sa.delete(m.RetentionPolicy).where(*self._of(forest))).rowcount == 1
 
-    def limits_of(self, forest: ForestId | None) -> Limits | None:
-        """A forest's own limits, or (None) those of the others."""
-        found = self._db.execute(sa.select(m.RetentionPolicy.__table__).where(*self._of(forest))).first()
+    def limits_for(self, forest: ForestId) -> Limits | None:
+        """The limits that hold for a forest: its own, or those of the tenant's other forests."""
+        policy = m.RetentionPolicy
+        found = self._db.execute(
+            sa.select(policy.__table__)
+            .where(policy.tenant_id == self._tenant, policy.forest_id.in_([forest, _DEFAULT]))
+            .order_by(policy.forest_id == _DEFAULT)
+        ).first()
         return Limits(*_stated(found)) if found is not None else None
 
     def policies(self) -> Sequence[Policy]:

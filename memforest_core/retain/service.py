@@ -12,7 +12,7 @@ from memforest_core.retain.applying import Applying
 from memforest_core.retain.choice import plan_of
 from memforest_core.retain.policies import checked_limits, policy_of, told
 from memforest_core.retain.records import DEFAULT_FRACTION, Policy, Preview, When
-from memforest_core.retain.rows import RetentionRows, all_tenants, retaining
+from memforest_core.retain.rows import all_tenants, retaining
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
@@ -72,16 +72,6 @@ class Retention:
         return cleared
 
     @repeated
-    def policy(self, tenant: TenantId, owner: str | None) -> Policy | None:
-        """The policy that holds for an owner, its own or the tenant's (whose ``owner`` is None); or the tenant's.
-
-        Raises InvalidInput, NotFound, StoreUnavailable.
-        """
-        forest = self._forest(tenant, owner)
-        with retaining(self._engine, tenant) as rows:
-            return self._holding(rows, forest, owner)
-
-    @repeated
     def policies(self, tenant: TenantId) -> Sequence[Policy]:
         """All policies, the tenant's first, then by owner. Raises StoreUnavailable."""
         with retaining(self._engine, tenant) as rows:
@@ -97,7 +87,7 @@ class Retention:
         """
         forest = self._forest(tenant, owner)
         with retaining(self._engine, tenant) as rows:
-            held = rows.policies() if forest is None else self._holding(rows, forest, owner)
+            held = rows.policies() if forest is None else rows.limits_for(forest)
         if not held:
             if owner is None:
                 return ()
@@ -122,11 +112,11 @@ class Retention:
         """
         forest = self._operations.forest(tenant, owner)
         with retaining(self._engine, tenant) as rows:
-            policy = self._holding(rows, forest, owner)
-            if policy is None:
+            limits = rows.limits_for(forest)
+            if limits is None:
                 raise NotFound(_NO_POLICY.format(owner))
             at = rows.now()
-            plan = plan_of(rows, forest, policy, When(at, policy.cutoff(at)))
+            plan = plan_of(rows, forest, limits, When(at, limits.cutoff(at)))
         return Preview(
             aged=tuple(CellId(leaf.id) for leaf in plan.aged),
             words=tuple(CellId(leaf.id) for leaf in plan.cells),
@@ -154,11 +144,3 @@ class Retention:
 
     def _forest(self, tenant: TenantId, owner: str | None) -> ForestId | None:
         return None if owner is None else self._operations.forest(tenant, owner)
-
-    @staticmethod
-    def _holding(rows: RetentionRows, forest: ForestId | None, owner: str | None) -> Policy | None:
-        own = rows.limits_of(forest)
-        if own is not None or forest is None:
-            return None if own is None else policy_of(own, owner)
-        others = rows.limits_of(None)
-        return None if others is None else policy_of(others, None)

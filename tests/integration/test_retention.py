@@ -233,15 +233,13 @@ def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Kept) 
 def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> None:
     """Given policies of tenant and owner, then each is found where it holds, and who set or cleared it is in the audit."""
     tenant, retention_ = unerased.stack.tenant, unerased.retention
-    assert retention_.policy(tenant, "bob") is None
+    assert retention_.policies(tenant) == []
     assert retention_.apply(tenant, None, actor="ann") == ()
     with pytest.raises(NotFound, match="No retention policy holds for owner 'bob'"):
         retention_.apply(tenant, "bob", actor="ann")
     unerased.policy(None, max_facts=100)
     unerased.policy("bob", max_age_days=30, max_bytes=10_000, fraction=0.5)
-    own, others = retention_.policy(tenant, "bob"), retention_.policy(tenant, "eve")
-    assert own is not None
-    assert others is not None
+    others, own = retention_.policies(tenant)
     assert (own.owner, own.max_age_days, own.max_facts, own.max_bytes, own.fraction) == ("bob", 30, None, 10_000, 0.5)
     assert (others.owner, others.max_facts, others.fraction) == (None, 100, 0.1)
     assert [policy.owner for policy in retention_.policies(tenant)] == [None, "bob"]
@@ -251,9 +249,8 @@ def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> No
         retention_.set_policy(tenant, "bob", actor=" ", max_facts=3)
     assert retention_.clear_policy(tenant, "bob", actor="ann")
     assert not retention_.clear_policy(tenant, "bob", actor="ann")
-    found = retention_.policy(tenant, "bob")
-    assert found is not None
-    assert found.owner is None
+    assert [policy.owner for policy in retention_.policies(tenant)] == [None]
+    assert retention_.preview(tenant, "bob").facts == ()
     audit = unerased.stack.services.operations.audit(tenant, "bob")
     assert [(entry.action, entry.actor, dict(entry.detail)) for entry in audit[:2]] == [
         ("clear_policy", "ann", {}),

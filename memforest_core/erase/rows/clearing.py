@@ -71,7 +71,8 @@ _HELD = {
     "forests": f"forest {_OF}",
 }
 _COUNTS = sa.text(" UNION ALL ".join(f"SELECT '{name}', count(*) FROM memforest.{of}" for name, of in _HELD.items()))
-_CACHED = sa.text(f"""SELECT (SELECT count(*) FROM memforest.extraction_cache {_OF})
+_CACHED = sa.text(f"""
+    SELECT (SELECT count(*) FROM memforest.extraction_cache {_OF})
              + (SELECT count(*) FROM memforest.summary_cache {_OF})
 """)
 
@@ -136,12 +137,6 @@ class ClearingRows(BatchRows):
             .order_by(point.point_id)
             .limit(limit)
         ).all()
-
-    def has_leased_points(self, forest: ForestId) -> bool:
-        """Whether an indexer is writing points of a forest."""
-        point = m.IndexRow
-        own = [point.tenant_id == self._tenant, point.forest_id == forest]
-        return bool(self._db.scalar(sa.select(sa.exists().where(*own, point.state == "running"))))
 
     def drop_points(self, points: Sequence[UUID]) -> int:
         """Drop the rows of points; how many."""

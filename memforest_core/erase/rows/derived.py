@@ -128,17 +128,22 @@ class DerivedRows(BatchRows):
         )
         return {row.point_id: row.version for row in self._db.execute(statement)}
 
-    def has_erased_points(self, forest: ForestId, mark: int, *, in_work: bool = False) -> bool:
-        """Whether a point may hold what was erased before the mark; ``in_work``: one that an indexer is writing."""
-        where = self._erased_before(forest, mark)
-        where += [m.IndexRow.state == "running"] if in_work else []
-        return bool(self._db.scalar(sa.select(sa.exists().where(*where))))
+    def has_erased_points(self, forest: ForestId, mark: int) -> bool:
+        """Whether a point may hold what was erased before the mark."""
+        return bool(self._db.scalar(sa.select(sa.exists().where(*self._erased_before(forest, mark)))))
+
+    def has_points_in_work(self, forest: ForestId, mark: int | None = None) -> bool:
+        """Whether an indexer is writing points of a forest, or those that may hold what was erased before a mark."""
+        where = self._of_forest(forest) if mark is None else self._erased_before(forest, mark)
+        return bool(self._db.scalar(sa.select(sa.exists().where(*where, m.IndexRow.state == "running"))))
+
+    def _of_forest(self, forest: ForestId) -> list[sa.ColumnElement[bool]]:
+        return [m.IndexRow.tenant_id == self._tenant, m.IndexRow.forest_id == forest]
 
     def _erased_before(self, forest: ForestId, mark: int) -> list[sa.ColumnElement[bool]]:
-        point = m.IndexRow
-        own = [point.tenant_id == self._tenant, point.forest_id == forest]
         # A constant and no parameter, so that the partial index serves.
-        return [*own, point.erased_version > sa.literal_column("0"), point.erased_version < mark]
+        erased = m.IndexRow.erased_version > sa.literal_column("0")
+        return [*self._of_forest(forest), erased, m.IndexRow.erased_version < mark]
 
     def confirm(self, points: Mapping[UUID, int], mark: int) -> frozenset[UUID]:
         """The index has dropped these points: drop the rows of tombstones, and have the other points written again.

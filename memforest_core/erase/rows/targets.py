@@ -96,7 +96,7 @@ _LOCK_WINDOWS = sa.text(f"""
 """)
 
 _LOCK_CELLS = sa.text(f"""
-    SELECT c.cell_id, c.session_id, c.ordinal FROM memforest.cell c
+    SELECT c.cell_id FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
        AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
                       AND u.ordinal BETWEEN c.first_turn AND c.last_turn)
@@ -213,14 +213,11 @@ class TargetRows(BatchRows):
         """Lock the sessions of these turns, then all cells that hold any of them."""
         self._turns(_LOCK_SESSIONS, turns)
         self._turns(_LOCK_WINDOWS, turns)
-        cells = self._turns(_LOCK_CELLS, turns).all()
+        cells = self._turns(_LOCK_CELLS, turns).scalars().all()
         kept: dict[UUID, list[tuple[int, str, str]]] = defaultdict(list)
-        for row in self._turns(_KEPT_TURNS, turns, ids=[cell.cell_id for cell in cells]):
+        for row in self._turns(_KEPT_TURNS, turns, ids=list(cells)):
             kept[row.cell_id].append((row.ordinal, row.name, row.content))
-        return [
-            HeldCell(CellId(row.cell_id), SessionId(row.session_id), row.ordinal, tuple(kept[row.cell_id]))
-            for row in cells
-        ]
+        return [HeldCell(CellId(cell), tuple(kept[cell])) for cell in cells]
 
     def items_of_turns(self, turns: Sequence[TurnKey], gone: Sequence[CellId] = ()) -> list[ItemKey]:
         """Candidates that rest on any of these turns, and all candidates of the cells ``gone``."""
