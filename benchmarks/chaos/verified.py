@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.harness import say
 from memforest_core.bootstrap.service import open_services
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from tests.support.processes import Deployment
 
 
@@ -13,7 +13,7 @@ def violations(running: Deployment) -> int:
     services = open_services(running.settings)
     try:
         services.index.prepare()
-        report = open_verification(services).run()
+        report = open_verification(services.engine, services.index, services.settings).run()
     finally:
         services.close()
     count = 0

@@ -22,8 +22,8 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings, RefreshSettings
-from memforest_core.verify.rows.verifying import VerifyStore
-from memforest_core.verify.service import VerificationService
+from memforest_core.verify.rows.snapshots import VerifyStore
+from memforest_core.verify.service import Verification
 
 SIZES = (1_000, 10_000, 100_000)
 FORESTS = 1_000
@@ -75,7 +75,7 @@ def filled(
 def verify(running: Database, index: VectorIndex) -> None:
     """What was filled in must be what the pipeline leaves. Ends the program when it is not."""
     store, rows = VerifyStore(running.service), IndexStore(running.service)
-    report = VerificationService(store, rows, index, RefreshSettings().budget_chars).run(TENANT)
+    report = Verification(store, rows, index, RefreshSettings().budget_chars, TENANT).run()
     broken = {check.check.value: check.violations for check in report.checks if check.violations}
     if broken:
         raise SystemExit(f"What was filled in is not what the pipeline leaves: {broken}")

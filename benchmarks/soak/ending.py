@@ -18,7 +18,7 @@ from memforest_core.bootstrap.service import open_services
 from memforest_core.domain.indexed import bm25_weights, count_terms
 from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.errors import NotFound
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from tests.support.processes import Deployment
 
 REST_S = 300.0
@@ -108,7 +108,7 @@ def _verified(running: Deployment, seen: Seen) -> None:
     services = open_services(running.settings)
     try:
         services.index.prepare()
-        report = open_verification(services).run()
+        report = open_verification(services.engine, services.index, services.settings).run()
     finally:
         services.close()
     for result in report.checks:

@@ -9,12 +9,9 @@ from functools import cached_property
 
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
-from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.erase.clearing import Clearing, ForestEraser
-from memforest_core.erase.rows.erasing import ErasureStore
-from memforest_core.erase.rows.vacuuming import VacuumStore
 from memforest_core.erase.service import Erasure
 from memforest_core.erase.steps import Erasing
 from memforest_core.erase.vacuuming import Vacuuming
@@ -26,7 +23,6 @@ from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.opening import limit_embedder, open_limits
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
 from memforest_core.models.prices import ListPrices, Price
-from memforest_core.retain.rows.retaining import RetentionStore
 from memforest_core.retain.service import Retention
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
@@ -43,7 +39,7 @@ from memforest_core.transfer.rebuild.planning import Models, Planner
 from memforest_core.transfer.rebuild.rows.rebuilding import CopyStore
 from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 from memforest_core.transfer.rebuild.service import Rematerializing
-from memforest_core.verify.rows.verifying import VerifyStore
+from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.work.cancelling import Cancelling, needs_its_file, undo_import, undo_nothing
 from memforest_core.work.operations import OPERATIONS
 from memforest_core.work.records import MaintenanceKind, TaskId
@@ -68,28 +64,28 @@ class LifecycleParts:
     @cached_property
     def erasure(self) -> Erasure:
         """Asking for deletions, and their receipts."""
-        return Erasure(ErasureStore(self._engine), self.operations, self.vacuuming)
+        return Erasure(self._engine, self.operations)
 
     @cached_property
     def erasing(self) -> Erasing:
         """The steps of deletions."""
-        store, model = ErasureStore(self._engine), self._process.embedder.model
-        return Erasing(store, self._process.index, self.clearing, model, self._settings)
+        model = self._process.embedder.model
+        return Erasing(self._engine, self._process.index, self.clearing, model, self._settings)
 
     @cached_property
     def clearing(self) -> Clearing:
         """Deleting whole forests that other operations leave behind."""
-        return Clearing(ErasureStore(self._engine), self._process.index, self._process.embedder.dimension)
+        return Clearing(self._engine, self._process.index, self._process.embedder.dimension)
 
     @cached_property
     def eraser(self) -> ForestEraser:
         """Deleting facts and words at once, for operations that do it inside their own steps."""
-        return ForestEraser(ErasureStore(self._engine), self._process.embedder.model, self._settings)
+        return ForestEraser(self._engine, self._process.embedder.model, self._settings)
 
     @cached_property
     def vacuuming(self) -> Vacuuming:
         """The vacuum that follows deletions."""
-        return Vacuuming(VacuumStore(self._engine), self._settings.worker.vacuum_every_s)
+        return Vacuuming(self._engine, self._settings.worker.vacuum_every_s)
 
     @cached_property
     def correction(self) -> Correction:
@@ -102,8 +98,7 @@ class LifecycleParts:
 
     def correcting(self, erase: Eraser) -> Correction:
         """The same with another way to ask for the deletion of a fact."""
-        store = CorrectionStore(self._engine)
-        return Correction(store, self._process.embedder, self._process.producer.wakeups, erase)
+        return Correction(self._engine, self._process.embedder, self._process.producer.wakeups, erase)
 
     @cached_property
     def merging(self) -> Merging:
@@ -138,7 +133,7 @@ class LifecycleParts:
     @cached_property
     def retention(self) -> Retention:
         """Policies and the runs that apply them."""
-        return Retention(RetentionStore(self._engine), self.operations, self.eraser)
+        return Retention(self._engine, self.operations, self.eraser)
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers of operations, by kind."""

@@ -1,9 +1,8 @@
-"""What correcting and pinning facts needs from the store: the fact, what rests on it, and one transaction for all."""
+"""A fact to correct, where it was said, and what it says from then on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId
@@ -25,9 +24,7 @@ class StoredFact:
     id: FactId
     statement: Statement
     sources: tuple[Source, ...]
-    pinned: bool
     superseded_by: FactId | None
-    superseded_at: datetime | None
     busy: bool
     """A cell that says it is being extracted, or was given up: what it says is not settled."""
 
@@ -39,16 +36,6 @@ class Successor:
     id: FactId
     statement: Statement
     routing_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How much a correction touches: rows that rest on the fact, and nodes to summarize anew."""
-
-    occurrences: int
-    cells: int
-    trees: int
-    nodes: int
 
 
 @dataclass(frozen=True, slots=True)

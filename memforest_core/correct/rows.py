@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.correct.records import Reach, Source, StoredFact, Successor, Waiting
+from memforest_core.correct.records import Source, StoredFact, Successor, Waiting
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
@@ -35,8 +34,7 @@ _SOURCES = """
 _READ_SOURCES = sa.text(_SOURCES)
 _LOCK_SOURCES = sa.text(f"{_SOURCES} FOR NO KEY UPDATE OF c")
 
-_REACH = sa.text(
-    """
+_TOUCHED = sa.text("""
     WITH RECURSIVE path AS (
         SELECT node_id, tree_id, parent_id FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact
         UNION
@@ -49,39 +47,29 @@ _REACH = sa.text(
            count(DISTINCT tree_id) AS trees,
            count(*) - (SELECT count(*) FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact) AS nodes
       FROM path
-    """
-)
+""")
 
-_FREE_ITEMS = sa.text(
-    """
+_FREE_ITEMS = sa.text("""
     SELECT cell_id, max(item) + 1 AS item FROM memforest.candidate
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= :first GROUP BY cell_id
-    """
-)
+""")
 
 # A window is extracted as a whole: none of its cells may be extracted again, or the correction would be told against.
-_TO_PLACE = [
-    sa.text(statement)
-    for statement in (
-        """UPDATE memforest.cell SET placed = false WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))""",
-        """UPDATE memforest.cell c SET again_at = NULL
-             FROM (SELECT DISTINCT session_id, window_ordinal FROM memforest.cell
-                    WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))) w
-            WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
-              AND c.again_at IS NOT NULL""",
-    )
-]
+_STOP_RETRIES = sa.text("""
+    UPDATE memforest.cell c SET again_at = NULL
+      FROM (SELECT DISTINCT session_id, window_ordinal FROM memforest.cell
+             WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))) w
+     WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
+       AND c.again_at IS NOT NULL
+""")
 
-_SUPERSEDE = sa.text(
-    """
+_SUPERSEDE = sa.text("""
     UPDATE memforest.fact SET superseded_by = CASE WHEN fact_id = :old THEN CAST(:new AS uuid) END,
            superseded_at = CASE WHEN fact_id = :old THEN clock_timestamp() END
      WHERE tenant_id = :t AND fact_id IN (:old, :new)
-    """
-)
+""")
 
-_WAITING = sa.text(
-    """
+_WAITING = sa.text("""
     SELECT count(*) AS candidates, coalesce(bool_or(c.state = 'dead'), false) AS dead
       FROM (SELECT DISTINCT cell_id FROM memforest.occurrence
              WHERE tenant_id = :t AND fact_id = ANY(CAST(:facts AS uuid[]))) s
@@ -89,19 +77,17 @@ _WAITING = sa.text(
       JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = s.cell_id
      WHERE NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                         WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)
-    """
-)
+""")
 
-_MOVE_PIN = [
-    sa.text(statement)
-    for statement in (
-        """UPDATE memforest.fact n SET pinned = true FROM memforest.fact o
-            WHERE n.tenant_id = :t AND n.fact_id = :new AND o.tenant_id = :t AND o.fact_id = :old AND o.pinned""",
-        """UPDATE memforest.fact o SET pinned = false
-            WHERE o.tenant_id = :t AND o.fact_id = :old AND o.pinned AND EXISTS (
-                  SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = :new)""",
-    )
-]
+_PIN_NEW = sa.text("""
+    UPDATE memforest.fact n SET pinned = true FROM memforest.fact o
+     WHERE n.tenant_id = :t AND n.fact_id = :new AND o.tenant_id = :t AND o.fact_id = :old AND o.pinned
+""")
+_UNPIN_OLD = sa.text("""
+    UPDATE memforest.fact o SET pinned = false
+     WHERE o.tenant_id = :t AND o.fact_id = :old AND o.pinned
+       AND EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = :new)
+""")
 
 
 class CorrectionRows:
@@ -110,59 +96,51 @@ class CorrectionRows:
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
-        self._held = False
+        self._locked = False
+        self.tasks = OperationRows(connection, tenant)
+        self.vectors = VectorRows(connection, tenant)
 
-    @property
-    def tasks(self) -> OperationRows:
-        """Task rows and the audit in the same transaction."""
-        return OperationRows(self._db, self._tenant)
-
-    def forest(self, owner: str) -> ForestRef | None:
+    def find_forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
         return find_forest(self._db, self._tenant, owner)
 
-    def owner(self, forest: ForestId) -> str | None:
+    def owner_of(self, forest: ForestId) -> str | None:
         """Whose forest it is; None when it is gone."""
         owner: str | None = self._db.scalar(
             sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
         )
         return owner
 
-    def hold(self, forest: ForestId) -> str | None:
-        """Become the forest's only writer; its state, None when it is gone. Raises StoreUnavailable past the time-out
-        of locks."""
-        self._held = True
+    def lock_forest(self, forest: ForestId) -> str | None:
+        """Become the forest's only writer; its state, None when it is gone.
+
+        Raises StoreUnavailable past the time-out of locks.
+        """
+        self._locked = True
         return lock_forests(self._db, self._tenant, [forest]).get(forest)
 
     def fact(self, forest: ForestId, fact: FactId) -> StoredFact | None:
-        """One fact of a forest. Whoever holds the forest has its cells too until the transaction ends."""
+        """One fact of a forest. Once the forest is locked, the fact's cells are locked too."""
         row = self._db.execute(
-            sa.select(m.FactRow.statement, m.FactRow.pinned, m.FactRow.superseded_by, m.FactRow.superseded_at).where(
+            sa.select(m.FactRow.statement, m.FactRow.superseded_by).where(
                 m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact, m.FactRow.forest_id == forest
             )
         ).first()
         if row is None:
             return None
-        statement = _LOCK_SOURCES if self._held else _READ_SOURCES
+        statement = _LOCK_SOURCES if self._locked else _READ_SOURCES
         sources = self._db.execute(statement, {"t": self._tenant, "fact": fact}).all()
         return StoredFact(
             id=fact,
             statement=from_document(row.statement),
             sources=tuple(Source(CellId(each.cell_id), tuple(each.turn_ordinals), each.quote) for each in sources),
-            pinned=row.pinned,
             superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
-            superseded_at=row.superseded_at.astimezone(UTC) if row.superseded_at else None,
             busy=any(each.state != "done" for each in sources),
         )
 
-    def reach(self, fact: FactId) -> Reach:
-        """What a correction of the fact would touch."""
-        row = self._db.execute(_REACH, {"t": self._tenant, "fact": fact}).one()
-        return Reach(row.occurrences, row.cells, row.trees, row.nodes)
-
-    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Store vectors by text; one that is there already stays."""
-        VectorRows(self._db, self._tenant).put_vectors(model, vectors)
+    def touched_by(self, fact: FactId) -> Mapping[str, int]:
+        """How much a correction touches: rows that rest on the fact, and nodes to summarize again."""
+        return {**self._db.execute(_TOUCHED, {"t": self._tenant, "fact": fact}).mappings().one()}
 
     def record_call(self, call: CallRecord, forest: ForestId) -> None:
         """Account for a model call."""
@@ -171,8 +149,8 @@ class CorrectionRows:
     def supersede(self, fact: FactId, by: Successor, sources: Sequence[Source]) -> None:
         """Put the successor beside each source for the reducer to place, and supersede the fact from now on.
 
-        Summaries above it are to be made anew, and what is kept word by word of these cells is not extracted again. A
-        successor that was itself superseded before is so no longer. The caller holds the forest.
+        Summaries above it are to be made again, and what is kept word by word of these cells is not extracted again. A
+        successor that was itself superseded before is so no longer. The caller has locked the forest.
         """
         cells: dict[str, Any] = {"t": self._tenant, "cells": list(dict.fromkeys(source.cell_id for source in sources))}
         free: dict[UUID, int] = dict.fromkeys(cells["cells"], CORRECTED_ITEM)
@@ -193,8 +171,9 @@ class CorrectionRows:
             )
             free[source.cell_id] += 1
         self._db.execute(sa.insert(m.CandidateRow), added)
-        for statement in _TO_PLACE:
-            self._db.execute(statement, cells)
+        own = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells["cells"]))
+        self._db.execute(own.values(placed=False))
+        self._db.execute(_STOP_RETRIES, cells)
         self._db.execute(_SUPERSEDE, {"t": self._tenant, "old": fact, "new": by.id})
         RemovalRows(self._db, self._tenant).mark_payloads([fact, by.id])
 
@@ -213,19 +192,13 @@ class CorrectionRows:
         return Waiting(row.candidates, row.dead)
 
     def move_pin(self, fact: FactId, to: FactId) -> None:
-        """Whoever was pinned in the fact's old words is in its new ones."""
-        for statement in _MOVE_PIN:
+        """Pin the new fact instead of the old one, if the old one was pinned and the new one exists."""
+        for statement in (_PIN_NEW, _UNPIN_OLD):
             self._db.execute(statement, {"t": self._tenant, "old": fact, "new": to})
 
 
-class CorrectionStore:
-    """Opens transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def correcting(self, tenant: TenantId) -> Iterator[CorrectionRows]:
-        """One transaction of a tenant. Raises StoreUnavailable."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield CorrectionRows(connection, tenant)
+@contextmanager
+def correcting(engine: sa.Engine, tenant: TenantId) -> Iterator[CorrectionRows]:
+    """One transaction of a tenant. Raises StoreUnavailable."""
+    with tenant_transaction(engine, tenant) as connection:
+        yield CorrectionRows(connection, tenant)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.correct.records import StoredFact, Successor
-from memforest_core.correct.rows import CorrectionRows, CorrectionStore
+from memforest_core.correct.rows import CorrectionRows, correcting
 from memforest_core.correct.wording import Wanted, corrected
 from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
 from memforest_core.domain.ids import FactId, TenantId
@@ -19,7 +18,8 @@ from memforest_core.extract.service import routing_text
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.reduce.identity import identify
-from memforest_core.store.owners import ForestRef, known
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import request
 from memforest_core.work.records import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
@@ -38,12 +38,11 @@ POLL_S = 0.05
 FROZEN_S = 5.0
 
 
-class Eraser(Protocol):
-    """Asks for the deletion of a fact."""
+Eraser = Callable[[TenantId, str, FactId, str, TaskId], TaskId]
+"""Asks for the deletion of an owner's fact, for an actor, as a part of a correction; the task that deletes it.
 
-    def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
-        """The task that deletes it, as a part of the correction. Raises NotFound when it is gone already."""
-        ...
+Raises NotFound when the fact is gone already.
+"""
 
 
 class CorrectionStuck(PermanentError):
@@ -63,7 +62,7 @@ class Correction:
 
     def __init__(
         self,
-        store: CorrectionStore,
+        engine: Engine,
         embedder: Embedder,
         wakeups: WakeUps,
         erase: Eraser | None = None,
@@ -71,7 +70,7 @@ class Correction:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """``erase`` deletes old facts where a caller wants no history; without it that is refused."""
-        self._store = store
+        self._engine = engine
         self._embedder = embedder
         self._wakeups = wakeups
         self._erase = erase
@@ -102,28 +101,28 @@ class Correction:
         actor = checked_name(actor, "actor")
         if erase and self._erase is None:
             raise InvalidInput("Facts can't be deleted here: correct it without erase.", code="no_eraser")
-        with self._store.correcting(tenant) as rows:
-            forest, stored = self._found(rows, owner, fact)
+        with correcting(self._engine, tenant) as rows:
+            forest, stored = _found(rows, owner, fact)
         statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
         new = _successor(forest, stored, statement)
         asked: dict[str, str | int] = {FACT: str(stored.id), BY: str(new.id)}
         asked |= {ERASE: 1} if erase else {}
         if dry_run:
             _check(stored, new.id)
-            with self._store.correcting(tenant) as rows:
-                return self._ask(tenant, rows, forest, asked | {DRY_RUN: 1}, actor)
+            with correcting(self._engine, tenant) as rows:
+                return _ask(rows, forest, asked | {DRY_RUN: 1}, actor)
         embedded = self._embedder.embed(texts := list(dict.fromkeys((statement.text, new.routing_text))))
-        with self._store.correcting(tenant) as rows:
-            _hold(rows, forest)
-            _, stored = self._found(rows, owner, stored.id)
+        with correcting(self._engine, tenant) as rows:
+            _lock(rows, forest)
+            _, stored = _found(rows, owner, stored.id)
             # Sent again, it is the same correction.
             if stored.superseded_by != new.id:
                 _check(stored, new.id)
                 own = (OwnText(forest.id, said) for said in texts)
-                rows.put_vectors(self._embedder.model, dict(zip(own, embedded.vectors, strict=True)))
+                rows.vectors.put_vectors(self._embedder.model, dict(zip(own, embedded.vectors, strict=True)))
                 rows.supersede(stored.id, new, stored.sources)
             rows.record_call(embedded.record, forest.id)
-            task = self._ask(tenant, rows, forest, asked, actor)
+            task = _ask(rows, forest, asked, actor)
         self._wakeups.send(Queue.REDUCE, tenant, str(forest.id))
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
@@ -139,28 +138,15 @@ class Correction:
     @repeated
     def _set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
         actor = checked_name(actor, "actor")
-        with self._store.correcting(tenant) as rows:
-            forest, stored = self._found(rows, owner, fact)
-            _hold(rows, forest)
+        with correcting(self._engine, tenant) as rows:
+            forest, stored = _found(rows, owner, fact)
+            _lock(rows, forest)
             if pinned and stored.superseded_by is not None:
                 raise _superseded(stored.superseded_by)
             rows.set_pinned(stored.id, pinned)
-            task = self._ask(tenant, rows, forest, {FACT: str(stored.id), PIN: int(pinned)}, actor)
+            task = _ask(rows, forest, {FACT: str(stored.id), PIN: int(pinned)}, actor)
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
-
-    @staticmethod
-    def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRef, StoredFact]:
-        forest = known(rows.forest(checked_name(owner, "owner")), owner)
-        stored = rows.fact(forest.id, _fact_id(fact))
-        if stored is None:
-            raise NotFound(f"Owner {owner!r:.80} has no fact {fact!s:.80}: take its id from a recall or a timeline.")
-        return forest, stored
-
-    @staticmethod
-    def _ask(tenant: TenantId, rows: CorrectionRows, forest: ForestRef, asked: Numbers, actor: str) -> TaskId:
-        """The task and who asked for it, in the transaction of what it follows."""
-        return request(rows.tasks, MaintenanceKind.CORRECT, forest.id, asked, actor=actor, owner=forest.owner)
 
     def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """The next step of a task: what was asked for is written already.
@@ -181,16 +167,9 @@ class Correction:
                 return None
 
     def _look(self, tenant: TenantId, task: MaintenanceTask) -> Numbers:
-        with self._store.correcting(tenant) as rows:
-            reach = rows.reach(_argument(task, FACT))
-        return {
-            "phase": "planned" if task.dry_run else "placing",
-            "facts": 1,
-            "occurrences": reach.occurrences,
-            "cells": reach.cells,
-            "trees": reach.trees,
-            "nodes": reach.nodes,
-        }
+        with correcting(self._engine, tenant) as rows:
+            touched = rows.touched_by(_argument(task, FACT))
+        return {"phase": "planned" if task.dry_run else "placing", "facts": 1, **touched}
 
     def _placed(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
         """Wait until the reducer has placed the new fact, and give it the old one's pin."""
@@ -198,7 +177,7 @@ class Correction:
         self._wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
 
         def look() -> Numbers | None:
-            with self._store.correcting(tenant) as rows:
+            with correcting(self._engine, tenant) as rows:
                 waiting = rows.waiting([old, new])
                 if not waiting.candidates:
                     rows.move_pin(old, new)
@@ -217,8 +196,8 @@ class Correction:
         old = _argument(task, FACT)
         if self._erase is None or task.forest_id is None:
             raise CorrectionStuck("This worker can't delete facts: let one of the same version take it.")
-        with self._store.correcting(tenant) as rows:
-            owner = rows.owner(task.forest_id)
+        with correcting(self._engine, tenant) as rows:
+            owner = rows.owner_of(task.forest_id)
             if owner is None or rows.fact(task.forest_id, old) is None:
                 return None
         erasing = self._erase(tenant, owner, old, task.actor, task.id)
@@ -237,8 +216,23 @@ def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> S
     return Successor(new, statement, routing_text(candidate))
 
 
-def _hold(rows: CorrectionRows, forest: ForestRef) -> None:
-    state = rows.hold(forest.id)
+def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRef, StoredFact]:
+    forest = rows.find_forest(checked_name(owner, "owner"))
+    if forest is None:
+        raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+    stored = rows.fact(forest.id, _fact_id(fact))
+    if stored is None:
+        raise NotFound(f"Owner {owner!r:.80} has no fact {fact!s:.80}: take its id from a recall or a timeline.")
+    return forest, stored
+
+
+def _ask(rows: CorrectionRows, forest: ForestRef, asked: Numbers, actor: str) -> TaskId:
+    """Ask for the task, in the transaction of what it follows."""
+    return request(rows.tasks, MaintenanceKind.CORRECT, forest.id, asked, actor=actor, owner=forest.owner)
+
+
+def _lock(rows: CorrectionRows, forest: ForestRef) -> None:
+    state = rows.lock_forest(forest.id)
     if state is None:
         raise NotFound(f"Owner {forest.owner!r:.80} has no memory any more.")
     if state != "live":

@@ -1,4 +1,4 @@
-"""What erasing needs from the store: what is doomed, what goes with it, what has to be made anew; under one lock."""
+"""What a deletion is about: its target, the rows that go with it, and the rows that lose something."""
 
 from __future__ import annotations
 
@@ -52,11 +52,9 @@ class ItemKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldCell:
-    """A cell that held doomed turns; ``kept`` are its other turns: ordinal, name and content, in order."""
+    """A cell that has turns to remove; ``kept`` are its other turns: ordinal, name and content, in order."""
 
     id: CellId
-    session_id: SessionId
-    ordinal: int
     kept: tuple[tuple[int, str, str], ...]
 
     @property

@@ -43,8 +43,8 @@ LEFT = "left."
 
 
 @dataclass(frozen=True, slots=True)
-class _Doomed:
-    """What a batch takes out, besides the facts that follow."""
+class _Batch:
+    """What is to be removed at once, besides the facts that rest on nothing else."""
 
     turns: Sequence[TurnKey] = ()
     cells: Sequence[HeldCell] = ()
@@ -66,7 +66,7 @@ class _Doomed:
 
 
 class Removal:
-    """One batch that leaves a forest; the caller holds its row. Nothing here is slow."""
+    """Removes one batch from a forest; the caller holds its row. Nothing here is slow."""
 
     def __init__(self, rows: ErasureRows, forest: ForestId, model: str, settings: Settings) -> None:
         """``model`` is the embedding model, by whose routing vectors scenes forget and take facts."""
@@ -77,139 +77,141 @@ class Removal:
         self._counts: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
 
     def words(self, turns: Sequence[TurnKey], *, whole: bool = False) -> Counter[str]:
-        """Take out turns with all that was made of them; ``whole`` says that they are the tail of their session and
-        their rows go too. Returns what went, and under ``left.`` what refers to it still."""
-        cells = self._rows.hold_cells(turns)
+        """Remove turns with all that was made of them; ``whole`` says that they are the tail of their session and
+        their rows go too. Returns what was removed, and under ``left.`` what refers to it still."""
+        cells = self._rows.targets.lock_cells(turns)
         gone = [cell.id for cell in cells if cell.gone]
-        return self._run(_Doomed(turns, cells, self._rows.doomed_items(turns, gone), whole))
+        return self._remove(_Batch(turns, cells, self._rows.targets.items_of_turns(turns, gone), whole))
 
     def facts(self, facts: Sequence[FactId]) -> Counter[str]:
-        """Take out facts with all their occurrences and candidates; what was said stays."""
-        items = self._rows.items_of(facts)
-        self._rows.quiet(sorted({item.cell_id for item in items}, key=str))
-        return self._run(_Doomed(items=items))
+        """Remove facts with all their occurrences and candidates; what was said stays."""
+        items = self._rows.targets.items_of_facts(facts)
+        self._rows.words.stop_retries(sorted({item.cell_id for item in items}, key=str))
+        return self._remove(_Batch(items=items))
 
     def session(self, session: SessionId, tree: TreeId) -> Counter[str]:
-        """Take out a session without turns, and its scope if that is empty still. Returns all that this has counted."""
-        self._counts["scopes"] += self._rows.drop_scopes([tree])
-        self._counts["sessions"] += self._rows.drop_session(session)
-        self._counts["cached"] += self._rows.drop_caches(self._forest, [session], [tree])
+        """Remove a session without turns, and its scope if that is empty still. Returns all that was counted so far."""
+        self._counts["scopes"] += self._rows.derived.drop_scopes([tree])
+        self._counts["sessions"] += self._rows.words.drop_session(session)
+        self._counts["cached"] += self._rows.derived.drop_caches(self._forest, [session], [tree])
         return self._counts
 
-    def _run(self, doomed: _Doomed) -> Counter[str]:
-        rows, counts = self._rows, self._counts
-        hashes = rows.hashes_of([cell.id for cell in doomed.cells], doomed.items, ())
-        counts["fenced"] += rows.fence(doomed.turns)
-        lost, touched = rows.detach(doomed.items)
+    def _remove(self, batch: _Batch) -> Counter[str]:
+        targets, words, derived, counts = self._rows.targets, self._rows.words, self._rows.derived, self._counts
+        hashes = targets.hashes_of([cell.id for cell in batch.cells], batch.items, ())
+        counts["fenced"] += words.end_extractions(batch.turns)
+        lost, touched = words.detach(batch.items)
         counts["occurrences"] += lost
         leaving = [fact for fact in touched if not fact.told]
         reworded = [fact for fact in leaving if any(item.item >= 0 for item in fact.others)]
         # What a better extraction has superseded already is not worth another place.
-        aside = [item for fact in leaving for item in fact.others if item.item < 0]
-        hashes |= rows.hashes_of([], [item for fact in leaving for item in fact.others], [f.id for f in leaving])
-        payloads = [*(cell.id for cell in doomed.cells), *(fact.id for fact in leaving)]
-        path = rows.path(payloads)
-        counts["points"] += rows.hold_path(path.nodes, payloads)
-        masked = rows.mask(path.nodes)
+        superseded = [item for fact in leaving for item in fact.others if item.item < 0]
+        hashes |= targets.hashes_of([], [item for fact in leaving for item in fact.others], [f.id for f in leaving])
+        payloads = [*(cell.id for cell in batch.cells), *(fact.id for fact in leaving)]
+        path = targets.path_above(payloads)
+        counts["points"] += derived.lock_path(path.nodes, payloads)
+        masked = derived.drop_summaries(path.nodes)
         counts["summaries"] += len(masked)
 
-        rows.free([fact.id for fact in leaving])
-        rows.attest([fact.id for fact in touched if fact.told])
-        leaves = rows.take_out({fact.id: fact.routing_hash for fact in leaving}, self._model)
-        counts["candidates"] += rows.drop_items([*doomed.items, *aside])
-        for tree, group in rows.drop_cells(doomed.gone).items():
+        words.detach_facts([fact.id for fact in leaving])
+        self._rows.reducing.attest([fact.id for fact in touched if fact.told])
+        leaves = self._rows.reducing.take_out({fact.id: fact.routing_hash for fact in leaving}, self._model)
+        counts["candidates"] += words.drop_items([*batch.items, *superseded])
+        for tree, group in words.drop_cells(batch.gone).items():
             leaves.setdefault(tree, []).extend(group)
-        counts["cells"] += len(doomed.gone)
-        nodes = remove_leaves(rows, leaves, self._settings)
+        counts["cells"] += len(batch.gone)
+        nodes = remove_leaves(self._rows.reducing, leaves, self._settings)
         counts["leaves"] += sum(len(group) for group in leaves.values())
-        anew = self._reword(reworded)
-        gone = [fact.id for fact in leaving if fact.id not in anew]
+        placed_again = self._reword(reworded)
+        gone = [fact.id for fact in leaving if fact.id not in placed_again]
         counts["facts"] += len(leaving) - len(reworded)
         counts["reworded"] += len(reworded)
-        rows.unpoint(self._forest, gone)
+        words.clear_superseded_by(self._forest, gone)
 
-        self._silence(doomed)
-        marked = rows.mark(path)
+        self._remove_words(batch)
+        marked = derived.mark_dirty(path)
         counts["nodes"] += len(marked) + len(set(nodes) - {leaf for group in leaves.values() for leaf in group})
-        counts["scopes"] += rows.drop_scopes(path.trees)
-        went = Removed(
-            turns=tuple(doomed.turns),
-            cells=tuple(doomed.gone),
-            items=(*doomed.items, *aside),
+        counts["scopes"] += derived.drop_scopes(path.trees)
+        removed = Removed(
+            turns=tuple(batch.turns),
+            cells=tuple(batch.gone),
+            items=(*batch.items, *superseded),
             facts=tuple(gone),
-            nodes=_without(nodes, anew, leaves),
+            nodes=_without(nodes, placed_again, leaves),
             masked=tuple(marked),
             trees=path.trees,
             hashes=(*hashes, *masked),
         )
-        return self._forget(went, doomed)
+        return self._finish(removed, batch)
 
-    def _silence(self, doomed: _Doomed) -> None:
+    def _remove_words(self, batch: _Batch) -> None:
         """The turns themselves, and the cells that keep some of theirs."""
-        rows = self._rows
-        if doomed.rewritten:
-            rows.rewrite_cells(self._forest, doomed.rewritten)
-        if not doomed.turns:
+        words = self._rows.words
+        if batch.rewritten:
+            words.rewrite_cells(self._forest, batch.rewritten)
+        if not batch.turns:
             return
-        rows.rehead(doomed.sessions)
-        take = rows.cut_tail if doomed.whole else rows.blank_turns
-        self._counts["turns"] += take(self._forest, doomed.turns)
+        words.repair_windows(batch.sessions)
+        remove = words.drop_turns if batch.whole else words.blank_turns
+        self._counts["turns"] += remove(self._forest, batch.turns)
 
-    def _forget(self, went: Removed, doomed: _Doomed) -> Counter[str]:
+    def _finish(self, removed: Removed, batch: _Batch) -> Counter[str]:
         """What is kept beside the memory itself; then the search for references."""
-        rows, counts = self._rows, self._counts
-        sessions = doomed.sessions or rows.sessions_of([item.cell_id for item in doomed.items])
-        counts["visits"] += rows.forget_visits([*went.cells, *went.facts, *went.nodes])
-        counts["cached"] += rows.drop_caches(self._forest, sessions, went.trees)
-        counts["vectors"] += rows.drop_vectors(self._forest, went.hashes)
-        for column, found in rows.left(self._forest, went).items():
-            counts[LEFT + column] += found
+        derived, counts = self._rows.derived, self._counts
+        sessions = batch.sessions or self._rows.targets.sessions_of([item.cell_id for item in batch.items])
+        counts["visits"] += derived.drop_visits([*removed.cells, *removed.facts, *removed.nodes])
+        counts["cached"] += derived.drop_caches(self._forest, sessions, removed.trees)
+        counts["vectors"] += self._rows.vectors.drop_unused(self._forest, removed.hashes)
+        found = self._rows.remaining.of_batch(self._forest, removed)
+        found["candidate.turn_ordinals"] = len(self._rows.targets.items_of_turns(removed.turns))
+        for column, count in found.items():
+            counts[LEFT + column] += count
         return counts
 
     def _reword(self, facts: Sequence[TouchedFact]) -> frozenset[FactId]:
-        """Facts whose wording went are made anew from the candidates that are left; the ids that there are again.
+        """Place facts again whose wording was removed, from the candidates that are left; which ids exist again.
 
         The reducer's own placing does it, with nothing but these candidates: whatever else their cells say stays as
         it is.
         """
         if not facts:
             return frozenset()
+        reducing = self._rows.reducing
         freed = {item for fact in facts for item in fact.others if item.item >= 0}
         cells = tuple(sorted({item.cell_id for item in freed}, key=str))
-        batch = self._rows.queue.load(
-            WaitingForest(self._forest, self._rows.owner_of(self._forest), cells, {}), self._model
-        )
+        owner = self._rows.targets.owner_of(self._forest)
+        loaded = reducing.queue.load(WaitingForest(self._forest, owner, cells, {}), self._model)
         batch = replace(
-            batch,
+            loaded,
             cells=tuple(
                 replace(
                     cell,
                     candidates=tuple(
-                        waiting for waiting in cell.candidates if ItemKey(cell.id, waiting.candidate.item) in freed
+                        each for each in cell.candidates if ItemKey(cell.id, each.candidate.item) in freed
                     ),
                 )
-                for cell in batch.cells
+                for cell in loaded.cells
             ),
         )
         if any(item.vector is None or item.routing_vector is None for cell in batch.cells for item in cell.candidates):
             # Nothing is embedded while the forest is held: the reducer does that, and makes the facts.
-            self._rows.queue.hand_back(cells)
+            reducing.queue.hand_back(cells)
             return frozenset()
         settings = ruled(self._settings, batch.rules, held=batch.held)
         compared = {
             fact.id: Known(fact.id, fact.statement, fact.vector)
-            for fact in self._rows.canon.unseen_facts(self._forest, UNSEEN_LIMIT, self._model)
+            for fact in reducing.canon.unseen_facts(self._forest, UNSEEN_LIMIT, self._model)
         }
-        Placing(self._rows, batch, compared, settings).run()
-        self._rows.carry_over(self._forest, facts)
-        return self._rows.canon.stored_facts([fact.id for fact in facts])
+        Placing(reducing, batch, compared, settings).run()
+        self._rows.words.carry_over(self._forest, facts)
+        return reducing.canon.stored_facts([fact.id for fact in facts])
 
 
 def _without(
-    nodes: Sequence[NodeId], anew: frozenset[FactId], leaves: dict[TreeId, list[NodeId]]
+    nodes: Sequence[NodeId], placed_again: frozenset[FactId], leaves: dict[TreeId, list[NodeId]]
 ) -> tuple[NodeId, ...]:
-    """The nodes that went for good: a fact that is there again under its id has its leaves again."""
-    if not anew:
+    """The nodes that went for good: a fact that exists again under its id has its leaves again."""
+    if not placed_again:
         return tuple(nodes)
     back = {leaf for group in leaves.values() for leaf in group}
     return tuple(node for node in nodes if node not in back)

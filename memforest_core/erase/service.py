@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -13,9 +14,11 @@ from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.erase.arguments import arguments_of
 from memforest_core.erase.receipt import Receipt, receipt_of
 from memforest_core.erase.records import Scope, Target
-from memforest_core.erase.rows.erasing import ErasureStore
-from memforest_core.erase.vacuuming import Vacuuming
+from memforest_core.erase.rows.erasing import erasing
+from memforest_core.erase.rows.targets import TargetRows
+from memforest_core.erase.rows.vacuuming import vacuumed_since
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
+from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import FROZEN_S, Operations, request
@@ -27,10 +30,9 @@ _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a tim
 class Erasure:
     """Resolves what is to be deleted and asks for it. Thread-safe."""
 
-    def __init__(self, store: ErasureStore, operations: Operations, vacuuming: Vacuuming) -> None:
-        self._store = store
+    def __init__(self, engine: Engine, operations: Operations) -> None:
+        self._engine = engine
         self._operations = operations
-        self._vacuuming = vacuuming
 
     def ask(
         self,
@@ -64,22 +66,23 @@ class Erasure:
             raise InvalidInput("Name the session that the turns are of.", code="one_target")
         if everything:
             return self._ask_everything(tenant, owner, actor=actor, dry_run=dry_run)
-        forest = self._store.owner(tenant, owner)
-        if forest is None:
-            raise _nothing(owner)
-        if forest.frozen:
-            raise ForestFrozen(
-                f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds.",
-                retry_after=FROZEN_S,
-            )
-        if session is not None:
-            scope = self._of_session(tenant, forest.id, session, turns)
-        elif fact is not None:
-            scope = self._of_fact(tenant, forest.id, fact)
-        elif speaker is not None:
-            scope = self._of_speaker(tenant, forest.id, speaker)
-        else:
-            scope = _of_range(forest, since, until)
+        with erasing(self._engine, tenant) as rows:
+            forest = rows.find_forest(owner)
+            if forest is None:
+                raise _nothing(owner)
+            if forest.frozen:
+                raise ForestFrozen(
+                    f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds.",
+                    retry_after=FROZEN_S,
+                )
+            if session is not None:
+                scope = _of_session(rows.targets, forest.id, session, turns)
+            elif fact is not None:
+                scope = _of_fact(rows.targets, forest.id, fact)
+            elif speaker is not None:
+                scope = _of_speaker(rows.targets, forest.id, speaker)
+            else:
+                scope = _of_range(forest, since, until)
         return self._operations.ask(
             tenant,
             MaintenanceKind.ERASE,
@@ -97,19 +100,24 @@ class Erasure:
         self._operations.wake(tenant, task)
         if not dry_run:
             # If this process ends before it does, the task's first step does it.
-            repeated(self._store.hide)(tenant, task)
+            self._give_up_forests(tenant, task)
         return task
 
     @repeated
+    def _give_up_forests(self, tenant: TenantId, task: TaskId) -> None:
+        with erasing(self._engine, tenant) as rows:
+            rows.deletion.give_up_forests(task)
+
+    @repeated
     def _stored(self, tenant: TenantId, owner: str, actor: str, dry_run: bool) -> TaskId:
-        with self._store.erasing(tenant) as rows:
-            forests = rows.forests_of(owner)
+        with erasing(self._engine, tenant) as rows:
+            forests = rows.deletion.forests_of(owner)
             if not forests:
                 raise _nothing(owner)
             forest = forests[0]
             arguments = arguments_of(Scope(Target.OWNER, forest))
             task = request(
-                rows.tasks,
+                rows.deletion.tasks,
                 MaintenanceKind.ERASE,
                 forest,
                 arguments,
@@ -119,49 +127,55 @@ class Erasure:
                 touches=dict.fromkeys(forests, Role.ERASE),
             )
             if not dry_run:
-                rows.cancel_imports(forests, actor)
+                rows.deletion.cancel_imports(forests, actor)
         return task
 
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
         """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""
-        found = self._store.task(tenant, task)
+        with erasing(self._engine, tenant) as rows:
+            found = rows.deletion.tasks.get(task)
         if found is None or found.kind != MaintenanceKind.ERASE:
             raise NotFound(f"There is no deletion {task}.")
         receipt = receipt_of(found)
         if receipt.finished_at is None or receipt.planned:
             return receipt
-        return replace(receipt, vacuumed=self._vacuuming.done_since(tenant, receipt.finished_at))
+        return replace(receipt, vacuumed=vacuumed_since(self._engine, tenant, receipt.finished_at))
 
-    def _of_session(self, tenant: TenantId, forest: ForestId, name: str, turns: Sequence[str]) -> Scope:
-        name = checked_name(name, "session")
-        if isinstance(turns, str):
-            raise InvalidInput("Give turns as a list of turn ids.", code="invalid_turns")
-        session = self._store.session(tenant, forest, name)
-        if session is None:
-            raise NotFound(f"There is no session {name!r:.80} of this owner.")
-        if not turns:
-            return Scope(Target.SESSION, forest, session=session)
-        wanted = [checked_name(turn, "turn") for turn in turns]
-        found = self._store.ordinals(tenant, session, wanted)
-        unknown = next((turn for turn in wanted if turn not in found), None)
-        if unknown is not None:
-            raise NotFound(f"There is no turn {unknown!r:.80} in session {name!r:.80}.")
-        return Scope(Target.TURNS, forest, session=session, ordinals=tuple(sorted(set(found.values()))))
 
-    def _of_fact(self, tenant: TenantId, forest: ForestId, fact: UUID | str) -> Scope:
-        try:
-            id_ = FactId(fact if isinstance(fact, UUID) else UUID(fact))
-        except (ValueError, AttributeError, TypeError):
-            raise InvalidInput("Give a fact by its id, a UUID as evidence has it.", code="invalid_fact") from None
-        if not self._store.has_fact(tenant, forest, id_):
-            raise NotFound(f"There is no fact {id_} of this owner.")
-        return Scope(Target.FACT, forest, fact=id_)
+def _of_session(rows: TargetRows, forest: ForestId, name: str, turns: Sequence[str]) -> Scope:
+    name = checked_name(name, "session")
+    if isinstance(turns, str):
+        raise InvalidInput("Give turns as a list of turn ids.", code="invalid_turns")
+    session = rows.session(forest, name)
+    if session is None:
+        raise NotFound(f"There is no session {name!r:.80} of this owner.")
+    if not turns:
+        return Scope(Target.SESSION, forest, session=session)
+    wanted = [checked_name(turn, "turn") for turn in turns]
+    found = rows.ordinals(session, wanted)
+    unknown = next((turn for turn in wanted if turn not in found), None)
+    if unknown is not None:
+        raise NotFound(f"There is no turn {unknown!r:.80} in session {name!r:.80}.")
+    return Scope(Target.TURNS, forest, session=session, ordinals=tuple(sorted(set(found.values()))))
 
-    def _of_speaker(self, tenant: TenantId, forest: ForestId, speaker: str) -> Scope:
-        speaker = checked_name(speaker, "speaker")
-        if not self._store.speaks(tenant, forest, speaker):
-            raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
-        return Scope(Target.SPEAKER, forest, speaker=self._store.speaker_digest(forest, speaker))
+
+def _of_fact(rows: TargetRows, forest: ForestId, fact: UUID | str) -> Scope:
+    try:
+        id_ = FactId(fact if isinstance(fact, UUID) else UUID(fact))
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput("Give a fact by its id, a UUID as evidence has it.", code="invalid_fact") from None
+    if not rows.has_fact(forest, id_):
+        raise NotFound(f"There is no fact {id_} of this owner.")
+    return Scope(Target.FACT, forest, fact=id_)
+
+
+def _of_speaker(rows: TargetRows, forest: ForestId, speaker: str) -> Scope:
+    speaker = checked_name(speaker, "speaker")
+    if not rows.has_speaker(forest, speaker):
+        raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
+    # A digest can be compared with, and not be read back.
+    digest = hashlib.sha256(f"{forest}\x1f{speaker}".encode()).hexdigest()
+    return Scope(Target.SPEAKER, forest, speaker=digest)
 
 
 def _nothing(owner: str) -> NotFound:

@@ -9,13 +9,15 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.arguments import scope_of
-from memforest_core.erase.clearing import Clearing, await_writers
+from memforest_core.erase.clearing import Clearing, await_indexers
 from memforest_core.erase.records import Scope, Target
 from memforest_core.erase.removing import COUNTED, LEFT, Removal
-from memforest_core.erase.rows.erasing import ErasureRows, ErasureStore
+from memforest_core.erase.rows.deletion import STEPS
+from memforest_core.erase.rows.erasing import ErasureRows, erasing
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.index.vector_index import PointKey, VectorIndex
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.work.records import MaintenanceTask, Numbers
 
 BATCH_CELLS = 20
@@ -26,8 +28,6 @@ BUSY_S = 5.0
 PHASE = "phase"
 MARK = "mark"
 """Versions of points erased so far are below it: what others erase meanwhile is not waited for."""
-STEPS = "steps"
-"""Steps committed so far: a step commits its progress with its rows, so that no kill loses count of what went."""
 INDEX_LEFT = LEFT + "index.point"
 
 _COPIES, _ROWS, _INDEX, _SCAN, _SCANNED, _PLANNED = "copies", "rows", "index", "scan", "scanned", "planned"
@@ -36,11 +36,9 @@ _COPIES, _ROWS, _INDEX, _SCAN, _SCANNED, _PLANNED = "copies", "rows", "index", "
 class Erasing:
     """The handler of ERASE tasks. Each step can be taken again from any progress it was taken from before."""
 
-    def __init__(
-        self, store: ErasureStore, index: VectorIndex, clearing: Clearing, model: str, settings: Settings
-    ) -> None:
+    def __init__(self, engine: Engine, index: VectorIndex, clearing: Clearing, model: str, settings: Settings) -> None:
         """``model`` is the embedding model in use."""
-        self._store = store
+        self._engine = engine
         self._index = index
         self._clearing = clearing
         self._model = model
@@ -67,13 +65,13 @@ class Erasing:
                 return None
 
     def _copies(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
-        """Copies of the forest hold the same words: a rebuild begins anew after this, an old one is on its way out."""
-        with self._store.erasing(tenant) as rows:
-            progress = rows.ahead(task.id, progress)
+        """Clear copies of the forest, which hold the same words; a rebuild starts again after this."""
+        with erasing(self._engine, tenant) as rows:
+            progress = rows.deletion.further(task.id, progress)
             if progress.get(PHASE, _COPIES) != _COPIES:
                 return progress
-            rows.drop_copies(task.id, scope.forest)
-            copy = rows.going(task.id, scope.forest)
+            rows.deletion.give_up_copies(task.id, scope.forest)
+            copy = rows.deletion.next_to_clear(task.id, scope.forest)
         if copy is None:
             return self._rows(tenant, task, scope, dict(progress) | {PHASE: _ROWS})
         # What is counted is what goes from the forest that was meant.
@@ -81,18 +79,18 @@ class Erasing:
         return dict(progress) | {PHASE: _COPIES}
 
     def _rows(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
-        with self._store.erasing(tenant) as rows:
-            held = rows.hold_forest(scope.forest)
-            progress = rows.ahead(task.id, progress)
+        with erasing(self._engine, tenant) as rows:
+            state = rows.lock_forest(scope.forest)
+            progress = rows.deletion.further(task.id, progress)
             if progress.get(PHASE, _ROWS) != _ROWS:
                 return progress
             # Somebody may have asked for the whole memory since: then this goes from what is left of it.
-            everything = held in (None, "gone") and rows.all_asked_for(scope.forest)
+            everything = state in (None, "gone") and rows.deletion.whole_forest_asked_for(scope.forest)
             if not everything:
-                _check(held)
-            after, phase = self._batch(rows, scope, progress) if held is not None else (progress, _INDEX)
+                _check(state)
+            after, phase = self._batch(rows, scope, progress) if state is not None else (progress, _INDEX)
             kept = _stepped(after, phase)
-            rows.keep(task.id, kept)
+            rows.deletion.keep(task.id, kept)
         return kept
 
     def _batch(self, rows: ErasureRows, scope: Scope, progress: Numbers) -> tuple[Numbers, str]:
@@ -108,7 +106,7 @@ class Erasing:
     def _words(self, rows: ErasureRows, scope: Scope, progress: Numbers) -> tuple[Numbers, str]:
         """The next turns that are named; sessions are walked through until a whole walk finds none."""
         at = str(progress.get("at", ""))
-        turns = rows.doomed_turns(scope, SessionId(UUID(at)) if at else None, BATCH_CELLS)
+        turns = rows.targets.next_turns(scope, SessionId(UUID(at)) if at else None, BATCH_CELLS)
         if not turns:
             return dict(progress) | {"at": ""}, _ROWS if at else _INDEX
         after = _added(progress, self._removal(rows, scope.forest).words(turns))
@@ -116,7 +114,7 @@ class Erasing:
 
     def _tail(self, rows: ErasureRows, forest: ForestId, session: SessionId, progress: Numbers) -> tuple[Numbers, str]:
         """The end of a session, so that what is left of it is whole at any time; with its first turn its row."""
-        turns = rows.tail_turns(session, BATCH_CELLS)
+        turns = rows.targets.last_turns(session, BATCH_CELLS)
         if turns is None:
             return progress, _INDEX
         removal = self._removal(rows, forest)
@@ -131,18 +129,19 @@ class Erasing:
         return Removal(rows, forest, self._model, self._settings)
 
     def _clear(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
-        self._store.hide(tenant, task.id)
-        with self._store.erasing(tenant) as rows:
-            progress = rows.ahead(task.id, progress)
-            forest = rows.going(task.id)
+        with erasing(self._engine, tenant) as rows:
+            rows.deletion.give_up_forests(task.id)
+        with erasing(self._engine, tenant) as rows:
+            progress = rows.deletion.further(task.id, progress)
+            forest = rows.deletion.next_to_clear(task.id)
         if progress.get(PHASE, _ROWS) != _ROWS:
             return progress
         gone = self._clearing.batch(tenant, forest, task.id, progress) if forest is not None else None
         if gone is not None:
             return gone
-        with self._store.erasing(tenant) as rows:
-            kept = _stepped(rows.ahead(task.id, progress), _INDEX)
-            rows.keep(task.id, kept)
+        with erasing(self._engine, tenant) as rows:
+            kept = _stepped(rows.deletion.further(task.id, progress), _INDEX)
+            rows.deletion.keep(task.id, kept)
         return kept
 
     def _points(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
@@ -153,58 +152,54 @@ class Erasing:
         if scope.target is Target.OWNER:
             return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: self._swept(tenant, task, None)}
         if MARK not in progress:
-            with self._store.erasing(tenant) as rows:
-                return dict(progress) | {MARK: rows.point_mark()}
+            with erasing(self._engine, tenant) as rows:
+                return dict(progress) | {MARK: rows.derived.next_version()}
         mark = int(progress[MARK])
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with self._store.erasing(tenant) as rows:
-            points = rows.erased_points(scope.forest, mark, after, BATCH_POINTS)
+        with erasing(self._engine, tenant) as rows:
+            points = rows.derived.erased_points(scope.forest, mark, after, BATCH_POINTS)
         if not points:
-            if self._await_indexers(tenant, scope.forest, mark):
-                return dict(progress) | {PHASE: _INDEX, "after": ""}
+            await_indexers(self._engine, tenant, scope.forest, mark)
+            with erasing(self._engine, tenant) as rows:
+                if rows.derived.has_erased_points(scope.forest, mark):
+                    return dict(progress) | {PHASE: _INDEX, "after": ""}
             found = int(progress.get(INDEX_LEFT, 0)) + self._swept(tenant, task, scope.forest)
             return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
         self._index.delete([PointKey(tenant, scope.forest, id_) for id_ in points])
-        with self._store.erasing(tenant) as rows:
-            rows.hold_forest(scope.forest)
-            alive = rows.confirm(points, mark)
+        with erasing(self._engine, tenant) as rows:
+            rows.lock_forest(scope.forest)
+            alive = rows.derived.confirm(points, mark)
         gone = [PointKey(tenant, scope.forest, id_) for id_ in points if id_ not in alive]
         found = int(progress.get(INDEX_LEFT, 0)) + len(self._index.versions(gone))
         return dict(progress) | {"after": str(max(points)), INDEX_LEFT: found}
 
-    def _await_indexers(self, tenant: TenantId, forest: ForestId, mark: int) -> bool:
-        """Wait for whoever was writing; whether there are points to be looked at again since."""
-
-        def written() -> bool:
-            with self._store.erasing(tenant) as rows:
-                return rows.still_written(forest, mark)
-
-        await_writers(written)
-        with self._store.erasing(tenant) as rows:
-            return rows.still_erased(forest, mark)
-
     def _swept(self, tenant: TenantId, task: MaintenanceTask, kept: ForestId | None) -> int:
         """Delete what late indexers left of the forests that went; how many points are left of them."""
-        with self._store.erasing(tenant) as rows:
-            went = [forest for forest in rows.touched(task.id) if forest != kept]
+        with erasing(self._engine, tenant) as rows:
+            went = [forest for forest in rows.deletion.touched(task.id) if forest != kept]
         return sum(self._clearing.sweep(tenant, forest) for forest in went)
 
     def _scan(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
         """Search once more by what names the target: every batch has searched for the ids that it removed."""
-        with self._store.erasing(tenant) as rows:
-            orphans = rows.drop_orphans(scope.forest)
-            found = rows.left_of(scope, task.id)
+        with erasing(self._engine, tenant) as rows:
+            orphans = rows.vectors.drop_orphans(scope.forest)
+            found = rows.remaining.of_target(scope)
+            if scope.target in (Target.TURNS, Target.RANGE, Target.SPEAKER):
+                found["turn.content"] = len(rows.targets.next_turns(scope, None, 1))
+            for forest in rows.deletion.touched(task.id):
+                if forest != scope.forest:
+                    found.update(rows.remaining.of_forest(forest))
         progress = dict(progress) | {"vectors": int(progress.get("vectors", 0)) + orphans}
         left = {LEFT + column: int(progress.get(LEFT + column, 0)) + count for column, count in found.items()}
         return dict(progress) | {INDEX_LEFT: int(progress.get(INDEX_LEFT, 0))} | left | {PHASE: _SCANNED}
 
     def _plan(self, tenant: TenantId, scope: Scope) -> Numbers:
         """What would go: the same steps in a transaction that leaves no trace."""
-        with self._store.rehearsing(tenant) as rows:
-            rows.hold_forest(scope.forest)
+        with erasing(self._engine, tenant, dry_run=True) as rows:
+            rows.lock_forest(scope.forest)
             progress: Numbers = dict.fromkeys(COUNTED, 0)
             if scope.target is Target.OWNER:
-                progress = {**progress, **rows.counts_of(scope.forest)}
+                progress = {**progress, **rows.clearing.counts_of(scope.forest)}
             else:
                 phase = _ROWS
                 while phase == _ROWS:

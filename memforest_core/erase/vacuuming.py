@@ -1,13 +1,11 @@
-"""Vacuuming after deletions: a deleted row stays in its page, and in those of its indexes, until that is done."""
+"""Vacuuming after deletions: until then deleted rows stay in the pages of their tables and indexes."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from memforest_core.domain.ids import TenantId
-from memforest_core.erase.rows.vacuuming import VacuumStore
-from memforest_core.erase.vacuum_records import Vacuumed
+from memforest_core.erase.rows.vacuuming import Vacuumed, ask_for_vacuum, held_back, tables_of_tenants, vacuum
 from memforest_core.errors import RetryableError
+from memforest_core.store.engine import Engine
 from memforest_core.work.records import MaintenanceTask, Numbers
 from memforest_core.work.runner import Handler
 
@@ -21,9 +19,9 @@ AT = "at"
 class Vacuuming:
     """Asks for VACUUM tasks and takes their steps, a table each. Thread-safe."""
 
-    def __init__(self, store: VacuumStore, every_s: float) -> None:
+    def __init__(self, engine: Engine, every_s: float) -> None:
         """``every_s``: the deletions of so many seconds are vacuumed together."""
-        self._store = store
+        self._engine = engine
         self._every_s = every_s
 
     def following(self, handler: Handler) -> Handler:
@@ -32,7 +30,7 @@ class Vacuuming:
         def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
             after = handler(tenant, task, progress)
             if after is None and not task.dry_run:
-                self._store.ask(tenant, self._every_s)
+                ask_for_vacuum(self._engine, tenant, self._every_s)
             return after
 
         return step
@@ -40,21 +38,17 @@ class Vacuuming:
     def step(self, _tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """Vacuum the next table. Raises StoreUnavailable, and RetryableError while it would remove nothing."""
         done = str(progress.get(AT, ""))
-        table = next((name for name in self._store.tables() if name > done), None)
+        table = next((name for name in tables_of_tenants(self._engine) if name > done), None)
         if table is None:
             return None
-        if self._store.held_back(int(task.arguments.get(AFTER, 0))):
+        if held_back(self._engine, int(task.arguments.get(AFTER, 0))):
             raise RetryableError(
                 "A transaction that is open since before the deletion still sees the rows: end it, or wait for it.",
                 retry_after=HELD_BACK_S,
             )
-        result = self._store.vacuum(table)
+        result = vacuum(self._engine, table)
         if result is Vacuumed.BUSY:
             raise RetryableError(f"The table {table} is being vacuumed or altered.", retry_after=HELD_BACK_S)
         counts = {each.value: int(progress.get(each.value, 0)) for each in (Vacuumed.DONE, Vacuumed.NO_RIGHT)}
         counts[result.value] += 1
         return {AT: table, **counts}
-
-    def done_since(self, tenant: TenantId, moment: datetime) -> bool:
-        """Whether everything that was deleted by then is vacuumed. Raises StoreUnavailable."""
-        return self._store.done_since(tenant, moment)

@@ -8,11 +8,14 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.times import from_micros, micros
+from memforest_core.erase.clearing import ForestEraser
 from memforest_core.retain.choice import Plan, plan_of
-from memforest_core.retain.records import HeldForest, Leaf, LeafEraser, When
-from memforest_core.retain.rows.retaining import RetentionRows, RetentionStore
+from memforest_core.retain.records import HeldForest, Leaf, When
+from memforest_core.retain.rows import RetentionRows, retaining
+from memforest_core.store.engine import Engine
 from memforest_core.work.records import AuditEntry, MaintenanceTask, Numbers
 
 SERVICE = "memforest"
@@ -45,31 +48,27 @@ class Phase(StrEnum):
     PLANNED = "planned"
 
 
+def _erase_cells(eraser: ForestEraser, tenant: TenantId, forest: ForestId, cells: Sequence[UUID]) -> int:
+    return eraser.erase_cells(tenant, forest, [CellId(cell) for cell in cells]).cells
+
+
+def _erase_facts(eraser: ForestEraser, tenant: TenantId, forest: ForestId, facts: Sequence[UUID]) -> int:
+    return eraser.erase_facts(tenant, forest, [FactId(fact) for fact in facts]).facts
+
+
 @dataclass(frozen=True, slots=True)
-class _Sort:
-    """One sort of leaves: under which name it is counted, how much is left of it, what goes first, and how it goes."""
+class _LeafKind:
+    """A kind of leaf: the name it is counted under, how many are left, which go first, and how they are erased."""
 
     name: str
     left: Callable[[RetentionRows, ForestId, When], int]
     first: Callable[[RetentionRows, ForestId, When, int], Sequence[Leaf]]
-    erase: Callable[[LeafEraser, TenantId, ForestId, Sequence[UUID]], int]
+    erase: Callable[[ForestEraser, TenantId, ForestId, Sequence[UUID]], int]
 
 
-def _erase_cells(eraser: LeafEraser, tenant: TenantId, forest: ForestId, cells: Sequence[UUID]) -> int:
-    return eraser.erase_cells(tenant, forest, [CellId(cell) for cell in cells]).cells
-
-
-def _erase_facts(eraser: LeafEraser, tenant: TenantId, forest: ForestId, facts: Sequence[UUID]) -> int:
-    return eraser.erase_facts(tenant, forest, [FactId(fact) for fact in facts]).facts
-
-
-_AGED = _Sort("aged", lambda rows, *at: rows.aged_left(*at), lambda rows, *at: rows.aged_cells(*at), _erase_cells)
-_WORDS = _Sort(
-    "words", lambda rows, *at: rows.bare_cells_left(*at), lambda rows, *at: rows.least_cells(*at), _erase_cells
-)
-_FACTS = _Sort(
-    "forgotten", lambda rows, *at: rows.facts_left(*at), lambda rows, *at: rows.least_facts(*at), _erase_facts
-)
+_AGED = _LeafKind("aged", RetentionRows.aged_left, RetentionRows.aged_cells, _erase_cells)
+_WORDS = _LeafKind("words", RetentionRows.bare_cells_left, RetentionRows.least_cells, _erase_cells)
+_FACTS = _LeafKind("forgotten", RetentionRows.facts_left, RetentionRows.least_facts, _erase_facts)
 
 
 class Applying:
@@ -79,15 +78,15 @@ class Applying:
     left uncounted is counted by how many are left.
     """
 
-    def __init__(self, store: RetentionStore, eraser: LeafEraser, batch: int = BATCH) -> None:
-        self._store = store
+    def __init__(self, engine: Engine, eraser: ForestEraser, batch: int = BATCH) -> None:
+        self._engine = engine
         self._eraser = eraser
         self._batch = batch
 
     def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
         """One step of a RETAIN task: of its forest, or of all that are under a policy."""
         if "phase" not in progress:
-            with self._store.retaining(tenant) as rows:
+            with retaining(self._engine, tenant) as rows:
                 return {"phase": Phase.LOOKING.value, "at": micros(rows.now()), **dict.fromkeys(COUNTS, 0)}
         match Phase(str(progress["phase"])):
             case Phase.LOOKING:
@@ -108,7 +107,7 @@ class Applying:
     def _look(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
         """Find the next forest that is over its budget; those that are not cost one count."""
         at, after = _at(progress), _id(progress, "after")
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             if task.forest_id is not None:
                 one = rows.held(task.forest_id, at) if after is None else None
                 page: Sequence[HeldForest] = [one] if one is not None else []
@@ -117,7 +116,7 @@ class Applying:
             for forest in page:
                 if not forest.over or forest.limits is None:
                     continue
-                if not task.dry_run and not rows.join(task.id, forest.id):
+                if not task.dry_run and not rows.tasks.join(task.id, forest.id, Role.RETAIN):
                     # Another operation is at it: the next run comes by.
                     continue
                 counted = _plus(progress, forests=1)
@@ -133,7 +132,7 @@ class Applying:
     def _plan(self, tenant: TenantId, progress: Numbers) -> Numbers:
         """Fix how many leaves are to remain, now that what was too old is gone."""
         forest, at = _forest(progress), _at(progress)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             held = rows.held(forest, at)
             if held is None or held.limits is None:
                 # The policy was taken away since, or the forest.
@@ -145,41 +144,43 @@ class Applying:
         counted |= _goal(counted, _FACTS, totals.facts, len(plan.facts))
         return _least(counted, plan) | {"phase": Phase.WORDS.value}
 
-    def _take(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers, sort: _Sort, then: Phase) -> Numbers:
-        """Erase one batch of a sort; down to what is to remain, go on to the next phase."""
+    def _take(
+        self, tenant: TenantId, task: MaintenanceTask, progress: Numbers, kind: _LeafKind, then: Phase
+    ) -> Numbers:
+        """Erase one batch of a kind; down to what is to remain, go on to the next phase."""
         forest, when = _forest(progress), When(_at(progress), _cutoff(progress))
-        upto = int(progress[f"upto_{sort.name}"])
-        with self._store.retaining(tenant) as rows:
-            more = sort.left(rows, forest, when) - int(progress[f"leave_{sort.name}"])
-            leaves = sort.first(rows, forest, when, min(more, self._batch)) if more > 0 else ()
+        upto = int(progress[f"upto_{kind.name}"])
+        with retaining(self._engine, tenant) as rows:
+            more = kind.left(rows, forest, when) - int(progress[f"leave_{kind.name}"])
+            leaves = kind.first(rows, forest, when, min(more, self._batch)) if more > 0 else ()
             if leaves:
                 # Said before it is done: who reads the audit must not miss what a crash left unsaid.
-                detail = {sort.name: len(leaves)}
+                detail = {kind.name: len(leaves)}
                 who = task.actor or SERVICE
-                rows.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
+                rows.tasks.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
         erased = 0
         for start in range(0, len(leaves), PART):
             part = [leaf.id for leaf in leaves[start : start + PART]]
-            erased += sort.erase(self._eraser, tenant, forest, part)
-        told = dict(progress) | {sort.name: upto - max(0, more - erased)}
+            erased += kind.erase(self._eraser, tenant, forest, part)
+        told = dict(progress) | {kind.name: upto - max(0, more - erased)}
         if not erased:
             # All are gone; or they can't be taken, and trying again would not end.
-            return _to(told, then, sort)
-        return _oldest(told, leaves) if sort is _AGED else told
+            return _to(told, then, kind)
+        return _oldest(told, leaves) if kind is _AGED else told
 
     def _leave(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
         """Done with a forest: on to the next."""
         forest = _forest(progress)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             rows.drop_stray_visits(forest, STRAY_VISITS)
             if task.forest_id is None:
-                rows.part(task.id, forest)
+                rows.tasks.part(task.id, forest)
         kept = {name: value for name, value in progress.items() if name != "forest"}
         return kept | {"phase": Phase.LOOKING.value, "after": str(forest)}
 
 
 def _begun(rows: RetentionRows, forest: ForestId, when: When, progress: Numbers) -> Numbers:
-    """A forest is begun with what is too old in it."""
+    """The progress of a forest that begins with what is too old in it."""
     begun = dict(progress) | {"phase": Phase.AGED.value, "forest": str(forest)}
     if when.cutoff is None:
         return begun | {"phase": Phase.PLANNING.value}
@@ -187,12 +188,12 @@ def _begun(rows: RetentionRows, forest: ForestId, when: When, progress: Numbers)
     return begun | {"cutoff": micros(when.cutoff)} | _goal(progress, _AGED, aged, aged)
 
 
-def _goal(progress: Numbers, sort: _Sort, there: int, going: int) -> dict[str, str | int]:
-    """How many leaves of a sort are to remain in a forest, and what will have been counted by then."""
-    return {f"leave_{sort.name}": there - going, f"upto_{sort.name}": int(progress[sort.name]) + going}
+def _goal(progress: Numbers, kind: _LeafKind, there: int, going: int) -> dict[str, str | int]:
+    """How many leaves of a kind are to remain in a forest, and what will have been counted by then."""
+    return {f"leave_{kind.name}": there - going, f"upto_{kind.name}": int(progress[kind.name]) + going}
 
 
-def _to(progress: Numbers, phase: Phase, done: _Sort) -> Numbers:
+def _to(progress: Numbers, phase: Phase, done: _LeafKind) -> Numbers:
     """The next phase, without what only the one before needed."""
     spent = {f"leave_{done.name}", f"upto_{done.name}", "cutoff"}
     return {name: value for name, value in progress.items() if name not in spent} | {"phase": phase.value}
@@ -212,7 +213,7 @@ def _planned(progress: Numbers, plan: Plan) -> dict[str, str | int]:
 
 
 def _oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
-    """When the oldest was said that is too old."""
+    """Add when the oldest leaf was said that is too old."""
     if not aged:
         return dict(progress)
     first = micros(aged[0].said_at)
@@ -220,7 +221,7 @@ def _oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
 
 
 def _least(progress: Numbers, plan: Plan) -> dict[str, str | int]:
-    """When that was said which goes first for the budget, of the first forest that is over."""
+    """Add when the first leaf was said that is forgotten for the budget, of the first forest that is over it."""
     going = plan.facts or plan.cells
     return ({"least_at": micros(going[0].said_at)} if going else {}) | dict(progress)
 

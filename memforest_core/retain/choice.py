@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.retain.records import Leaf, Limits, Totals, When
-from memforest_core.retain.rows.retaining import RetentionRows
+from memforest_core.retain.rows import RetentionRows
 
 
 @dataclass(frozen=True, slots=True)

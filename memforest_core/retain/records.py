@@ -1,15 +1,12 @@
-"""What visits and retention need from the store, and from whoever erases."""
+"""Policies, and what a forest holds of what they limit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 from uuid import UUID
 
-from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.erase.records import Erased
+from memforest_core.domain.ids import CellId, FactId, ForestId
 
 DEFAULT_FRACTION = 0.1
 """The share of a forest's facts that one run may forget at most."""
@@ -106,16 +103,3 @@ class Preview:
     over_bytes: int
     """How far the forest is over its budget once what is too old is gone."""
     kept_pinned: int
-
-
-class LeafEraser(Protocol):
-    """Takes facts and words out of a forest, with everything that is derived from them. What is gone already is no
-    error and not counted. Raises RetryableError when the forest is being written for too long."""
-
-    def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> Erased:
-        """Take these facts out; the turns that told them stay."""
-        ...
-
-    def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> Erased:
-        """Take the words of these cells out, and the facts that rest on nothing else."""
-        ...

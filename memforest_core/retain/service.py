@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.turns import checked_name
+from memforest_core.erase.clearing import ForestEraser
 from memforest_core.errors import NotFound
 from memforest_core.retain.applying import Applying
 from memforest_core.retain.choice import plan_of
 from memforest_core.retain.policies import checked_limits, policy_of, told
-from memforest_core.retain.records import DEFAULT_FRACTION, LeafEraser, Policy, Preview, When
-from memforest_core.retain.rows.retaining import RetentionRows, RetentionStore
+from memforest_core.retain.records import DEFAULT_FRACTION, Policy, Preview, When
+from memforest_core.retain.rows import all_tenants, retaining
+from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations, subject_of
@@ -24,10 +26,10 @@ _NO_POLICY = "No retention policy holds for owner {!r:.80}: set one first."
 class Retention:
     """Policies of a tenant and the runs that apply them. Thread-safe."""
 
-    def __init__(self, store: RetentionStore, operations: Operations, eraser: LeafEraser) -> None:
-        self._store = store
+    def __init__(self, engine: Engine, operations: Operations, eraser: ForestEraser) -> None:
+        self._engine = engine
         self._operations = operations
-        self._applying = Applying(store, eraser)
+        self._applying = Applying(engine, eraser)
 
     @repeated
     def set_policy(
@@ -50,9 +52,9 @@ class Retention:
         limits = checked_limits(max_age_days, max_facts, max_bytes, fraction)
         actor = checked_name(actor, "actor")
         forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             rows.put_policy(forest, limits)
-            rows.note(AuditEntry(actor, SET, "done", forest, owner, detail=told(limits)))
+            rows.tasks.note(AuditEntry(actor, SET, "done", forest, owner, detail=told(limits)))
         return policy_of(limits, owner)
 
     @repeated
@@ -63,26 +65,16 @@ class Retention:
         """
         actor = checked_name(actor, "actor")
         forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             cleared = rows.drop_policy(forest)
             if cleared:
-                rows.note(AuditEntry(actor, CLEARED, "done", forest, owner))
+                rows.tasks.note(AuditEntry(actor, CLEARED, "done", forest, owner))
         return cleared
-
-    @repeated
-    def policy(self, tenant: TenantId, owner: str | None) -> Policy | None:
-        """The policy that holds for an owner, its own or the tenant's (whose ``owner`` is None); or the tenant's.
-
-        Raises InvalidInput, NotFound, StoreUnavailable.
-        """
-        forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
-            return self._holding(rows, forest, owner)
 
     @repeated
     def policies(self, tenant: TenantId) -> Sequence[Policy]:
         """All policies, the tenant's first, then by owner. Raises StoreUnavailable."""
-        with self._store.retaining(tenant) as rows:
+        with retaining(self._engine, tenant) as rows:
             return rows.policies()
 
     @repeated
@@ -94,8 +86,8 @@ class Retention:
         StoreUnavailable.
         """
         forest = self._forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
-            held = rows.policies() if forest is None else self._holding(rows, forest, owner)
+        with retaining(self._engine, tenant) as rows:
+            held = rows.policies() if forest is None else rows.limits_for(forest)
         if not held:
             if owner is None:
                 return ()
@@ -119,12 +111,12 @@ class Retention:
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
         forest = self._operations.find_forest(tenant, owner)
-        with self._store.retaining(tenant) as rows:
-            policy = self._holding(rows, forest, owner)
-            if policy is None:
+        with retaining(self._engine, tenant) as rows:
+            limits = rows.limits_for(forest)
+            if limits is None:
                 raise NotFound(_NO_POLICY.format(owner))
             at = rows.now()
-            plan = plan_of(rows, forest, policy, When(at, policy.cutoff(at)))
+            plan = plan_of(rows, forest, limits, When(at, limits.cutoff(at)))
         return Preview(
             aged=tuple(CellId(leaf.id) for leaf in plan.aged),
             words=tuple(CellId(leaf.id) for leaf in plan.cells),
@@ -141,8 +133,8 @@ class Retention:
         Raises StoreUnavailable.
         """
         asked = 0
-        for tenant in self._store.tenants():
-            with self._store.retaining(tenant) as rows:
+        for tenant in all_tenants(self._engine):
+            with retaining(self._engine, tenant) as rows:
                 asked += rows.ask_sweep(subject_of(None, {}), every_s)
         return asked
 
@@ -152,11 +144,3 @@ class Retention:
 
     def _forest(self, tenant: TenantId, owner: str | None) -> ForestId | None:
         return None if owner is None else self._operations.find_forest(tenant, owner)
-
-    @staticmethod
-    def _holding(rows: RetentionRows, forest: ForestId | None, owner: str | None) -> Policy | None:
-        own = rows.limits_of(forest)
-        if own is not None or forest is None:
-            return None if own is None else policy_of(own, owner)
-        others = rows.limits_of(None)
-        return None if others is None else policy_of(others, None)

@@ -31,12 +31,12 @@ def verify(
     Safe while workers run: each forest is looked at in one snapshot. Exit code 1 when a promise is broken, 75 when
     none is but the vector index was away and could not be compared.
     """
-    from memforest_core.verify.opening import open_verification
+    from memforest_core.verify.service import open_verification
 
     if all_tenants and owner is not None:
         raise InvalidInput("Give --owner or --all-tenants, not both.", code="owner_of_all_tenants")
     with opened_memory(data) as memory:
-        verification = open_verification(memory.services)
+        verification = open_verification(memory.services.engine, memory.services.index, memory.services.settings)
         report = verification.run_all(repair) if all_tenants else verification.run(None, owner, repair)
     if as_json:
         print_json(document(report))

@@ -12,7 +12,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
 from memforest_core.store.repeating import repeated
 from memforest_core.verify.records import Found
-from memforest_core.verify.rows.verifying import VerifyStore
+from memforest_core.verify.rows.snapshots import VerifyStore
 
 PAGE = 500
 """Rows or points compared at once."""

@@ -1,4 +1,4 @@
-"""What verification needs from the store: counts and violations in one snapshot, and repairs of derived artifacts."""
+"""What verification checks and finds."""
 
 from __future__ import annotations
 
@@ -11,34 +11,45 @@ from memforest_core.refresh.records import SummarySource
 
 
 class Check(StrEnum):
-    """One promise each; the order is that of the report."""
+    """One check each, in the order of the report, with the promise that it checks and whether it can be repaired.
 
-    TURNS = "turns"
-    CELLS = "cells"
-    SESSION_COUNTERS = "session_counters"
-    WINDOWS = "windows"
-    OUTCOMES = "outcomes"
-    CANDIDATES = "candidates"
-    OCCURRENCES = "occurrences"
-    FACTS = "facts"
-    TREE_HEADS = "tree_heads"
-    TREE_NODES = "tree_nodes"
-    TREE_COUNTERS = "tree_counters"
-    PLACEMENTS = "placements"
-    LEAVES = "leaves"
-    PLACED_CELLS = "placed_cells"
-    CHANGES = "changes"
-    LEASES = "leases"
-    TASKS = "tasks"
-    FORESTS = "forests"
-    DUE_TREES = "due_trees"
-    DIRTY_PATHS = "dirty_paths"
-    SUMMARIES = "summaries"
-    INDEX_ROWS = "index_rows"
-    UNINDEXED = "unindexed"
-    ORPHAN_VECTORS = "orphan_vectors"
-    INDEX_POINTS = "index_points"
-    ORPHAN_POINTS = "orphan_points"
+    Repairable are derived artifacts, and who works on what. Persistent state is never changed.
+    """
+
+    promise: str
+    repairable: bool
+
+    def __new__(cls, value: str, promise: str, repairable: bool = False) -> Check:
+        check = str.__new__(cls, value)
+        check._value_, check.promise, check.repairable = value, promise, repairable
+        return check
+
+    TURNS = "turns", "the turns of a session are numbered from 0 without gaps, and are in cells"
+    CELLS = "cells", "cells cover all turns of their session once, in order"
+    SESSION_COUNTERS = "session_counters", "sessions count their turns and cells", True
+    WINDOWS = "windows", "a cell that waits for extraction can be claimed", True
+    OUTCOMES = "outcomes", "an extracted cell says how that ended"
+    CANDIDATES = "candidates", "a placed cell's candidates are attached to one fact each; none is superseded"
+    OCCURRENCES = "occurrences", "occurrences name turns that exist, of their cell's session and their fact's forest"
+    FACTS = "facts", "every fact has an occurrence and is in a scope"
+    TREE_HEADS = "tree_heads", "active trees have one root, other scopes none"
+    TREE_NODES = "tree_nodes", "nodes are linked, filled, ordered and bounded as a tree of their branching is", True
+    TREE_COUNTERS = "tree_counters", "trees know their leaves, members and height", True
+    PLACEMENTS = "placements", "every placement of an active tree has its leaf"
+    LEAVES = "leaves", "every leaf has its placement and its payload, under the payload's key and interval"
+    PLACED_CELLS = "placed_cells", "every placed cell has its leaf in its session's tree"
+    CHANGES = "changes", "a deleted turn has no words left, and a corrected fact has its successor"
+    LEASES = "leases", "work is running exactly when somebody holds a lease on it", True
+    TASKS = "tasks", "maintenance is running exactly when somebody holds a lease on it", True
+    FORESTS = "forests", "no forest is frozen, hidden or going without an operation that is at it"
+    DUE_TREES = "due_trees", "a tree is due exactly when it has a dirty node", True
+    DIRTY_PATHS = "dirty_paths", "what is above a dirty node is dirty", True
+    SUMMARIES = "summaries", "a clean node's summary was made from its children's texts as they are", True
+    INDEX_ROWS = "index_rows", "index rows stand for something, and are done when the index has their version", True
+    UNINDEXED = "unindexed", "every cell, fact and summary has an index row", True
+    ORPHAN_VECTORS = "orphan_vectors", "every vector is of a text that its forest still has", True
+    INDEX_POINTS = "index_points", "the index has the point of every row that says so", True
+    ORPHAN_POINTS = "orphan_points", "every point of the index has its row, and is not newer than it", True
 
 
 @dataclass(frozen=True, slots=True)

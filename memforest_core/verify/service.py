@@ -1,4 +1,4 @@
-"""Checks forest after forest, each in one snapshot; asked to, mends what is derived and looks again."""
+"""Checks forest after forest, each in one snapshot; on request it repairs what is derived and looks again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, NotFound
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
+from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.verify.points import PointsCheck, Stray
 from memforest_core.verify.records import Check, Found
-from memforest_core.verify.report import Report, Tally, repairable
-from memforest_core.verify.rows.verifying import SnapshotRows, VerifyStore
+from memforest_core.verify.report import Report, Tally, can_be_repaired
+from memforest_core.verify.rows.snapshots import SnapshotRows, VerifyStore
 from memforest_core.verify.summaries import stale
 
 FORESTS_AT_ONCE = 20
@@ -22,11 +24,11 @@ FORESTS_AT_ONCE = 20
 
 SUMMARIES_AT_ONCE = 500
 KEPT = 2_000
-"""Violations of a check that are kept for mending in one round; the rest is found again in the next."""
+"""Violations of a check that are kept for repair in one round; the rest is found again in the next."""
 
 REPAIR_BATCH = 500
-VAIN_ROUNDS = 3
-"""Rounds of mending that leave as much wrong as before: what one mends may uncover the next, but not for ever."""
+FRUITLESS_ROUNDS = 3
+"""Rounds of repair after which no fewer violations are left: one repair may uncover the next, but not for ever."""
 
 AWAY = "the index is away"
 
@@ -50,8 +52,8 @@ class _Pass:
             if len(kept) < KEPT:
                 kept.append(each)
 
-    def mendable(self) -> dict[Check, list[Found]]:
-        chosen = {check: [each for each in found if repairable(check, each)] for check, found in self.kept.items()}
+    def repairable(self) -> dict[Check, list[Found]]:
+        chosen = {check: [each for each in found if can_be_repaired(check, each)] for check, found in self.kept.items()}
         return {check: found for check, found in chosen.items() if found}
 
     @property
@@ -59,25 +61,29 @@ class _Pass:
         return sum(kinds.total() for kinds in self.kinds.values())
 
 
-class VerificationService:
-    """Checks what one tenant has stored. Safe to run while everything else does."""
+class Verification:
+    """Checks what tenants have stored. Safe to run while everything else does."""
 
-    def __init__(self, store: VerifyStore, rows: IndexStore, index: VectorIndex, budget_chars: int) -> None:
+    def __init__(
+        self, store: VerifyStore, rows: IndexStore, index: VectorIndex, budget_chars: int, tenant: TenantId
+    ) -> None:
+        """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named."""
         self._store = store
         self._points = PointsCheck(store, rows, index)
         self._budget = budget_chars
+        self._tenant = tenant
 
-    def run(self, tenant: TenantId, owner: str | None = None, *, repair: bool = False) -> Report:
+    def run(self, tenant: TenantId | None = None, owner: str | None = None, repair: bool = False) -> Report:
         """Check all forests of a tenant, or one owner's. Raises NotFound, StoreUnavailable.
 
         With ``repair`` the violations reported are those that are left. An index that is away is no error: its checks
         say so.
         """
         tally = Tally()
-        self._run(tally, tenant, owner, repair)
+        self._run(tally, tenant or self._tenant, owner, repair)
         return tally.report()
 
-    def run_all(self, *, repair: bool = False) -> Report:
+    def run_all(self, repair: bool = False) -> Report:
         """Check all tenants, one after the other. Raises StoreUnavailable."""
         tally = Tally()
         for tenant in self._store.tenants():
@@ -87,9 +93,10 @@ class VerificationService:
     def _run(self, tally: Tally, tenant: TenantId, owner: str | None, repair: bool) -> None:
         only: ForestId | None = None
         if owner is not None:
-            only = self._store.forest(tenant, owner)
-            if only is None:
+            found = self._store.find_forest(tenant, owner)
+            if found is None:
                 raise NotFound(f"There is no memory of {owner!r:.80}: nothing was ever enqueued for this owner.")
+            only = found.id
         for forests in [[only]] if only is not None else self._groups(tenant):
             tally.forests += len(forests)
             self._forests(tally, tenant, forests, repair)
@@ -110,22 +117,22 @@ class VerificationService:
     def _forests(self, tally: Tally, tenant: TenantId, forests: Sequence[ForestId], repair: bool) -> None:
         self._checks(tally, tenant, forests, _OF_FORESTS, repair)
         with self._store.snapshot(tenant, forests) as rows:
-            tally.buried(rows.buried())
+            tally.dead(rows.dead())
 
     def _checks(
         self, tally: Tally, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check], repair: bool
     ) -> None:
         seen = self._look(tenant, forests, checks)
-        vain = 0
-        while repair and vain < VAIN_ROUNDS and (todo := seen.mendable()):
+        fruitless = 0
+        while repair and fruitless < FRUITLESS_ROUNDS and (todo := seen.repairable()):
             before = seen.violations
             for check, found in todo.items():
-                tally.mended(check, self._mend(tenant, check, found))
+                tally.repaired(check, self._repair(tenant, check, found))
             seen = self._look(tenant, forests, checks)
-            vain = 0 if seen.violations < before else vain + 1
+            fruitless = 0 if seen.violations < before else fruitless + 1
         for check in checks:
-            tally.looked(check, seen.checked[check])
-            tally.broken(check, seen.kinds[check], seen.kept[check])
+            tally.checked(check, seen.checked[check])
+            tally.violated(check, seen.kinds[check], seen.kept[check])
 
     def _look(self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]) -> _Pass:
         seen = _Pass()
@@ -142,26 +149,26 @@ class VerificationService:
                 if found is not None:
                     yield found
 
-    def _mend(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
-        mended = 0
+    def _repair(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
+        repaired = 0
         for at in range(0, len(found), REPAIR_BATCH):
-            mended += self._mend_batch(tenant, check, found[at : at + REPAIR_BATCH])
-        return mended
+            repaired += self._repair_batch(tenant, check, found[at : at + REPAIR_BATCH])
+        return repaired
 
     @repeated
-    def _mend_batch(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
+    def _repair_batch(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
         with self._store.repairing(tenant) as rows:
             return rows.repair(check, found)
 
     def _index(self, tally: Tally, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
-        """Mend while looking: what was mended is not counted as a violation, and is not looked at again."""
+        """Repair while looking: what was repaired is not counted as a violation, and is not looked at again."""
         for looked, found in self._pages(tenant, forest, check):
-            tally.looked(check, looked)
+            tally.checked(check, looked)
             if repair and found:
                 mend = self._points.mark_missing if check is Check.INDEX_POINTS else self._points.remove_strays
-                tally.mended(check, mend(tenant, found))
+                tally.repaired(check, mend(tenant, found))
             else:
-                tally.broken(check, Counter(each.what for each in found), found)
+                tally.violated(check, Counter(each.what for each in found), found)
 
     def _pages(self, tenant: TenantId, forest: ForestId | None, check: Check) -> Iterator[tuple[int, list[Stray]]]:
         if check is Check.INDEX_POINTS:
@@ -170,3 +177,9 @@ class VerificationService:
         if forest is not None and not self._points.surplus(tenant, forest):
             return iter(())
         return self._points.strays(tenant)
+
+
+def open_verification(engine: Engine, index: VectorIndex, settings: Settings) -> Verification:
+    """Verification over a connection pool and an index, which stay the caller's to close."""
+    store, rows, tenant = VerifyStore(engine), IndexStore(engine), TenantId(settings.tenant)
+    return Verification(store, rows, index, settings.refresh.budget_chars, tenant)

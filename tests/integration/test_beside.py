@@ -19,7 +19,7 @@ from memforest_core.lifecycle import Lifecycle, Operation
 from memforest_core.models.calls import Embedder
 from memforest_core.transfer.bundles.export import ExportService
 from memforest_core.transfer.bundles.importing import Import
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.operations import OperationFailed
 from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.runner import LEASE_S
@@ -102,7 +102,9 @@ def said_of(forests: Stack, word: str) -> set[str]:
 
 
 def assert_whole(forests: Stack) -> None:
-    report = open_verification(forests.services).run(None, None, False)
+    report = open_verification(forests.services.engine, forests.services.index, forests.services.settings).run(
+        None, None, False
+    )
     assert {str(check.check): check.kinds for check in report.checks if check.violations} == {}
 
 

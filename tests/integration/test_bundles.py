@@ -25,7 +25,7 @@ from memforest_core.transfer.bundles.files import BundleFiles
 from memforest_core.transfer.bundles.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
 from memforest_core.transfer.bundles.service import Bundles
 from memforest_core.transfer.bundles.writer import writing
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers
 from tests.support.builders import said
 from tests.support.servers import SessionServers
@@ -104,7 +104,9 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clean(running: Stack) -> bool:
-    report = open_verification(running.services).run(running.tenant)
+    report = open_verification(running.services.engine, running.services.index, running.services.settings).run(
+        running.tenant
+    )
     return report.violations == 0 and report.complete
 
 

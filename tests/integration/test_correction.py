@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from memforest_core.correct.rows import CorrectionStore
 from memforest_core.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, TenantId
@@ -21,7 +20,7 @@ from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.states import TimelineState
 from memforest_core.reduce.service import Reduced, ReductionService
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.support.model_faults import Fault
 from tests.support.model_server import ModelServer
@@ -99,7 +98,7 @@ def superseded(pipeline: Stack) -> dict[str, str | None]:
 
 
 def assert_sound(pipeline: Stack) -> None:
-    report = open_verification(pipeline.services).run()
+    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run()
     assert not [result for result in report.checks if result.violations]
     assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE NOT placed") == [(0,)]
 
@@ -259,7 +258,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_nothing_is_written(i
     ines.execute("UPDATE memforest.forest SET state = 'frozen'")
     with pytest.raises(ForestFrozen):
         correction(ines).correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
-    away = Correction(CorrectionStore(ines.services.engine), AwayEmbedder(), ines.services.producer.wakeups)
+    away = Correction(ines.services.engine, AwayEmbedder(), ines.services.producer.wakeups)
     with pytest.raises(InvalidInput, match="without erase"):
         away.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", erase=True, actor=ACTOR)
     with pytest.raises(ModelUnavailable):
@@ -407,7 +406,7 @@ def test_asked_twice_it_is_one_correction_and_each_step_can_be_taken_again(ines:
 def test_a_correction_waits_for_its_reducer_and_says_when_it_waits_in_vain(ines: Stack) -> None:
     """Given a correction and no reducer, then its task is given back; a cell that was given up ends it."""
     service = Correction(
-        CorrectionStore(ines.services.engine),
+        ines.services.engine,
         ines.services.embedder,
         ines.services.producer.wakeups,
         clock=iter(range(100)).__next__,

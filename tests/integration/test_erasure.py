@@ -16,7 +16,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.erase import steps
 from memforest_core.erase.arguments import ordinals_in
 from memforest_core.erase.receipt import Receipt
-from memforest_core.erase.rows.erasing import ErasureStore
+from memforest_core.erase.rows.erasing import erasing
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.index.qdrant.edge import EdgeIndex
@@ -25,7 +25,7 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedder, OwnText, Vectors
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.vectors import text_hash
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.support.builders import said
@@ -132,7 +132,7 @@ def assert_whole(pipeline: Stack) -> None:
 
 
 def assert_verified(pipeline: Stack) -> None:
-    report = open_verification(pipeline.services).run()
+    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run()
     assert {check.check: check.kinds for check in report.checks if check.violations} == {}
     assert_trees_hold(pipeline)
 
@@ -412,8 +412,8 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
 
 
 def kept(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
-    with ErasureStore(pipeline.services.engine).erasing(pipeline.tenant) as rows:
-        rows.keep(task, progress)
+    with erasing(pipeline.services.engine, pipeline.tenant) as rows:
+        rows.deletion.keep(task, progress)
 
 
 def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> None:

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.models.calls import Embedder
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from tests.support.builders import said
 from tests.support.grown_forests import BOB, DAY_S, MONDAY, grow
 from tests.support.kill_operations import REAL
@@ -53,7 +53,7 @@ def keep_up(running: Stack, _directory: Path) -> None:
     running.execute("UPDATE memforest.index_row SET version = version + 1, state = 'done' WHERE state = 'done'")
     running.services.reconciler.run()
     running.drive()
-    open_verification(running.services).run(None, None, True)
+    open_verification(running.services.engine, running.services.index, running.services.settings).run(None, None, True)
 
 
 ACTS: dict[str, Callable[[Stack, Path], object]] = {"tell": tell, "keep-up": keep_up}

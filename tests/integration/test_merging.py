@@ -13,7 +13,7 @@ from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.models.calls import Embedder
 from memforest_core.transfer.merge.report import NearDuplicate, RenamedSession
 from memforest_core.transfer.merge.service import MAX_SOURCES, Merging
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.support.builders import said
 from tests.support.servers import SessionServers
@@ -90,7 +90,9 @@ def finished(forests: Stack, task: TaskId) -> Numbers:
 
 def broken(forests: Stack) -> dict[str, Mapping[str, int]]:
     """What is wrong, by check: nothing."""
-    report = open_verification(forests.services).run(None, None, False)
+    report = open_verification(forests.services.engine, forests.services.index, forests.services.settings).run(
+        None, None, False
+    )
     return {str(check.check): check.kinds for check in report.checks if check.violations}
 
 

@@ -14,7 +14,7 @@ from memforest_core.bootstrap.service import open_services
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step
 from memforest_core.store.vectors import from_bytes
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_workers.runtime import Runtime
 from tests.support.builders import said
 from tests.support.model_answers import HASH_DIMENSION, hash_vector
@@ -121,7 +121,7 @@ def assert_taken_over(owners: Stack, services_of: MemForest, facts: set[str]) ->
     services_of.client.enqueue("bob", "later", said("I bought a red kayak.", start=1_701_000_000))
     after.drive()
     assert any("kayak" in piece.text for piece in services_of.recall("bob", "What did I buy?").evidence)
-    report = open_verification(services).run()
+    report = open_verification(services.engine, services.index, services.settings).run()
     assert [(check.check, check.kinds) for check in report.checks if check.violations] == []
 
 

@@ -15,7 +15,7 @@ from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.transfer.rebuild.options import copy_of
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.transfer.rebuild.service import CopyLost, Rematerializing, StillMaterializing
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.support import model_answers
@@ -140,7 +140,7 @@ def shape(of: Stack) -> dict[str, set[tuple[int, int]]]:
 
 def only_forest(of: Stack, forest: ForestId) -> None:
     """Nothing of any other forest is left, in rows or points, and what there is holds."""
-    report = open_verification(of.services).run()
+    report = open_verification(of.services.engine, of.services.index, of.services.settings).run()
     assert [(check.check, check.kinds) for check in report.checks if check.violations] == []
     assert_trees_hold(of)
     assert [row.forest_id for row in of.rows("SELECT forest_id FROM memforest.forest WHERE owner = 'bob'")] == [forest]

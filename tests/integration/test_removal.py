@@ -20,7 +20,7 @@ from memforest_core.refresh.records import ReadyNode
 from memforest_core.store.removal import Retired
 from memforest_core.store.trees import node_of
 from memforest_core.store.vectors import from_bytes
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.integration.test_refresh import CountingSummarizer, service
 from tests.support.builders import said
@@ -73,7 +73,7 @@ def retire_cells(pipeline: Stack, of: Sequence[CellId]) -> Retired:
 
 def assert_verified(pipeline: Stack) -> None:
     """Trees, placements, provenance, summaries and both stores agree."""
-    report = open_verification(pipeline.services).run()
+    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run()
     assert [check for check in report.checks if check.violations] == []
     assert_trees_hold(pipeline)
 

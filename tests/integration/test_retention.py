@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
+from memforest_core.erase.clearing import ForestEraser
 from memforest_core.erase.records import Erased
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
@@ -23,11 +24,11 @@ from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.retain.applying import COUNTS
-from memforest_core.retain.records import LeafEraser, When
-from memforest_core.retain.rows.retaining import RetentionStore
+from memforest_core.retain.records import When
+from memforest_core.retain.rows import retaining
 from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from tests.support.builders import said
 from tests.support.servers import SessionServers
@@ -38,10 +39,10 @@ MARCH = 1_709_300_000
 """A spring after which nothing else in these tests was said for a year."""
 
 
-class Erasing:
+class Erasing(ForestEraser):
     """Erases, and keeps count of what it was asked for."""
 
-    def __init__(self, eraser: LeafEraser) -> None:
+    def __init__(self, eraser: ForestEraser) -> None:
         self._eraser = eraser
         self.calls: list[tuple[str, int]] = []
 
@@ -61,8 +62,7 @@ class Kept:
         services = pipeline.services
         self.stack = pipeline
         self.eraser = Erasing(services.lifecycle.eraser)
-        self.store = RetentionStore(services.engine)
-        self.retention = Retention(self.store, services.operations, self.eraser)
+        self.retention = Retention(services.engine, services.operations, self.eraser)
         services.__dict__["maintenance"] = open_maintenance(
             services.engine,
             services.index,
@@ -91,7 +91,9 @@ class Kept:
         return found.progress
 
     def assert_verified(self) -> None:
-        report = open_verification(self.stack.services).run()
+        report = open_verification(
+            self.stack.services.engine, self.stack.services.index, self.stack.services.settings
+        ).run()
         assert [check for check in report.checks if check.violations] == []
 
 
@@ -231,15 +233,13 @@ def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Kept) 
 def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> None:
     """Given policies of tenant and owner, then each is found where it holds, and who set or cleared it is in the audit."""
     tenant, retention_ = unerased.stack.tenant, unerased.retention
-    assert retention_.policy(tenant, "bob") is None
+    assert retention_.policies(tenant) == []
     assert retention_.apply(tenant, None, actor="ann") == ()
     with pytest.raises(NotFound, match="No retention policy holds for owner 'bob'"):
         retention_.apply(tenant, "bob", actor="ann")
     unerased.policy(None, max_facts=100)
     unerased.policy("bob", max_age_days=30, max_bytes=10_000, fraction=0.5)
-    own, others = retention_.policy(tenant, "bob"), retention_.policy(tenant, "eve")
-    assert own is not None
-    assert others is not None
+    others, own = retention_.policies(tenant)
     assert (own.owner, own.max_age_days, own.max_facts, own.max_bytes, own.fraction) == ("bob", 30, None, 10_000, 0.5)
     assert (others.owner, others.max_facts, others.fraction) == (None, 100, 0.1)
     assert [policy.owner for policy in retention_.policies(tenant)] == [None, "bob"]
@@ -249,9 +249,8 @@ def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> No
         retention_.set_policy(tenant, "bob", actor=" ", max_facts=3)
     assert retention_.clear_policy(tenant, "bob", actor="ann")
     assert not retention_.clear_policy(tenant, "bob", actor="ann")
-    found = retention_.policy(tenant, "bob")
-    assert found is not None
-    assert found.owner is None
+    assert [policy.owner for policy in retention_.policies(tenant)] == [None]
+    assert retention_.preview(tenant, "bob").facts == ()
     audit = unerased.stack.services.operations.audit(tenant, "bob")
     assert [(entry.action, entry.actor, dict(entry.detail)) for entry in audit[:2]] == [
         ("clear_policy", "ann", {}),
@@ -329,7 +328,7 @@ def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Kept) -> Non
                 n=(number * 7) % 40,
                 at=visited,
             )
-    with unerased.store.retaining(unerased.stack.tenant) as rows:
+    with retaining(unerased.stack.services.engine, unerased.stack.tenant) as rows:
         ordered = [leaf.id for leaf in rows.least_facts(forest, When(now, None), 1_000)]
     known = unerased.stack.rows(
         """SELECT f.fact_id, f.mentioned_at, f.key_time, f.key_ordinal, f.key_item, v.visits, v.last_visit_at
@@ -450,7 +449,7 @@ def test_a_step_that_is_taken_again_takes_no_more(kept: Kept) -> None:
     what it would have, also while new facts come in; and two workers that take the same steps do no harm."""
     kept.policy(max_facts=5, fraction=0.5)
     total = len(kept.facts())
-    steps = Retention(kept.store, kept.stack.services.operations, kept.eraser)
+    steps = Retention(kept.stack.services.engine, kept.stack.services.operations, kept.eraser)
     steps._applying._batch = 3
     task = _task(kept)
     progress: Numbers | None = {}

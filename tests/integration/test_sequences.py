@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from tests.support.builders import said
 from tests.support.stack import Stack
 
@@ -150,7 +150,9 @@ def test_a_sequence_leaves_what_was_not_deleted(pipeline: Stack, seed: int) -> N
         for one in model.told[owner]:
             if one.cells():
                 pipeline.memory.client.enqueue(f"{owner}-again", one.name, one.turns(instead=NOTHING))
-    report = open_verification(pipeline.services).run(pipeline.tenant)
+    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run(
+        pipeline.tenant
+    )
     assert {check.check: check.examples for check in report.checks if check.violations} == {}
     pipeline.drive()
     for owner in model.known():

@@ -21,7 +21,7 @@ from memforest_core.reduce.service import Reduced
 from memforest_core.store.vectors import text_hash
 from memforest_core.transfer.bundles.records import TABLES
 from memforest_core.transfer.bundles.schema import Digests
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import Stack, stack
@@ -64,7 +64,9 @@ def running(servers: SessionServers, tmp_path: Path, failing: Failing) -> Iterat
 
 
 def violations(pipeline: Stack) -> dict[str, dict[str, int]]:
-    report = open_verification(pipeline.services).run(None, None)
+    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run(
+        None, None
+    )
     return {check.check.value: dict(check.kinds) for check in report.checks if check.violations}
 
 
@@ -139,7 +141,7 @@ def test_verify_finds_and_collects_orphan_vectors(running: Stack) -> None:
         " FROM memforest.vector LIMIT 1"
     )
     assert violations(running) == {"orphan_vectors": {"unused": 1}}
-    open_verification(running.services).run(None, None, True)
+    open_verification(running.services.engine, running.services.index, running.services.settings).run(None, None, True)
     assert violations(running) == {}
 
 

@@ -24,10 +24,9 @@ from memforest_core.memtree import TreeHead, violations
 from memforest_core.models.calls import Embedder
 from memforest_core.store.trees import node_of
 from memforest_core.verify import cli as command
-from memforest_core.verify.opening import open_verification
 from memforest_core.verify.records import Check, Found
-from memforest_core.verify.report import CheckResult, Report, repairable
-from memforest_core.verify.service import KEPT
+from memforest_core.verify.report import CheckResult, Report, can_be_repaired
+from memforest_core.verify.service import KEPT, open_verification
 from tests.support.builders import said
 from tests.support.servers import SessionServers
 from tests.support.stack import (
@@ -94,7 +93,9 @@ def restored(shared: Stack) -> Iterator[Stack]:
 
 
 def verify(pipeline: Stack, owner: str | None = None, *, repair: bool = False) -> Report:
-    return open_verification(pipeline.services).run(None, owner, repair)
+    return open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run(
+        None, owner, repair
+    )
 
 
 def broken(report: Report) -> dict[Check, set[str]]:
@@ -411,7 +412,7 @@ def test_damage_is_found_under_its_name_and_mended_if_derived(
 ) -> None:
     """Given rows changed behind everybody's back, then verification names the promise that they break. Asked to repair,
     it leaves nothing wrong where everything is derived, and never touches what is not."""
-    derived = repairable(check, Found(uuid4(), what))
+    derived = can_be_repaired(check, Found(uuid4(), what))
     pipeline: Stack = request.getfixturevalue("rested" if derived else "restored")
     damage(pipeline, statement)
     assert what in broken(verify(pipeline)).get(check, set())
@@ -549,7 +550,7 @@ def test_tenants_are_checked_apart_or_all_together(rested: Stack) -> None:
         " forest_id, external_id, time_zone, started_at, turn_count) SELECT tenant_id, gen_random_uuid(), forest_id,"
         " 'x', 'UTC', now(), 3 FROM memforest.forest WHERE tenant_id = 'other'",
     )
-    verification = open_verification(rested.services)
+    verification = open_verification(rested.services.engine, rested.services.index, rested.services.settings)
     assert verification.run().violations == 0
     everything = verification.run_all()
     assert (everything.forests, everything.violations) == (3, 1)

@@ -28,7 +28,7 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.reduce.service import Reduced
 from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceKind, TaskId
 from memforest_core.work.rows import operations as maintenance
 from memforest_workers.runtime import ALL_KINDS, Runtime
@@ -332,7 +332,7 @@ def _look(process: Process) -> Told:
         state[f"seen by {name}"] = sorted(BESIDE[name].seen(services, process.directory))
     entries = [entry for entry in reversed(services.operations.audit(tenant)) if entry.actor in process.part.askers]
     asked = [entry for entry in entries if entry.outcome == "asked"]
-    report = open_verification(services).run()
+    report = open_verification(services.engine, services.index, services.settings).run()
     unclean = [
         f"verify: {result.check.value}: {result.violations} of {result.checked}, such as {result.examples[:2]}"
         for result in report.checks

@@ -14,7 +14,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.index.opening import open_maintenance
 from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.verify.opening import open_verification
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceKind
 from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.support.end_state import State, end_state, receipts
@@ -167,7 +167,7 @@ class Child:
             return bool(connection.scalar(UNDONE))
 
     def _violated(self) -> list[str]:
-        report = open_verification(self.services).run()
+        report = open_verification(self.services.engine, self.services.index, self.services.settings).run()
         return [
             f"verify: {result.check.value}: {result.violations} of {result.checked}, such as {result.examples[:2]}"
             for result in report.checks

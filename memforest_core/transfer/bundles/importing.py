@@ -29,7 +29,7 @@ from memforest_core.transfer.bundles.records import TABLES
 from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.texts import WITH_TEXTS
-from memforest_core.verify.rows.verifying import VerifyStore
+from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
 from memforest_core.work.wakeups import WakeUps
 

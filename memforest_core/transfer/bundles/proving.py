@@ -10,7 +10,7 @@ from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.memtree import KeyTaken, build
 from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.verify.records import Check, Found
-from memforest_core.verify.rows.verifying import VerifyStore
+from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.verify.summaries import stale
 
 AT_ONCE = 500

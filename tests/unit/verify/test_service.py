@@ -10,9 +10,10 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.records import PointRow
 from memforest_core.index.vector_index import PointKey, ScannedPoint, ScanPage
+from memforest_core.store.owners import ForestRef
 from memforest_core.verify.points import PointsCheck
 from memforest_core.verify.records import Check, Found, SummaryState
-from memforest_core.verify.service import KEPT, VAIN_ROUNDS, VerificationService
+from memforest_core.verify.service import FRUITLESS_ROUNDS, KEPT, Verification
 
 ACME = TenantId("acme")
 FOREST = ForestId(UUID(int=1))
@@ -85,8 +86,8 @@ class Store:
     def tenants(self) -> Sequence[TenantId]:
         return [ACME, TenantId("bolt")]
 
-    def forest(self, tenant: TenantId, owner: str) -> ForestId | None:
-        return FORESTS[0] if owner == "bob" else None
+    def find_forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
+        return ForestRef(FORESTS[0], owner, "UTC") if owner == "bob" else None
 
     def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
         return [forest for forest in FORESTS if after is None or forest > after][:limit]
@@ -107,7 +108,7 @@ class Store:
     def summaries(self, page: int) -> Iterator[Sequence[SummaryState]]:
         return iter(())
 
-    def buried(self) -> Mapping[str, int]:
+    def dead(self) -> Mapping[str, int]:
         return {}
 
     @contextmanager
@@ -127,8 +128,8 @@ class Store:
         return [id_ for id_ in self.points.rows if after is None or id_ > after][:limit]
 
 
-def verification(store: Store) -> VerificationService:
-    return VerificationService(store, store.points, store.points, 800)  # type: ignore[arg-type]
+def verification(store: Store) -> Verification:
+    return Verification(store, store.points, store.points, 800, ACME)  # type: ignore[arg-type]
 
 
 def checking(points: Points) -> PointsCheck:
@@ -160,7 +161,7 @@ def test_mending_that_does_not_help_is_given_up() -> None:
     store = Store(Points(), {Check.LEASES: [3]})
     report = verification(store).run(ACME, "bob", repair=True)
     assert report.violations == 3
-    assert len(store.repaired) == VAIN_ROUNDS
+    assert len(store.repaired) == FRUITLESS_ROUNDS
 
 
 def test_what_is_persistent_is_never_given_to_repair() -> None:

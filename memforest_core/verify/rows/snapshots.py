@@ -1,4 +1,6 @@
-"""Verification in Postgres: each look is one read-only snapshot, streamed through cursors of the server."""
+"""Reads forests in one read-only snapshot each, streamed through cursors of the server."""
+
+# ruff: noqa: S608 - statements are made of constants of this package
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction, transaction
-from memforest_core.store.owners import forest_id, visible
+from memforest_core.store.owners import ForestRef, find_forest, visible
 from memforest_core.verify.records import Check, Found, SummaryState
-from memforest_core.verify.rows import sql as v
-from memforest_core.verify.rows.repair import RepairRows
+from memforest_core.verify.rows import session_checks, tree_checks, work_checks
+from memforest_core.verify.rows.queries import CELLS, COUNT_NODES, NODES_OF_TREES, TREES, F
+from memforest_core.verify.rows.repairs import RepairRows
 
 FETCHED = 500
 """Rows that a cursor brings at once."""
@@ -34,15 +37,28 @@ _SNAPSHOT_SETTINGS = (
     "enable_material = off",
 )
 
+_CLEAN = "n.level > 0 AND n.version = n.clean_version AND NOT n.dead"
+
+_VIOLATIONS = session_checks.VIOLATIONS | tree_checks.VIOLATIONS | work_checks.VIOLATIONS
+_COUNTS = session_checks.COUNTS | tree_checks.COUNTS | work_checks.COUNTS
+_COUNTS[Check.SUMMARIES] = f"{COUNT_NODES} AND {_CLEAN}"
+
+_DEAD = sa.text(f"""
+    SELECT 'cells' AS kind, count(*) AS items FROM memforest.cell c WHERE {CELLS} AND c.state = 'dead'
+    UNION ALL
+    SELECT 'nodes', count(*) FROM {NODES_OF_TREES} WHERE {TREES} AND n.dead
+    UNION ALL
+    SELECT 'index_rows', count(*) FROM memforest.index_row i
+     WHERE i.tenant_id = :t AND i.{F} AND i.state = 'dead'
+""")
+
 # Children as refresh reads them: a leaf's text is its payload's, a node's its summary's; who has none is left out, and
 # so is what was corrected.
-_SUMMARIES = sa.text(
-    f"""
+_SUMMARIES = sa.text(f"""
     SELECT n.node_id, n.version, s.version AS stored_version, s.source, s.model, s.input_hash,
            CASE WHEN s.source IN ('joined', 'passed') THEN s.text END AS stored_text,
            kids.texts, kids.in_flight
-      FROM memforest.tree r
-      JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+      FROM {NODES_OF_TREES}
       LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
      CROSS JOIN LATERAL (
         SELECT array_agg(kid.text ORDER BY kid.key_time, kid.key_ordinal, kid.key_item, kid.key_id)
@@ -50,17 +66,16 @@ _SUMMARIES = sa.text(
                coalesce(bool_or(kid.unplaced), false) AS in_flight
           FROM (SELECT k.key_time, k.key_ordinal, k.key_item, k.key_id,
                        CASE WHEN k.payload_id IS NULL THEN ks.text
-                            ELSE left(coalesce(nullif(c.summary, ''), c.text, f.text), {MAX_CHILD_CHARS}) END AS text,
+                            ELSE left(coalesce(nullif(c.summary, ''), c.text, x.text), {MAX_CHILD_CHARS}) END AS text,
                        NOT c.placed AS unplaced
                   FROM memforest.node k
                   LEFT JOIN memforest.node_summary ks ON ks.tenant_id = :t AND ks.node_id = k.node_id
                   LEFT JOIN memforest.cell c ON r.kind = 'session' AND c.tenant_id = :t AND c.cell_id = k.payload_id
-                  LEFT JOIN memforest.fact f ON r.kind <> 'session' AND f.tenant_id = :t AND f.fact_id = k.payload_id
-                       AND f.superseded_at IS NULL
+                  LEFT JOIN memforest.fact x ON r.kind <> 'session' AND x.tenant_id = :t AND x.fact_id = k.payload_id
+                       AND x.superseded_at IS NULL
                  WHERE k.tenant_id = :t AND k.parent_id = n.node_id) kid) kids
-     WHERE {v.CLEAN_NODES}
-    """  # noqa: S608 - constants of this package
-)
+     WHERE {TREES} AND {_CLEAN}
+""")
 
 
 class SnapshotRows:
@@ -72,12 +87,11 @@ class SnapshotRows:
 
     def checked(self, check: Check) -> int:
         """How many items a check looks at."""
-        counted = v.COUNT_SUMMARIES if check is Check.SUMMARIES else v.STATEMENTS[check].counted
-        return int(self._db.scalar(counted, self._values) or 0)
+        return int(self._db.scalar(sa.text(_COUNTS[check]), self._values) or 0)
 
     def violations(self, check: Check) -> Iterator[Found]:
         """The violations of a check that rows alone decide; an item may break a promise in several ways."""
-        for page in self._streamed(v.STATEMENTS[check].broken, FETCHED):
+        for page in self._streamed(sa.text(_VIOLATIONS[check]), FETCHED):
             for row in page:
                 yield Found(row.id, row.what)
 
@@ -99,9 +113,9 @@ class SnapshotRows:
                 for row in rows
             ]
 
-    def buried(self) -> Mapping[str, int]:
-        """How many cells, nodes and index rows are dead: known, and for a person to look at."""
-        return {row.kind: row.items for row in self._db.execute(v.BURIED, self._values)}
+    def dead(self) -> Mapping[str, int]:
+        """How many cells, nodes and index rows were given up."""
+        return {row.kind: row.items for row in self._db.execute(_DEAD, self._values)}
 
     def _streamed(self, statement: sa.TextClause, page: int) -> Iterator[Sequence[sa.Row[*tuple[object, ...]]]]:
         streaming = {"stream_results": True, "max_row_buffer": page}
@@ -120,10 +134,10 @@ class VerifyStore:
         with transaction(self._engine) as connection:
             return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]
 
-    def forest(self, tenant: TenantId, owner: str) -> ForestId | None:
-        """The forest of an owner."""
+    def find_forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
+        """The owner's forest."""
         with tenant_transaction(self._engine, tenant) as connection:
-            return forest_id(connection, tenant, owner)
+            return find_forest(connection, tenant, owner)
 
     def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
         """The next forests in the order of ids."""

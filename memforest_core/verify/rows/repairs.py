@@ -1,4 +1,4 @@
-"""Mending derived artifacts in Postgres; every statement guards itself, because the world went on since the look."""
+"""Repairs of derived artifacts. Rows may have changed since they were checked: every statement checks them again."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
@@ -13,14 +13,15 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
+from memforest_core.store.owners import lock_forests
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.verify.records import Check, Found
+from memforest_core.verify.rows.work_checks import DIRTY
 
 _IDS = "ANY(CAST(:ids AS uuid[]))"
 
-_PATHS = sa.text(
-    f"""
+_PATHS = sa.text(f"""
     WITH RECURSIVE path AS (
         SELECT node_id, parent_id, tree_id, level FROM memforest.node
          WHERE tenant_id = :t AND node_id = {_IDS} AND level > 0
@@ -28,48 +29,38 @@ _PATHS = sa.text(
         SELECT n.node_id, n.parent_id, n.tree_id, n.level FROM path CROSS JOIN LATERAL (
                SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
     SELECT node_id, tree_id, level FROM path ORDER BY level
-    """
-)
+""")
 
-_MARK_NODES = sa.text(f"UPDATE memforest.node SET version = version + 1 WHERE tenant_id = :t AND node_id = {_IDS}")
-
-_MARK_TREES = sa.text(
-    f"""
+_MARK_TREES = sa.text(f"""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
            due_at = now()
      WHERE tenant_id = :t AND tree_id = {_IDS}
-    """
-)
+""")
 
-_SUMS = sa.text(
-    """
+_SUMS = sa.text("""
     UPDATE memforest.node n
        SET leaf_count = coalesce(c.leaves, 0), time_start = c.first, time_end = c.last
       FROM unnest(CAST(:ids AS uuid[])) AS u(id)
      CROSS JOIN LATERAL (SELECT sum(k.leaf_count) AS leaves, min(k.time_start) AS first, max(k.time_end) AS last
                            FROM memforest.node k WHERE k.tenant_id = :t AND k.parent_id = u.id) c
      WHERE n.tenant_id = :t AND n.node_id = u.id
-    """
-)
+""")
 
-_HEADS = sa.text(
-    f"""
+_HEADS = sa.text(f"""
     UPDATE memforest.tree r SET leaf_count = n.leaves, height = n.height
       FROM (SELECT u.id, count(*) FILTER (WHERE k.level = 0) AS leaves, coalesce(max(k.level), 0) AS height
               FROM unnest(CAST(:ids AS uuid[])) AS u(id)
               LEFT JOIN memforest.node k ON k.tenant_id = :t AND k.tree_id = u.id GROUP BY u.id) n
      WHERE r.tenant_id = :t AND r.tree_id = n.id AND r.tree_id = {_IDS}
        AND (r.leaf_count, r.height) IS DISTINCT FROM (n.leaves, n.height)
-    """
-)
+""")
 
-_LOCK_SESSIONS = sa.text(
-    f"""SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = {_IDS}
-         ORDER BY session_id FOR NO KEY UPDATE"""
-)
+_LOCK_SESSIONS = sa.text(f"""
+    SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = {_IDS}
+     ORDER BY session_id FOR NO KEY UPDATE
+""")
 
-_SESSIONS = sa.text(
-    f"""
+_SESSIONS = sa.text(f"""
     UPDATE memforest.session s SET turn_count = x.turns, cell_count = x.cells
       FROM (SELECT u.id,
                    (SELECT count(*) FROM memforest.turn k WHERE k.tenant_id = :t AND k.session_id = u.id) AS turns,
@@ -78,8 +69,7 @@ _SESSIONS = sa.text(
               FROM unnest(CAST(:ids AS uuid[])) AS u(id)) x
      WHERE s.tenant_id = :t AND s.session_id = x.id AND s.session_id = {_IDS}
        AND (s.turn_count, s.cell_count) IS DISTINCT FROM (x.turns, x.cells)
-    """
-)
+""")
 
 _NO_LEASE = "lease_token = NULL, lease_until = NULL, worker_id = NULL"
 _WRONG_LEASE = """((state = 'running' AND (lease_token IS NULL OR lease_until IS NULL OR worker_id IS NULL))
@@ -88,73 +78,57 @@ _WRONG_LEASE = """((state = 'running' AND (lease_token IS NULL OR lease_until IS
 
 def _free(table: str, key: str) -> sa.TextClause:
     """Give work back that nobody can end, and take leases off what is not running."""
-    return sa.text(
-        f"""
+    return sa.text(f"""
         UPDATE memforest.{table} SET state = CASE state WHEN 'running' THEN 'ready' ELSE state END, {_NO_LEASE}
          WHERE tenant_id = :t AND {key} IN (
             SELECT {key} FROM memforest.{table} WHERE tenant_id = :t AND {key} = {_IDS} AND {_WRONG_LEASE}
              ORDER BY {key} FOR NO KEY UPDATE)
-        """
-    )
+    """)
 
 
 # A cell whose window has gone ahead without it becomes a window of its own.
-_OWN_WINDOW = sa.text(
-    f"""
+_OWN_WINDOW = sa.text(f"""
     UPDATE memforest.cell c SET window_ordinal = c.ordinal
      WHERE c.tenant_id = :t AND c.cell_id = {_IDS} AND c.state = 'ready' AND NOT EXISTS (
         SELECT 1 FROM memforest.cell h WHERE h.tenant_id = :t AND h.session_id = c.session_id
            AND h.ordinal = c.window_ordinal AND h.state IN ('ready', 'running'))
-    """
-)
+""")
 
 _FREE = (_free("cell", "cell_id"), _free("index_row", "point_id"))
 _FREE_TASKS = _free("maintenance", "task_id")
-_FREE_NODES = sa.text(
-    f"""
+_FREE_NODES = sa.text(f"""
     UPDATE memforest.node SET {_NO_LEASE}
      WHERE tenant_id = :t AND node_id IN (
         SELECT node_id FROM memforest.node
          WHERE tenant_id = :t AND node_id = {_IDS} AND (lease_token IS NULL OR lease_until IS NULL OR worker_id IS NULL)
            AND (lease_token IS NOT NULL OR lease_until IS NOT NULL OR worker_id IS NOT NULL)
          ORDER BY node_id FOR NO KEY UPDATE)
-    """
-)
+""")
 
-_DIRTY = """EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
-    AND n.version > n.clean_version AND NOT n.dead)"""
-
-_SET_DUE = sa.text(
-    f"""
+_SET_DUE = sa.text(f"""
     UPDATE memforest.tree r SET marks = marks + 1, last_mark_at = now(), due_at = now(),
            first_mark_at = coalesce(first_mark_at, now())
-     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NULL AND {_DIRTY}
-    """
-)
+     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NULL AND {DIRTY}
+""")
 
-_SETTLE = sa.text(
-    f"""
+_SETTLE = sa.text(f"""
     UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
-     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NOT NULL AND NOT {_DIRTY}
-    """
-)
+     WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NOT NULL AND NOT {DIRTY}
+""")
 
-_LOCK_POINTS = sa.text(
-    f"""SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = {_IDS}
-         ORDER BY point_id FOR NO KEY UPDATE"""
-)
+_LOCK_POINTS = sa.text(f"""
+    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = {_IDS}
+     ORDER BY point_id FOR NO KEY UPDATE
+""")
 
-_ROWS = sa.text(
-    f"""
+_ROWS = sa.text(f"""
     UPDATE memforest.index_row i
        SET deleted = :deleted, version = greatest(indexed_version + 1, {NEXT_VERSION}), state = 'ready', attempts = 0,
            available_at = clock_timestamp(), {_NO_LEASE}
      WHERE tenant_id = :t AND point_id = {_IDS}
-    """
-)
+""")
 
-_OBJECTS = sa.text(
-    f"""
+_OBJECTS = sa.text(f"""
     SELECT cell_id AS id, forest_id, 'cell' AS kind FROM memforest.cell WHERE tenant_id = :t AND cell_id = {_IDS}
     UNION ALL
     SELECT fact_id, forest_id, 'fact' FROM memforest.fact WHERE tenant_id = :t AND fact_id = {_IDS}
@@ -163,30 +137,29 @@ _OBJECTS = sa.text(
       JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
       JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
      WHERE n.tenant_id = :t AND n.node_id = {_IDS}
-    """
-)
+""")
 
 
 class RepairRows:
-    """Repairs in one transaction, each guarded: what is sound by now is left alone."""
+    """Repairs of one transaction; what is right by now is left alone."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def repair(self, check: Check, found: Sequence[Found]) -> int:
-        """Mend what these violations broke, as far as it is derived; how many rows were changed."""
+        """Repair what these violations are about, as far as it is derived; how many rows were changed."""
         ids = list(dict.fromkeys(each.id for each in found))
         match check:
             case Check.SUMMARIES | Check.DIRTY_PATHS:
-                return self._mark(ids)
+                return self._mark_paths(self._lock_paths(ids))
             case Check.TREE_NODES:
                 return self._recount_nodes(ids)
             case Check.TREE_COUNTERS:
-                self._hold_trees(ids)
+                self._lock_trees(ids)
                 return self._run(_HEADS, ids)
             case Check.DUE_TREES:
-                self._hold_trees(ids)
+                self._lock_trees(ids)
                 return self._run(_SET_DUE, ids) + self._run(_SETTLE, ids)
             case Check.SESSION_COUNTERS:
                 self._run(_LOCK_SESSIONS, ids)
@@ -210,46 +183,41 @@ class RepairRows:
     def _run(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values).rowcount
 
-    def _hold_forests(self, trees: Sequence[UUID]) -> None:
-        """Become the only writer of the trees' forests; in the order of ids, as everybody."""
+    def _lock_forests(self, trees: Sequence[UUID]) -> None:
+        """Become the only writer of the trees' forests."""
         forests = sa.select(m.Tree.forest_id).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
-        self._db.execute(
-            sa.select(m.Forest.forest_id)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id.in_(forests))
-            .order_by(m.Forest.forest_id)
-            .with_for_update(key_share=True)
-        )
+        found = self._db.scalars(forests.distinct())
+        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in found])
 
-    def _hold_trees(self, trees: Sequence[UUID]) -> None:
-        self._hold_forests(trees)
+    def _lock_trees(self, trees: Sequence[UUID]) -> None:
+        self._lock_forests(trees)
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
 
-    def _hold_paths(self, nodes: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
+    def _lock_paths(self, nodes: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """The nodes and all above them, the lowest first, under their forests' locks."""
         trees = self._db.scalars(
             sa.select(m.NodeRow.tree_id)
             .distinct()
             .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
         ).all()
-        self._hold_forests(trees)
+        self._lock_forests(trees)
         # Read under the lock: a split may have moved them.
         paths = self._db.execute(_PATHS, {"t": self._tenant, "ids": list(nodes)}).all()
         lock_nodes(self._db, self._tenant, [NodeId(row.node_id) for row in paths])
         return paths
 
-    def _mark(self, nodes: Sequence[UUID]) -> int:
-        return self._mark_paths(self._hold_paths(nodes))
-
     def _mark_paths(self, paths: Sequence[sa.Row[Any]]) -> int:
         """Refresh makes these nodes anew: their versions rise, and their trees are due."""
-        marked = self._run(_MARK_NODES, [row.node_id for row in paths])
+        node = m.NodeRow
+        own = [node.tenant_id == self._tenant, node.node_id.in_([row.node_id for row in paths])]
+        marked = self._db.execute(sa.update(node).where(*own).values(version=node.version + 1)).rowcount
         trees = sorted({row.tree_id for row in paths}, key=str)
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
         self._run(_MARK_TREES, trees)
         return marked
 
     def _recount_nodes(self, nodes: Sequence[UUID]) -> int:
-        paths = self._hold_paths(nodes)
+        paths = self._lock_paths(nodes)
         for level in sorted({row.level for row in paths}):
             self._run(_SUMS, [row.node_id for row in paths if row.level == level])
         return self._mark_paths(paths)

@@ -1,0 +1,155 @@
+"""Taking out what was derived from removed words: summaries, empty scopes, visits, caches and points of the index."""
+
+# ruff: noqa: S608 - statements are made of constants of this package
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
+from memforest_core.erase.records import Path
+from memforest_core.erase.rows.batch import FIRST, IDS, BatchRows, among
+from memforest_core.store import tables as m
+from memforest_core.store.trees import NEXT_VERSION, bury_points, lock_nodes, lock_trees
+
+_LOCK_POINTS = sa.text(f"""
+    SELECT point_id, deleted FROM memforest.index_row WHERE tenant_id = :t AND point_id = {IDS}
+     ORDER BY point_id FOR UPDATE
+""")
+
+_DROP_SUMMARIES = sa.text(f"""
+    DELETE FROM memforest.node_summary WHERE tenant_id = :t AND node_id = {IDS}
+    RETURNING sha256(convert_to(text, 'UTF8')) AS hash
+""")
+
+_MARK_DUE = sa.text(f"""
+    UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
+           due_at = now()
+     WHERE tenant_id = :t AND tree_id = {IDS} AND state = 'active'
+""")
+
+_DROP_VISITS = sa.text(f"""
+    WITH held AS MATERIALIZED (
+        SELECT item_id FROM memforest.visit WHERE tenant_id = :t AND item_id = {IDS} ORDER BY item_id FOR UPDATE)
+    DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id IN (SELECT item_id FROM held)
+""")
+
+_DROP_CACHED_SUMMARIES = sa.text(f"""
+    DELETE FROM memforest.summary_cache WHERE tenant_id = :t AND (tree_id = {IDS}
+        OR tree_id IN (SELECT tree_id FROM memforest.tree
+                        WHERE tenant_id = :t AND forest_id = :f AND kind = 'scene' AND state = 'merged'))
+""")
+
+_DROP_SCOPES = sa.text(f"""
+    DELETE FROM memforest.tree r WHERE r.tenant_id = :t AND r.tree_id = {IDS} AND r.root_id IS NULL
+       AND NOT EXISTS (SELECT 1 FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id)
+""")
+
+_DROP_TOMBSTONES = sa.text("""
+    DELETE FROM memforest.index_row i
+     USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.deleted AND i.state <> 'running'
+""")
+
+# Whoever has one of these in work now has read it after it was erased, but its point may have gone with the old one.
+_WRITE_AGAIN = sa.text(f"""
+    UPDATE memforest.index_row i
+       SET version = {NEXT_VERSION}, state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, attempts = 0,
+           indexed_version = 0,
+           erased_version = CASE WHEN i.erased_version < :mark THEN 0 ELSE i.erased_version END,
+           available_at = clock_timestamp()
+     WHERE i.tenant_id = :t AND i.point_id = {IDS} AND NOT i.deleted
+    RETURNING i.point_id
+""")
+
+
+class DerivedRows(BatchRows):
+    """Removes or marks dirty what was derived from words that are removed."""
+
+    def lock_path(self, nodes: Sequence[NodeId], payloads: Sequence[UUID]) -> int:
+        """Lock nodes, then the index rows of nodes and payloads, in the one order; how many points there are.
+
+        An indexer that is writing one of them now keeps its lease, and takes away what it wrote.
+        """
+        lock_nodes(self._db, self._tenant, nodes)
+        return sum(not row.deleted for row in self._ids(_LOCK_POINTS, [*nodes, *payloads]))
+
+    def drop_summaries(self, nodes: Sequence[NodeId]) -> list[bytes]:
+        """Drop the summaries and points of these nodes; the hashes of the texts, one for each summary."""
+        hashes = [bytes(row.hash) for row in self._ids(_DROP_SUMMARIES, nodes)]
+        bury_points(self._db, self._tenant, nodes)
+        return hashes
+
+    def mark_dirty(self, path: Path) -> list[NodeId]:
+        """Make those of the nodes dirty that still exist, and their trees due; which nodes.
+
+        A summary that was read before can't be saved any more.
+        """
+        node = m.NodeRow
+        marked = self._db.scalars(
+            sa.update(node)
+            .where(node.tenant_id == self._tenant, among(node.node_id, path.nodes))
+            .values(version=node.version + 1, erased_version=node.version)
+            .returning(node.node_id)
+        ).all()
+        lock_trees(self._db, self._tenant, path.trees)
+        self._ids(_MARK_DUE, path.trees)
+        return [NodeId(found) for found in marked]
+
+    def drop_scopes(self, trees: Sequence[TreeId]) -> int:
+        """Drop scopes that hold nothing any more; how many."""
+        return self._ids(_DROP_SCOPES, trees).rowcount
+
+    def drop_visits(self, ids: Sequence[UUID]) -> int:
+        """Drop the visits of removed cells, facts and nodes; how many."""
+        return self._ids(_DROP_VISITS, ids).rowcount
+
+    def drop_caches(self, forest: ForestId, sessions: Sequence[SessionId], trees: Sequence[TreeId]) -> int:
+        """Drop cached answers of these sessions and cached summaries of these trees and of merged scenes; how many."""
+        answers = self._delete(m.ExtractionCache.session_id, sessions)
+        return answers + self._ids(_DROP_CACHED_SUMMARIES, trees, f=forest).rowcount
+
+    def next_version(self) -> int:
+        """A version that is newer than that of every point erased so far, and older than of any erased from now on."""
+        return int(self._db.scalar(sa.text("SELECT nextval('memforest.point_version')")) or 0)
+
+    def erased_points(self, forest: ForestId, mark: int, after: UUID | None, limit: int) -> dict[UUID, int]:
+        """The next points of a forest, in the order of ids, that may hold what was erased before the mark and that no
+        indexer is writing now, with the versions of their rows."""
+        point = m.IndexRow
+        statement = (
+            sa.select(point.point_id, point.version)
+            .where(*self._erased_before(forest, mark), point.state != "running", point.point_id > (after or FIRST))
+            .order_by(point.point_id)
+            .limit(limit)
+        )
+        return {row.point_id: row.version for row in self._db.execute(statement)}
+
+    def has_erased_points(self, forest: ForestId, mark: int) -> bool:
+        """Whether a point may hold what was erased before the mark."""
+        return bool(self._db.scalar(sa.select(sa.exists().where(*self._erased_before(forest, mark)))))
+
+    def has_points_in_work(self, forest: ForestId, mark: int | None = None) -> bool:
+        """Whether an indexer is writing points of a forest, or those that may hold what was erased before a mark."""
+        where = self._of_forest(forest) if mark is None else self._erased_before(forest, mark)
+        return bool(self._db.scalar(sa.select(sa.exists().where(*where, m.IndexRow.state == "running"))))
+
+    def _of_forest(self, forest: ForestId) -> list[sa.ColumnElement[bool]]:
+        return [m.IndexRow.tenant_id == self._tenant, m.IndexRow.forest_id == forest]
+
+    def _erased_before(self, forest: ForestId, mark: int) -> list[sa.ColumnElement[bool]]:
+        # A constant and no parameter, so that the partial index serves.
+        erased = m.IndexRow.erased_version > sa.literal_column("0")
+        return [*self._of_forest(forest), erased, m.IndexRow.erased_version < mark]
+
+    def confirm(self, points: Mapping[UUID, int], mark: int) -> frozenset[UUID]:
+        """The index has dropped these points: drop the rows of tombstones, and have the other points written again.
+
+        Returns those that are written again.
+        """
+        self._ids(_LOCK_POINTS, list(points))
+        self._ids(_DROP_TOMBSTONES, list(points), versions=list(points.values()))
+        return frozenset(self._ids(_WRITE_AGAIN, list(points), mark=mark).scalars())

@@ -1,0 +1,128 @@
+"""The search after a deletion: references to removed ids, and what is still there of a target; every count should be 0.
+
+Each count is named after the column that it was found in.
+"""
+
+# ruff: noqa: S608 - statements are made of constants of this package
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, tree_id
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.erase.records import Removed, Scope, Target
+from memforest_core.erase.rows.batch import ITEMS, TURNS, BatchRows, among, sessions_of
+from memforest_core.store import tables as m
+from memforest_core.store.vectors import UNUSED
+
+_CANDIDATES = sa.text(f"""
+    SELECT count(*) FROM {ITEMS} JOIN memforest.candidate k
+        ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
+""")
+
+_TURNS_WITH_WORDS = sa.text(f"""
+    SELECT count(*) FROM {TURNS}
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
+     WHERE NOT (t.erased AND t.content = '' AND t.name = '' AND t.speaker_id = '' AND t.metadata = '{{}}')
+""")
+
+_VECTORS = sa.text(f"""
+    SELECT count(*) FROM memforest.vector v
+     WHERE v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
+       AND v.text_hash = ANY(CAST(:hashes AS bytea[])) AND {UNUSED}
+""")
+
+_UNUSED_VECTORS = sa.text(
+    f"SELECT count(*) FROM memforest.vector v WHERE v.tenant_id = :t AND v.forest_id = :f AND {UNUSED}"
+)
+
+# What has no column for its forest is held by a foreign key to one of these, so it can't be left either.
+_OF_FOREST = (
+    *(m.Forest, m.Session, m.Cell, m.FactRow, m.Tree, m.Speaker, m.Visit, m.RetentionPolicy),
+    *(m.ExtractionCache, m.Summary, m.VectorRow, m.IndexRow),
+)
+
+Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
+"""A column, and ids that none of its values should be."""
+
+
+class RemainingRows(BatchRows):
+    """Counts what a deletion has left."""
+
+    def of_batch(self, forest: ForestId, removed: Removed) -> Counter[str]:
+        """References to what one batch removed."""
+        payloads = [*removed.cells, *removed.facts]
+        points = [*payloads, *removed.nodes]
+        found = self._counted(
+            (m.Cell.cell_id, removed.cells),
+            (m.FactRow.fact_id, removed.facts),
+            (m.CandidateRow.cell_id, removed.cells),
+            (m.OccurrenceRow.cell_id, removed.cells),
+            (m.OccurrenceRow.fact_id, removed.facts),
+            (m.Placement.payload_id, payloads),
+            (m.NodeRow.payload_id, payloads),
+            (m.NodeRow.node_id, removed.nodes),
+            (m.NodeSummary.node_id, [*removed.nodes, *removed.masked]),
+            (m.Visit.item_id, points),
+            (m.IndexRow.point_id, points),
+            (m.ExtractionCache.session_id, sessions_of(removed.turns)),
+            (m.Summary.tree_id, removed.trees),
+        )
+        found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
+        found["turn.content"] = self._turns(_TURNS_WITH_WORDS, removed.turns).scalar_one()
+        found["vector.text_hash"] = self._run(_VECTORS, f=forest, hashes=list(removed.hashes)).scalar_one()
+        return found
+
+    def of_target(self, scope: Scope) -> Counter[str]:
+        """What is still there of a target that is no set of turns, and vectors without a text in its forest."""
+        match scope.target:
+            case Target.OWNER:
+                return self.of_forest(scope.forest)
+            case Target.SESSION if scope.session is not None:
+                session, tree = [scope.session], [tree_id(scope.forest, TreeKind.SESSION, str(scope.session))]
+                found = self._counted(
+                    (m.Session.session_id, session),
+                    (m.TurnRow.session_id, session),
+                    (m.Cell.session_id, session),
+                    (m.Tree.tree_id, tree),
+                    (m.Placement.tree_id, tree),
+                    (m.NodeRow.tree_id, tree),
+                    (m.ExtractionCache.session_id, session),
+                )
+            case Target.FACT if scope.fact is not None:
+                fact = [scope.fact]
+                found = self._counted(
+                    (m.FactRow.fact_id, fact),
+                    (m.FactRow.superseded_by, fact),
+                    (m.OccurrenceRow.fact_id, fact),
+                    (m.Placement.payload_id, fact),
+                    (m.NodeRow.payload_id, fact),
+                    (m.Visit.item_id, fact),
+                    (m.IndexRow.point_id, fact),
+                )
+            case _:
+                found = Counter()
+        found["vector.text_hash"] = self._run(_UNUSED_VECTORS, f=scope.forest).scalar_one()
+        return found
+
+    def of_forest(self, forest: ForestId) -> Counter[str]:
+        """What still names a forest."""
+        return self._counted(*((table.forest_id, [forest]) for table in _OF_FOREST), tombstones=True)
+
+    def _counted(self, *references: Reference, tombstones: bool = False) -> Counter[str]:
+        """How often each column has one of its ids; rows of deleted points count only with ``tombstones``."""
+        counts = []
+        for column, ids in references:
+            table = column.class_
+            where = [table.tenant_id == self._tenant, among(column, ids)]
+            if table is m.IndexRow and not tombstones:
+                where.append(~table.deleted)
+            name = sa.literal(f"{table.__tablename__}.{column.key}")
+            counts.append(sa.select(name, sa.func.count()).select_from(table).where(*where))
+        return Counter({str(row[0]): int(row[1]) for row in self._db.execute(sa.union_all(*counts))})
