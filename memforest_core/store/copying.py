@@ -129,8 +129,8 @@ def copy_rows(
     changed: Mapping[str, Any],
     *,
     left_out: Collection[str] = (),
-    where: sa.ColumnElement[bool] | None = None,
-    order_by: sa.ColumnElement[Any] | None = None,
+    where: sa.ColumnElement[bool] | sa.TextClause | None = None,
+    order_by: Sequence[sa.ColumnElement[Any]] = (),
 ) -> tuple[Insert, dict[str, Any]]:
     """The statement that copies rows of a table within a tenant, and its parameters.
 
@@ -153,7 +153,8 @@ def copy_rows(
     copied = copied.select_from(given_rows(types).join(origin, sa.true()))
     if where is not None:
         copied = copied.where(where)
-    statement = insert(table).from_select([each.name for each in kept], copied.order_by(order_by))
+    statement = insert(table).from_select([each.name for each in kept], copied.order_by(*order_by))
+    statement = statement.execution_options(preserve_rowcount=True)
     return statement, given_values(types, columns)
 
 

@@ -13,7 +13,7 @@ from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
-from memforest_core.transfer.rebuild.records import Prices
+from memforest_core.models.prices import ListPrices
 from memforest_core.transfer.rebuild.reembed_records import NewVectors, StoredSummary, TextKind
 from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 
@@ -58,7 +58,7 @@ class Reembedding:
         embedder: Embedder,
         index: VectorIndex,
         indexing: Indexing,
-        prices: Prices,
+        prices: ListPrices,
         dead_after_s: float,
     ) -> None:
         self._store = store

@@ -11,11 +11,12 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract import prompt as extraction
 from memforest_core.extract.service import window_of
 from memforest_core.models.calls import Step
+from memforest_core.models.prices import ListPrices
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
 from memforest_core.transfer.rebuild.options import rules_of
-from memforest_core.transfer.rebuild.records import Counts, Options, Prices, SourceForest, Spent
+from memforest_core.transfer.rebuild.records import Counts, Options, SourceForest, Spent
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from memforest_core.work.records import Numbers
 
@@ -81,7 +82,7 @@ Reading = Callable[[TenantId], AbstractContextManager[PlanRows]]
 class Planner:
     """Makes plans. Thread-safe."""
 
-    def __init__(self, reading: Reading, settings: Settings, models: Models, prices: Prices) -> None:
+    def __init__(self, reading: Reading, settings: Settings, models: Models, prices: ListPrices) -> None:
         self._reading = reading
         self._settings = settings
         self._models = models

@@ -1,20 +1,18 @@
-"""What building a forest anew beside the live one needs from the store."""
+"""What a rebuild reads from the store, and what it may change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from memforest_core.domain.ids import ForestId, SessionId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract.records import ClaimedWindow
-from memforest_core.models.calls import Step
 from memforest_core.reduce.records import Rules
 
 
 @dataclass(frozen=True, slots=True)
 class SourceForest:
-    """The forest that is built anew, as stored."""
+    """The forest that is rebuilt, as stored."""
 
     id: ForestId
     owner: str
@@ -116,17 +114,9 @@ class Windows:
     last: SessionId | None
 
 
-class Prices(Protocol):
-    """What a model's tokens cost when nobody has paid for them yet."""
-
-    def cost_usd(self, step: Step, model: str, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Dollars, or None when nobody knows."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is to be other than it is. Rules that are not named stay as the forest has them."""
+    """What a rebuild changes. Rules that are not named stay as the forest has them."""
 
     rules: Rules = field(default_factory=dict)
     extract: bool = False

@@ -116,7 +116,7 @@ class Rematerializing:
                 )
         for forest in sorted(hidden, key=str):
             with self._store.copying(tenant) as rows:
-                rows.set_gone(forest)
+                rows.set_forest_state(forest, "gone")
             while not self._clear(tenant, forest):
                 pass
         return len(hidden)
@@ -124,7 +124,7 @@ class Rematerializing:
     def _find(self, tenant: TenantId, owner: str) -> SourceForest:
         owner = checked_name(owner, "owner")
         with self._store.copying(tenant) as rows:
-            found = rows.find(owner)
+            found = rows.find_forest(owner)
         if found is None:
             raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
         return found
@@ -211,11 +211,11 @@ class Rematerializing:
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
         with self._store.copying(tenant) as rows:
-            rows.lock(pair.copy)
+            rows.lock_forest(pair.copy)
             if not rows.kept(pair.copy):
                 raise _taken()
-            sessions = rows.sessions_after(pair.source, after, BATCH_TURNS)
-            copied = [rows.copy_session(pair, session) for session in sessions]
+            sessions = rows.sessions.after(pair.source, after, BATCH_TURNS)
+            copied = [rows.sessions.copy(pair, session) for session in sessions]
         self._wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
         if not sessions:
             return dict(progress) | {"phase": "follow"}
@@ -224,7 +224,7 @@ class Rematerializing:
     def _follow(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         """Copy again what has changed since; then wait until the pipeline is done with the copy."""
         with self._store.copying(tenant) as rows:
-            differing = rows.differing(pair, BATCH_SESSIONS)
+            differing = rows.sessions.differing(pair, BATCH_SESSIONS)
         if differing:
             copied = [self._again(tenant, pair, each.source, each.copy) for each in differing]
             return _added(progress, copied) | {"again": int(progress["again"]) + len(differing)}
@@ -238,7 +238,7 @@ class Rematerializing:
                 " the live memory stays as it is."
             )
         with self._store.copying(tenant) as rows:
-            rows.lock(pair.copy)
+            rows.lock_forest(pair.copy)
             added = rows.carry_candidates(pair) if pair.extract else 0
             if not added:
                 rows.carry_states(pair)
@@ -253,13 +253,13 @@ class Rematerializing:
     def _again(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Copied:
         """Bring one session up to date: by what came to it, or anew when something of it went or was changed."""
         with self._store.copying(tenant) as rows:
-            rows.lock(pair.copy)
+            rows.lock_forest(pair.copy)
             if not rows.kept(pair.copy):
                 raise _taken()
-            copied = rows.copy_session(pair, source) if source is not None else Copied()
-            if copy is not None and (source is None or rows.differing(pair, 1, source)):
+            copied = rows.sessions.copy(pair, source) if source is not None else Copied()
+            if copy is not None and (source is None or rows.sessions.differing(pair, 1, source)):
                 self._drop(rows, pair.copy, copy)
-                copied = rows.copy_session(pair, source) if source is not None else Copied()
+                copied = rows.sessions.copy(pair, source) if source is not None else Copied()
         return copied
 
     def _drop(self, rows: CopyRows, forest: ForestId, session: SessionId) -> None:
@@ -298,11 +298,11 @@ class Rematerializing:
         """Attribute what was paid for and clear the old forest; or clear the copy of a forest that is gone."""
         if progress["phase"] == "overtaken":
             with self._store.copying(tenant) as rows:
-                rows.set_gone(pair.copy)
+                rows.set_forest_state(pair.copy, "gone")
             return None if self._clear(tenant, pair.copy) else progress
         if progress["phase"] == "switched":
             with self._store.copying(tenant) as rows:
-                rows.lock(pair.copy)
+                rows.lock_forest(pair.copy)
                 rows.attribute(pair)
             return dict(progress) | {"phase": "attributed"}
         return None if self._clear(tenant, pair.source) else progress
