@@ -140,9 +140,7 @@ def copy_rows(
     ``left_out``: columns that get their default. All other columns are copied as they are.
     """
     table = stored_table(name)
-    columns = {f"by {column}": list(values) for column, values in by.items()}
-    columns |= {column: list(values) for column, values in new.items()}
-    types = {column: _type(table, column.removeprefix("by "), values) for column, values in columns.items()}
+    types, parameters = _given(table, by, new)
     found = sa.and_(table.c.tenant_id == tenant, *(table.c[column] == given(f"by {column}") for column in by))
     # What was just copied has no statistics yet: by LIMIT the planner can only look up each key.
     whole = {"tenant_id", *by} >= {each.name for each in table.primary_key}
@@ -155,7 +153,38 @@ def copy_rows(
         copied = copied.where(where)
     statement = insert(table).from_select([each.name for each in kept], copied.order_by(*order_by))
     statement = statement.execution_options(preserve_rowcount=True)
-    return statement, given_values(types, columns)
+    return statement, parameters
+
+
+def add_rows(name: str, tenant: TenantId, new: Mapping[str, Iterable[Any]]) -> tuple[Insert, dict[str, Any]]:
+    """The statement that adds rows to a table, and its parameters; columns that are not given get their defaults."""
+    table = stored_table(name)
+    types, parameters = _given(table, {}, new)
+    selected = sa.select(sa.literal(tenant), *map(given, types)).select_from(given_rows(types))
+    return insert(table).from_select(["tenant_id", *types], selected), parameters
+
+
+def change_rows(
+    name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]], **changed: Any
+) -> tuple[sa.Update, dict[str, Any]]:
+    """The statement that changes rows of a table, and its parameters; all as in ``copy_rows``."""
+    table = stored_table(name)
+    types, parameters = _given(table, by, new)
+    rows = given_rows(types)
+    values: dict[str, Any] = {column: given(column) for column in new if column in table.c}
+    values |= {column: _value(table.c[column], value) for column, value in changed.items()}
+    found = [table.c[column] == rows.c[f"by {column}"] for column in by]
+    return sa.update(table).where(table.c.tenant_id == tenant, *found).values(values), parameters
+
+
+def _given(
+    table: sa.Table, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]]
+) -> tuple[dict[str, TypeEngine[Any]], dict[str, Any]]:
+    """The types and the parameters of the values that are given for each row."""
+    columns = {f"by {column}": list(values) for column, values in by.items()}
+    columns |= {column: list(values) for column, values in new.items()}
+    types = {column: _type(table, column.removeprefix("by "), values) for column, values in columns.items()}
+    return types, given_values(types, columns)
 
 
 def _type(table: sa.Table, name: str, values: Sequence[Any]) -> TypeEngine[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,7 +19,7 @@ from memforest_core.transfer.bundles.checking import damaged
 from memforest_core.transfer.bundles.embedded_texts import WITH_TEXTS, texts_of
 from memforest_core.transfer.bundles.inspecting import Seen, rename
 from memforest_core.transfer.bundles.prepared_rows import PreparedRows
-from memforest_core.transfer.bundles.records import TABLES
+from memforest_core.transfer.bundles.records import TABLES, BundleTable, Row
 from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.soundness import Soundness
@@ -95,35 +95,34 @@ class Import:
                 rows.tasks.note(self._entry("dead", {"error": error.code}))
         raise error
 
-    def _rows(self, preparing: PreparedRows, watch: Callable[[int], None]) -> str:
+    def _unread(self, tables: Sequence[BundleTable], size: int) -> Iterator[tuple[BundleTable, Sequence[Row], int]]:
+        """Pages of these tables that the progress does not have yet, each with its table and the place of its end."""
         reached, after = str(self._progress.get("table", "")), int(self._progress.get("after", 0))
-        names = [table.name for table in TABLES]
-        model = self._parts.embedder.model
-        for table in TABLES[names.index(reached) if reached else 0 :]:
-            for page in self._seen.reader.rows(table, after if table.name == reached else 0, BATCH):
-                start = after if table.name == reached else 0
-                reached, after = table.name, start + len(page)
-                done = int(self._progress.get("rows", 0)) + len(page)
-                prepared = preparing.prepared(table, page)
-                with self._parts.store.importing(self._tenant) as rows:
-                    rows.lock_forest(self._forest)
-                    # Before rows are written: it tells whether they are still this process's to write.
-                    self._kept(rows, {"table": table.name, "after": after, "rows": done})
-                    rows.put(table, self._forest, model, prepared)
-                watch(done)
+        names = [table.name for table in tables]
+        for table in tables[names.index(reached) if reached else 0 :]:
+            place = after if table.name == reached else 0
+            for page in self._seen.reader.rows(table, place, size):
+                place += len(page)
+                yield table, page, place
+
+    def _rows(self, preparing: PreparedRows, watch: Callable[[int], None]) -> str:
+        for table, page, place in self._unread(TABLES, BATCH):
+            done = int(self._progress.get("rows", 0)) + len(page)
+            prepared = preparing.prepared(table, page)
+            with self._parts.store.importing(self._tenant) as rows:
+                rows.lock_forest(self._forest)
+                # Before rows are written: it tells whether they are still this process's to write.
+                self._kept(rows, {"table": table.name, "after": place, "rows": done})
+                rows.put(table, self._forest, self._parts.embedder.model, prepared)
+            watch(done)
         return "texts"
 
     def _texts(self) -> str:
         """Embed the texts that have no vector of this memory's model."""
         if self._seen.to_embed == 0:
             return "settle"
-        reached, after = str(self._progress.get("table", "")), int(self._progress.get("after", 0))
-        names = [table.name for table in WITH_TEXTS]
-        for table in WITH_TEXTS[names.index(reached) if reached else 0 :]:
-            place = after if table.name == reached else 0
-            for page in self._seen.reader.rows(table, place, EMBEDDED):
-                place += len(page)
-                self._embed(list(dict.fromkeys(texts_of(table, page))), table.name, place)
+        for table, page, place in self._unread(WITH_TEXTS, EMBEDDED):
+            self._embed(list(dict.fromkeys(texts_of(table, page))), table.name, place)
         head = self._seen.reader.head
         same = (head.embedding_model, head.dimension) == (self._parts.embedder.model, self._parts.embedder.dimension)
         return "settle" if same else "scenes"

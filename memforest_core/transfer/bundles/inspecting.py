@@ -1,4 +1,4 @@
-"""Looking a whole bundle through before anything is written: checksums, values, names."""
+"""Checks a whole bundle before anything is written: checksums, values, ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A bundle that was looked through."""
+    """A bundle that was checked."""
 
     reader: BundleReader
     ids: IdTable
@@ -100,7 +100,7 @@ def inspect(
 
 
 def choose_forest(tenant: TenantId, seen: Seen, store: BundleStore) -> ForestId:
-    """The bundle's own forest, if nothing of it is taken; else a new one, for which everything is named anew.
+    """The bundle's own forest, if nothing of it is taken; else a new one, in which everything gets a new id.
 
     Rows of other tenants may have the same ids: their keys and their points' ids are made of the tenant too.
     """

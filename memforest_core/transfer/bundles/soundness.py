@@ -25,7 +25,7 @@ _OF_WORK = (
     Check.INDEX_POINTS,
     Check.ORPHAN_POINTS,
 )
-"""What is begun when the forest is shown: nothing of it is due or indexed before."""
+"""Checks of work that begins when the forest is shown: nothing is due or indexed before."""
 
 CHECKS = tuple(check for check in Check if check not in _OF_WORK)
 
@@ -56,7 +56,7 @@ class Soundness:
         return None
 
     def reorder(self) -> None:
-        """Build those trees anew whose leaves stand in another order under their new ids.
+        """Rebuild trees whose leaves have another order under their new ids.
 
         Leaves of one time, cell ordinal and item are ordered by id alone. What else is wrong stays wrong.
         """
@@ -81,7 +81,7 @@ class Soundness:
                 writer.rebuild(tree, diff)
 
     def repair_summaries(self, budget_chars: int) -> None:
-        """Have refresh make every summary anew that does not follow from what is beneath it."""
+        """Mark every summary that does not follow from the nodes beneath it, so that refresh writes it again."""
         wrong: list[Found] = []
         with self._verify.snapshot(self._tenant, [self._forest]) as rows:
             for page in rows.summaries(AT_ONCE):

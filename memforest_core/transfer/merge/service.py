@@ -16,10 +16,17 @@ from memforest_core.settings import Settings
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.merge.comparing import Comparison, Near
 from memforest_core.transfer.merge.records import MergeForest
-from memforest_core.transfer.merge.report import NAMED, ConflictReport, Findings, NearDuplicate, RenamedSession
+from memforest_core.transfer.merge.report import (
+    NAMED,
+    ConflictReport,
+    Counted,
+    Findings,
+    NearDuplicate,
+    RenamedSession,
+    Tally,
+)
 from memforest_core.transfer.merge.rows.merging import MergeRows, MergeStore
 from memforest_core.transfer.merge.switching import Switched, Switching
-from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.work.cancelling import merge_moved, undone
 from memforest_core.work.operations import FROZEN_S, Operations, request
 from memforest_core.work.records import CANCELLED, MaintenanceKind, MaintenanceTask, Numbers, TaskId

@@ -24,10 +24,9 @@ from memforest_core.transfer.merge.records import (
     StoredFact,
     StoredItem,
 )
-from memforest_core.transfer.merge.report import NAMED
+from memforest_core.transfer.merge.report import NAMED, Counted, Tally
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.sessions import Meeting, SessionPlan, meet, named, names, place_cells, place_items
-from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.transfer.merge.transplanting import Successor
 from memforest_core.transfer.merge.uniting import Uniting
 

@@ -14,10 +14,10 @@ from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
 from memforest_core.settings import Settings
 from memforest_core.store.removal import TreeChange
 from memforest_core.transfer.merge.records import HeadChange, MemberCopy, MergeForest, ScopeCopy, StoredScope
+from memforest_core.transfer.merge.report import Counted, Tally
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.scopes import ScenePair, match_scenes, united
 from memforest_core.transfer.merge.sessions import Meeting, SessionPlan
-from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.transfer.merge.transplanting import Successor, Transplant, transplant
 
 

@@ -1,4 +1,4 @@
-"""What building a forest anew would take: calls, tokens and dollars, before anything is done."""
+"""What a rebuild would cost: calls, tokens and dollars."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Plan:
     completion_tokens: int
     embedding_tokens: int
     cost_usd: float | None
-    """None when nobody knows the price of one of the models."""
+    """None when the price of one of the models is unknown."""
 
     def numbers(self) -> dict[str, str | int]:
         """As a task's progress; dollars in millionths, -1 when they are unknown."""
@@ -106,7 +106,7 @@ class Planner:
         return self._plan(counts, extracted, written, history, options)
 
     def _extraction(self, tenant: TenantId, source: ForestId) -> _Extraction:
-        """Windows that are read again, of which those cost a call whose answer was not paid for before."""
+        """Windows that are extracted again; those without a cached answer cost a call."""
         total = _Extraction()
         after: SessionId | None = None
         while True:

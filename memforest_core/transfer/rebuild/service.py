@@ -1,4 +1,4 @@
-"""Builds a forest anew beside the live one, by the ordinary pipeline, and switches when both hold the same sessions."""
+"""Rebuilds a forest beside the live one, by the ordinary pipeline, and switches when both hold the same sessions."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ Clear = Callable[[TenantId, ForestId], bool]
 
 
 class StillMaterializing(RetryableError):
-    """The copy is not whole yet: other work has its turn, and then it is looked at again."""
+    """The copy is not complete yet: the step is retried later."""
 
     code = "still_materializing"
 
 
 class CopyLost(PermanentError):
-    """Cells of the copy came to nothing that the live forest holds: it may not take its place."""
+    """Cells of the copy are dead that the live forest has extracted: the copy may not replace it."""
 
     code = "copy_lost_cells"
 
 
 class Rematerializing:
-    """Asks for forests to be built anew, and takes the steps. Thread-safe."""
+    """Asks for rebuilds of forests, and takes their steps. Thread-safe."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Rematerializing:
         return self._planner.plan(tenant, self._find(tenant, owner), options)
 
     def ask(self, tenant: TenantId, owner: str, options: Options, *, actor: str, dry_run: bool = False) -> TaskId:
-        """Ask for the owner's forest to be built anew; the same again while it runs is the same task.
+        """Ask for a rebuild of the owner's forest; the same again while it runs is the same task.
 
         Raises InvalidInput for an impossible rule or while it is built anew otherwise, NotFound, StoreUnavailable.
         """
@@ -229,7 +229,7 @@ class Rematerializing:
             copied = [self._again(tenant, pair, each.source, each.copy) for each in differing]
             return _added(progress, copied) | {"again": int(progress["again"]) + len(differing)}
         with self._store.copying(tenant) as rows:
-            left, live = rows.remaining(pair.copy), rows.remaining(pair.source)
+            left, live = rows.sessions.remaining(pair.copy), rows.sessions.remaining(pair.source)
         if not left.placed:
             raise self._still(tenant, left, progress)
         if left.dead > live.dead:
@@ -242,8 +242,8 @@ class Rematerializing:
             added = rows.carry_candidates(pair) if pair.extract else 0
             if not added:
                 rows.carry_states(pair)
-                rows.make_due(pair.copy)
-                left = rows.remaining(pair.copy)
+                rows.sessions.make_due(pair.copy)
+                left = rows.sessions.remaining(pair.copy)
         if added:
             return dict(progress) | {"carried": int(progress.get("carried", 0)) + added}
         if not left.done:
@@ -251,7 +251,7 @@ class Rematerializing:
         return dict(progress) | {"phase": "switch"}
 
     def _again(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Copied:
-        """Bring one session up to date: by what came to it, or anew when something of it went or was changed."""
+        """Copy what was added to one session, or all of it again when something was deleted or changed."""
         with self._store.copying(tenant) as rows:
             rows.lock_forest(pair.copy)
             if not rows.kept(pair.copy):
@@ -269,7 +269,7 @@ class Rematerializing:
         rows.drop_session(forest, session)
 
     def _still(self, tenant: TenantId, left: Remaining, progress: Numbers) -> StillMaterializing:
-        """What is waited for, and how long; whoever has to do it is woken."""
+        """The error that names the waiting work, and when to retry; wakes the workers that have to do it."""
         for queue, waiting in (
             (Queue.EXTRACT, left.extracting),
             (Queue.REDUCE, left.placing),

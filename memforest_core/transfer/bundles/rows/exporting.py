@@ -1,4 +1,4 @@
-"""A forest out of Postgres as it is at one moment, and into it."""
+"""Reads a forest as it is at one moment; opens the transactions of exports and imports."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ExportRows:
                 yield [bytes(each) for each in some]
 
     def summary_models(self) -> Sequence[str]:
-        """Who wrote the summaries."""
+        """The models that wrote the summaries."""
         return self._db.scalars(_MODELS, self._values).all()
 
     def vectors(self, model: str, hashes: Sequence[bytes]) -> Sequence[Row]:

@@ -1,4 +1,4 @@
-"""Writing a forest that nobody sees, and showing it when it is sound."""
+"""Writes an imported forest while it is hidden, and makes it its owner's memory when all checks have passed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _refused(what: str) -> Iterator[None]:
 
 
 class ImportRows(BundleTasks):
-    """Writing a forest that nobody sees yet, in one transaction of a tenant.
+    """Writes a hidden forest, in one transaction of a tenant.
 
     Raises InvalidInput where rows contradict the schema.
     """

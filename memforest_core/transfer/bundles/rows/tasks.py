@@ -1,4 +1,4 @@
-"""Records of exports and imports: rows that the process with the file works on, and nobody claims."""
+"""Task rows of exports and imports: the process that has the file works on them, workers never claim them."""
 
 from __future__ import annotations
 

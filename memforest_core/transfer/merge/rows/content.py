@@ -18,7 +18,7 @@ from memforest_core.domain.times import from_micros
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Key
 from memforest_core.store import tables as m
-from memforest_core.store.copying import copy_rows, given, literal, old
+from memforest_core.store.copying import change_rows, copy_rows, given, literal, old
 from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.store.statements import from_document
 from memforest_core.store.trees import micros
@@ -42,7 +42,7 @@ def _ids(*names: str) -> str:
     return ", ".join(f"CAST(:{name} AS uuid[])" for name in names)
 
 
-# Windows are claimed from their first cell on: in this order nobody holds one half while we wait with the other.
+# Workers lock the cells of a window from its first one on: in the same order no two transactions wait for each other.
 _HOLD_CELLS = sa.text(
     """
     SELECT 1 FROM memforest.cell
@@ -118,17 +118,6 @@ _CUT_TURNS = sa.text(
            AS u(cell, session, first, last)
       JOIN memforest.turn r ON r.tenant_id = :t AND r.session_id = u.session AND r.ordinal BETWEEN u.first AND u.last
      ORDER BY u.cell, r.ordinal
-    """
-)
-
-_SET_TEXTS = sa.text(
-    """
-    UPDATE memforest.cell c
-       SET text = u.text, text_hash = u.hash, time_start = timestamptz 'epoch' + u.first * interval '1 microsecond',
-           time_end = timestamptz 'epoch' + u.last * interval '1 microsecond'
-      FROM unnest(CAST(:cells AS uuid[]), CAST(:texts AS text[]), CAST(:hashes AS bytea[]), CAST(:starts AS bigint[]),
-                  CAST(:ends AS bigint[])) AS u(cell, text, hash, first, last)
-     WHERE c.tenant_id = :t AND c.cell_id = u.cell
     """
 )
 
@@ -337,17 +326,13 @@ class ContentCopies:
     def set_texts(self, texts: Sequence[CutText]) -> None:
         """Give cells another text."""
         if texts:
-            self._db.execute(
-                _SET_TEXTS,
-                {
-                    "t": self._tenant,
-                    "cells": [each.cell for each in texts],
-                    "texts": [each.text for each in texts],
-                    "hashes": [cell_hash(each.text, from_micros(each.start)) for each in texts],
-                    "starts": [each.start for each in texts],
-                    "ends": [each.end for each in texts],
-                },
-            )
+            new: dict[str, Sequence[Any]] = {
+                "text": [each.text for each in texts],
+                "text_hash": [cell_hash(each.text, from_micros(each.start)) for each in texts],
+                "time_start": [from_micros(each.start) for each in texts],
+                "time_end": [from_micros(each.end) for each in texts],
+            }
+            self._db.execute(*change_rows("cell", self._tenant, {"cell_id": [each.cell for each in texts]}, new))
 
     def items(self, forest: ForestId) -> Sequence[StoredItem]:
         """All candidates of a forest, by cell and item."""

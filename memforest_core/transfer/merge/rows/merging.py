@@ -152,7 +152,7 @@ class MergeRows:
 
     def contended(self, task: TaskId, sources: Sequence[ForestId], target: ForestId) -> bool:
         """Whether another merge has begun that moves one of these forests, or moves into one of the sources, or one of
-        them is being built anew."""
+        them is being rebuilt."""
         every = [str(id_) for id_ in (*sources, target)]
         values = {"t": self._tenant, "task": task, "sources": list(sources), "all": every}
         return bool(self._db.scalar(_CONTENDED, values))

@@ -12,10 +12,11 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.times import from_micros
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Node, TreeHead
 from memforest_core.store import tables as m
-from memforest_core.store.copying import copy_rows, given, literal, old
+from memforest_core.store.copying import add_rows, change_rows, copy_rows, given, old
 from memforest_core.store.trees import LOWEST, bury_points, lock_trees, micros, node_of
 from memforest_core.store.vectors import from_bytes, to_bytes
 from memforest_core.transfer.merge.records import HeadChange, MemberCopy, SceneSum, ScopeCopy, StoredMember, StoredScope
@@ -43,58 +44,11 @@ _MEMBERS = sa.text(
     """
 )
 
-_COPY_MEMBERS = sa.text(
-    """
-    INSERT INTO memforest.placement AS mine (tenant_id, tree_id, payload_id, session_id, leaf_id)
-    SELECT :t, u.tree, u.payload, u.session, u.leaf
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:sessions AS uuid[]),
-                  CAST(:leaves AS uuid[])) AS u(tree, payload, session, leaf)
-    ON CONFLICT (tenant_id, tree_id, payload_id) DO UPDATE SET leaf_id = excluded.leaf_id
-     WHERE mine.leaf_id IS NULL AND excluded.leaf_id IS NOT NULL
-    """
-)
-
 _LOCK_NODES_OF = sa.text(
     """
     SELECT node_id FROM memforest.node
      WHERE tenant_id = :t AND (tree_id = ANY(CAST(:trees AS uuid[])) OR node_id = ANY(CAST(:nodes AS uuid[])))
      ORDER BY node_id FOR UPDATE
-    """
-)
-
-_ADD_NODES = sa.text(
-    """
-    INSERT INTO memforest.node (tenant_id, node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id,
-           time_start, time_end, leaf_count, version, clean_version, payload_id)
-    SELECT :t, u.*
-      FROM unnest(CAST(:node_id AS uuid[]), CAST(:tree_id AS uuid[]), CAST(:parent_id AS uuid[]),
-                  CAST(:level AS smallint[]), CAST(:key_time AS bigint[]), CAST(:key_ordinal AS int[]),
-                  CAST(:key_item AS int[]), CAST(:key_id AS text[]), CAST(:time_start AS bigint[]),
-                  CAST(:time_end AS bigint[]), CAST(:leaf_count AS int[]), CAST(:version AS bigint[]),
-                  CAST(:clean_version AS bigint[]), CAST(:payload_id AS uuid[])) AS u
-    """
-)
-
-_SET_HEADS = sa.text(
-    """
-    UPDATE memforest.tree r
-       SET state = 'active', root_id = u.root, height = u.height, leaf_count = u.leaves, k = u.k, marks = r.marks + 1,
-           last_mark_at = now(), first_mark_at = CASE WHEN u.dirty THEN coalesce(r.first_mark_at, now()) END,
-           due_at = CASE WHEN u.dirty THEN now() + make_interval(secs => :quiet) END
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]),
-                  CAST(:ks AS smallint[]), CAST(:dirty AS boolean[])) AS u(tree, root, height, leaves, k, dirty)
-     WHERE r.tenant_id = :t AND r.tree_id = u.tree
-    """
-)
-
-_SET_SCENES = sa.text(
-    """
-    UPDATE memforest.tree r
-       SET centroid = u.centroid, time_start = timestamptz 'epoch' + u.first * interval '1 microsecond',
-           time_end = timestamptz 'epoch' + u.last * interval '1 microsecond'
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:centroids AS bytea[]), CAST(:starts AS bigint[]),
-                  CAST(:ends AS bigint[])) AS u(tree, centroid, first, last)
-     WHERE r.tenant_id = :t AND r.tree_id = u.tree
     """
 )
 
@@ -167,24 +121,26 @@ class TreeCopies:
             "leaf_count": [head.leaf_count if head else 0 for head in heads],
             "dirty": [copy.dirty for copy in copies],
         }
-        due = sa.case((_DIRTY, sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, quiet_s)))
         by = {"tree_id": [copy.source for copy in copies]}
-        changed = _SCOPE_CHANGED | {"forest_id": target, "due_at": due}
+        changed = _SCOPE_CHANGED | {"forest_id": target, "due_at": _due(quiet_s)}
         self._db.execute(*copy_rows("tree", self._tenant, by, new, changed, order_by=[given("tree_id")]))
 
     def copy_members(self, members: Sequence[MemberCopy]) -> None:
         """Note which scopes hold which payloads, and in which leaves; a member that is there keeps its session."""
-        if members:
-            self._db.execute(
-                _COPY_MEMBERS,
-                {
-                    "t": self._tenant,
-                    "trees": literal(member.tree_id for member in members),
-                    "payloads": literal(member.payload_id for member in members),
-                    "sessions": literal(member.session_id for member in members),
-                    "leaves": literal(member.leaf_id for member in members),
-                },
-            )
+        if not members:
+            return
+        new: dict[str, Sequence[Any]] = {
+            name: [getattr(member, name) for member in members]
+            for name in ("tree_id", "payload_id", "session_id", "leaf_id")
+        }
+        statement, values = add_rows("placement", self._tenant, new)
+        leaf = statement.excluded.leaf_id
+        statement = statement.on_conflict_do_update(
+            index_elements=["tenant_id", "tree_id", "payload_id"],
+            set_={"leaf_id": leaf},
+            where=m.Placement.leaf_id.is_(None) & leaf.is_not(None),
+        )
+        self._db.execute(statement, values)
 
     def lock_nodes_of(self, trees: Sequence[TreeId], nodes: Sequence[NodeId]) -> None:
         """Lock all nodes of these trees and these nodes, in the one order."""
@@ -202,22 +158,13 @@ class TreeCopies:
         """Store nodes."""
         if not nodes:
             return
+        names = ("tree_id", "parent_id", "level", "time_start", "time_end", "leaf_count", "version", "clean_version")
+        new: dict[str, Sequence[Any]] = {
+            name: [getattr(node, name) for node in nodes] for name in (*names, "payload_id")
+        }
         keys = [node.key or LOWEST for node in nodes]
-        values: dict[str, Any] = {
-            name: literal(getattr(node, name) for node in nodes)
-            for name in ("tree_id", "parent_id", "level", "time_start", "time_end", "leaf_count", "version")
-        }
-        values |= {
-            "node_id": literal(node.id for node in nodes),
-            "clean_version": literal(node.clean_version for node in nodes),
-            "payload_id": literal(node.payload_id for node in nodes),
-            "key_time": literal(key.time for key in keys),
-            "key_ordinal": literal(key.ordinal for key in keys),
-            "key_item": literal(key.item for key in keys),
-            # In quotes: the lowest key has an empty one.
-            "key_id": literal(f'"{key.id}"' for key in keys),
-        }
-        self._db.execute(_ADD_NODES, {"t": self._tenant, **values})
+        new |= {f"key_{name}": [getattr(key, name) for key in keys] for name in ("time", "ordinal", "item", "id")}
+        self._db.execute(*add_rows("node", self._tenant, new | {"node_id": [node.id for node in nodes]}))
 
     def copy_summaries(self, target: ForestId, renamed: Mapping[NodeId, NodeId]) -> None:
         """Copy what was made of nodes to their copies as it is, and mark those for indexing."""
@@ -242,36 +189,42 @@ class TreeCopies:
         """Point trees to their new roots."""
         if not changes:
             return
-        lock_trees(self._db, self._tenant, [change.head.tree_id for change in changes])
-        self._db.execute(
-            _SET_HEADS,
-            {
-                "t": self._tenant,
-                "quiet": quiet_s,
-                "trees": [change.head.tree_id for change in changes],
-                "roots": [change.head.root_id for change in changes],
-                "heights": [change.head.height for change in changes],
-                "leaves": [change.head.leaf_count for change in changes],
-                "ks": [change.head.k for change in changes],
-                "dirty": [change.dirty for change in changes],
-            },
+        trees = [change.head.tree_id for change in changes]
+        lock_trees(self._db, self._tenant, trees)
+        new: dict[str, Sequence[Any]] = {
+            name: [getattr(change.head, name) for change in changes]
+            for name in ("root_id", "height", "leaf_count", "k")
+        }
+        statement, values = change_rows(
+            "tree",
+            self._tenant,
+            {"tree_id": trees},
+            new | {"dirty": [change.dirty for change in changes]},
+            state="active",
+            marks=m.Tree.marks + 1,
+            last_mark_at=sa.func.now(),
+            first_mark_at=sa.case((_DIRTY, sa.func.coalesce(m.Tree.first_mark_at, sa.func.now()))),
+            due_at=_due(quiet_s),
         )
+        self._db.execute(statement, values)
 
     def set_scenes(self, sums: Sequence[SceneSum]) -> None:
         """Set what united scenes are about."""
         if not sums:
             return
-        lock_trees(self._db, self._tenant, [scene.tree_id for scene in sums])
-        self._db.execute(
-            _SET_SCENES,
-            {
-                "t": self._tenant,
-                "trees": [scene.tree_id for scene in sums],
-                "centroids": [to_bytes(scene.total) for scene in sums],
-                "starts": [scene.start for scene in sums],
-                "ends": [scene.end for scene in sums],
-            },
-        )
+        trees = [scene.tree_id for scene in sums]
+        lock_trees(self._db, self._tenant, trees)
+        new: dict[str, Sequence[Any]] = {
+            "centroid": [to_bytes(scene.total) for scene in sums],
+            "time_start": [from_micros(scene.start) for scene in sums],
+            "time_end": [from_micros(scene.end) for scene in sums],
+        }
+        self._db.execute(*change_rows("tree", self._tenant, {"tree_id": trees}, new))
+
+
+def _due(quiet_s: float) -> sa.ColumnElement[Any]:
+    """When a tree that has to be refreshed is due."""
+    return sa.case((_DIRTY, sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, quiet_s)))
 
 
 def _scope(row: sa.Row[Any]) -> StoredScope:

@@ -27,7 +27,7 @@ from memforest_core.transfer.rebuild.rows.sessions import SessionCopies
 
 _FIRST = UUID(int=0)
 _NO_TOKEN = LeaseToken(UUID(int=0))
-"""These windows are only looked at."""
+"""These windows are not claimed."""
 
 _COUNTS = sa.text(
     """
@@ -101,7 +101,7 @@ _SPENT = sa.text(
 
 
 class PlanRows:
-    """Rows that say what it would cost."""
+    """Reads what a plan counts."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
@@ -135,7 +135,7 @@ class PlanRows:
         return [own.text for own in dict.fromkeys(of_forest(source, texts)) if own not in known]
 
     def windows_after(self, source: ForestId, after: SessionId | None, turns: int) -> Windows:
-        """Windows that would be extracted anew, session by session."""
+        """Windows that would be extracted again, session by session."""
         chosen = SessionCopies(self._db, self._tenant).after(source, after, turns)
         if not chosen:
             return Windows((), None)

@@ -19,7 +19,7 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forests, set_forest_state, visible
 from memforest_core.store.removal_rows import RemovalRows
 from memforest_core.store.trees import bury_points, lock_nodes
-from memforest_core.transfer.rebuild.records import Pair, Remaining, SourceForest
+from memforest_core.transfer.rebuild.records import Pair, SourceForest
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from memforest_core.transfer.rebuild.rows.sessions import SessionCopies, parameters
 
@@ -28,28 +28,6 @@ CARRIED_FROM = 16_000
 
 _FOREST_LEFT_OUT = ("reduce_available_at", "reduce_failures", "scene_seq")
 """The copy is placed and numbers its scenes by itself."""
-
-_REMAINING = sa.text(
-    """
-    SELECT count(*) FILTER (WHERE c.state IN ('ready', 'running')) AS extracting,
-           count(*) FILTER (WHERE c.state = 'done' AND NOT c.placed) AS placing,
-           count(*) FILTER (WHERE c.state = 'dead') AS dead,
-           (SELECT count(*) FROM memforest.tree r
-             WHERE r.tenant_id = :t AND r.forest_id = :f AND r.due_at IS NOT NULL) AS trees,
-           (SELECT count(*) FROM memforest.index_row i
-             WHERE i.tenant_id = :t AND i.forest_id = :f AND i.state IN ('ready', 'running')) AS points
-      FROM memforest.cell c WHERE c.tenant_id = :t AND c.forest_id = :f
-    """
-)
-
-_MAKE_DUE = sa.text(
-    """
-    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
-        SELECT tree_id FROM memforest.tree
-         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
-         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
-    """
-)
 
 # The cell ``d`` of the copy that a cell ``c`` of the source has become.
 _TWIN = """JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
@@ -253,7 +231,7 @@ class CopyRows(RemovalRows):
         False while a deletion is at the source, which looks for copies with the same lock.
         """
         lock_forests(self._db, self._tenant, [pair.source])
-        if self._db.scalar(sa.text(f"SELECT {_DELETING}"), self._pair(pair)):
+        if self._db.scalar(sa.text(f"SELECT {_DELETING}"), parameters(self._tenant, pair)):
             return False
         statement, values = copy_rows(
             "forest",
@@ -317,18 +295,9 @@ class CopyRows(RemovalRows):
     def _cells_of(self, session: SessionId) -> sa.Select[Any]:
         return sa.select(m.Cell.cell_id).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == session)
 
-    def remaining(self, copy: ForestId) -> Remaining:
-        """What the copy still has to do."""
-        row = self._db.execute(_REMAINING, {"t": self._tenant, "f": copy}).one()
-        return Remaining(row.extracting, row.placing, row.trees, row.points, row.dead)
-
-    def make_due(self, copy: ForestId) -> None:
-        """The copy is placed: its trees may be refreshed now."""
-        self._db.execute(_MAKE_DUE, {"t": self._tenant, "f": copy})
-
     def carry_candidates(self, pair: Pair) -> int:
         """Give the copy what people have said explicitly and a new extraction left out; how many are to be placed."""
-        found = self._db.execute(_LEFT_OUT, self._pair(pair)).all()
+        found = self._db.execute(_LEFT_OUT, parameters(self._tenant, pair)).all()
         if not found:
             return 0
         by = {"cell_id": [row.cell_id for row in found], "item": [row.item for row in found]}
@@ -341,7 +310,7 @@ class CopyRows(RemovalRows):
 
     def carry_states(self, pair: Pair) -> int:
         """Give facts of the copy their pins and successors; how many facts changed."""
-        changed = self._db.execute(_CARRY_STATES, self._pair(pair)).all()
+        changed = self._db.execute(_CARRY_STATES, parameters(self._tenant, pair)).all()
         # What quotes a fact that is superseded now is written again.
         self.mark_payloads([row.fact_id for row in changed if row.changed])
         return len(changed)
@@ -363,28 +332,25 @@ class CopyRows(RemovalRows):
         )
         if states.get(pair.copy) != "hidden" or states.get(pair.source) != "live":
             return False
-        left = self.remaining(pair.copy)
+        left = self.sessions.remaining(pair.copy)
         if not left.done or self.busy(pair.source) or self.sessions.differing(pair, 1):
             return False
         if self.carry_states(pair):
             # Their summaries are refreshed first, so that the switch shows nothing stale.
             return False
         for statement in _SWITCH:
-            self._db.execute(statement, self._pair(pair))
+            self._db.execute(statement, parameters(self._tenant, pair))
         return True
 
     def attribute(self, pair: Pair) -> None:
         """What was paid for the source's words is the copy's now: cached answers, and calls in the accounts."""
         for statement in _ATTRIBUTE:
-            self._db.execute(statement, self._pair(pair))
+            self._db.execute(statement, parameters(self._tenant, pair))
         self._texts.drop_orphans(pair.copy)
 
     def set_forest_state(self, forest: ForestId, state: str) -> None:
         """Change a forest's state."""
         set_forest_state(self._db, self._tenant, forest, state)
-
-    def _pair(self, pair: Pair) -> dict[str, Any]:
-        return parameters(self._tenant, pair)
 
 
 class CopyStore:

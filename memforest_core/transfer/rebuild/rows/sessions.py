@@ -13,16 +13,16 @@ from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.copying import copy_rows, given, old
 from memforest_core.store.trees import bury_points
-from memforest_core.transfer.rebuild.records import Copied, Difference, Pair
+from memforest_core.transfer.rebuild.records import Copied, Difference, Pair, Remaining
 
 _FIRST = UUID(int=0)
 _MOST_SESSIONS = 200
 """Sessions copied in one transaction, however short they are."""
 
 PARKED = "timestamptz '9000-01-01T00:00:00Z'"
-"""When the place of a cell that waits for extraction elsewhere would be due: never."""
+"""When a held cell of the copy would be due: never, because the source's cell is extracted."""
 
-# In the source a cell that is not extracted is on its way; in the copy it is a place that is kept for it.
+# A cell of the source that is not extracted yet is a held cell in the copy.
 _ON_ITS_WAY = """CASE WHEN s.forest_id = :copy THEN c.state = 'held'
                       ELSE NOT (c.placed OR c.state IN ('done', 'dead')) END"""
 
@@ -69,7 +69,7 @@ _CELLS = sa.text(
     """
 )
 
-# All that the session's texts have: what is extracted anew mostly says the same. What is left over goes at the switch.
+# All vectors of the session's texts: a new extraction mostly says the same. Unused ones are deleted after the switch.
 _OF_TEXTS = sa.text(
     """
     old.text_hash IN (
@@ -79,6 +79,28 @@ _OF_TEXTS = sa.text(
          CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
          WHERE c.tenant_id = :t AND c.session_id = :old)
     AND old.model IN (SELECT model FROM memforest.collection)
+    """
+)
+
+_REMAINING = sa.text(
+    """
+    SELECT count(*) FILTER (WHERE c.state IN ('ready', 'running')) AS extracting,
+           count(*) FILTER (WHERE c.state = 'done' AND NOT c.placed) AS placing,
+           count(*) FILTER (WHERE c.state = 'dead') AS dead,
+           (SELECT count(*) FROM memforest.tree r
+             WHERE r.tenant_id = :t AND r.forest_id = :f AND r.due_at IS NOT NULL) AS trees,
+           (SELECT count(*) FROM memforest.index_row i
+             WHERE i.tenant_id = :t AND i.forest_id = :f AND i.state IN ('ready', 'running')) AS points
+      FROM memforest.cell c WHERE c.tenant_id = :t AND c.forest_id = :f
+    """
+)
+
+_MAKE_DUE = sa.text(
+    """
+    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
+        SELECT tree_id FROM memforest.tree
+         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
+         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
     """
 )
 
@@ -137,7 +159,7 @@ class SessionCopies:
         ]
 
     def copy(self, pair: Pair, session: SessionId) -> Copied:
-        """Copy what the copy of a session lacks; cells that wait for extraction get a place that nobody works on."""
+        """Copy what the copy of a session lacks; cells that wait for extraction get a row that no worker claims."""
         name = self._db.scalar(
             sa.select(m.Session.external_id)
             .where(
@@ -179,6 +201,15 @@ class SessionCopies:
             "speaker", self._tenant, {"forest_id": [pair.source]}, {}, {"forest_id": pair.copy}
         )
         self._db.execute(statement.on_conflict_do_nothing(), values)
+
+    def remaining(self, copy: ForestId) -> Remaining:
+        """What the copy still has to do."""
+        row = self._db.execute(_REMAINING, {"t": self._tenant, "f": copy}).one()
+        return Remaining(row.extracting, row.placing, row.trees, row.points, row.dead)
+
+    def make_due(self, copy: ForestId) -> None:
+        """The copy is placed: its trees may be refreshed now."""
+        self._db.execute(_MAKE_DUE, {"t": self._tenant, "f": copy})
 
     def _copy_cells(self, pair: Pair, session: SessionId, new: SessionId) -> Copied:
         """Cells that are not there yet or only have a place, and the candidates of those that are extracted."""
