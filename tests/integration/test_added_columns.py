@@ -17,7 +17,7 @@ def arrived(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -
     place = tmp_path_factory.mktemp("added")
     command = [sys.executable, "-m", "tests.support.added_column"]
     addresses = [servers.postgres_url, servers.broker_url, servers.redis_url, str(place)]
-    done = subprocess.run([*command, *addresses], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([*command, *addresses], capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-4_000:]
     found: dict[str, dict[str, list[int]]] = json.loads(done.stdout.splitlines()[-1])
     return found
