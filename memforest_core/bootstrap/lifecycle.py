@@ -26,10 +26,7 @@ from memforest_core.models.prices import ListPrices, Price
 from memforest_core.retain.service import Retention
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
-from memforest_core.store.statements import from_document
-from memforest_core.transfer.bundles.export import ExportService
-from memforest_core.transfer.bundles.files import BundleFiles
-from memforest_core.transfer.bundles.importing import ImportParts, ImportService
+from memforest_core.transfer.bundles.importing import BundleParts
 from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.service import Bundles
 from memforest_core.transfer.merge.rows.merging import MergeStore
@@ -109,18 +106,16 @@ class LifecycleParts:
     @cached_property
     def bundles(self) -> Bundles:
         """Export and import, by the process that has the file: no worker takes part."""
-        process, store, files = self._process, BundleStore(self._engine), BundleFiles()
-        parts = ImportParts(
-            store=store,
-            files=files,
+        process = self._process
+        parts = BundleParts(
+            store=BundleStore(self._engine),
             verify=VerifyStore(self._engine),
             index=process.index,
             embedder=process.embedder,
             wakeups=process.producer.wakeups,
             settings=self._settings,
-            read_statement=from_document,
         )
-        return Bundles(ExportService(store, files, process.embedder), ImportService(parts))
+        return Bundles(parts)
 
     @cached_property
     def rematerializing(self) -> Rematerializing:

@@ -19,7 +19,7 @@ from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.reduce.identity import identify
 from memforest_core.store.engine import Engine
-from memforest_core.store.owners import ForestRef
+from memforest_core.store.owners import ForestRef, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import request
 from memforest_core.work.records import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
@@ -217,9 +217,7 @@ def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> S
 
 
 def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRef, StoredFact]:
-    forest = rows.find_forest(checked_name(owner, "owner"))
-    if forest is None:
-        raise NotFound(f"Owner {owner!r:.80} has no memory yet: enqueue a session first.")
+    forest = known(rows.find_forest(checked_name(owner, "owner")), owner)
     stored = rows.fact(forest.id, _fact_id(fact))
     if stored is None:
         raise NotFound(f"Owner {owner!r:.80} has no fact {fact!s:.80}: take its id from a recall or a timeline.")

@@ -139,7 +139,7 @@ class RefreshRows(VectorRows):
         if not rows:
             return token, []
         ids = [row.node_id for row in rows]
-        children = self._children(ids, model)
+        children = self.children_of(ids, model)
         stored = {
             row.node_id: row
             for row in self._db.execute(
@@ -173,7 +173,7 @@ class RefreshRows(VectorRows):
         ids = self._run(_CLAIM, **values).scalars().all()
         return self._run(_LEASE, ids=ids, **values).all() if ids else []
 
-    def _children(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
+    def children_of(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
         nodes = self._db.execute(
             sa.select(

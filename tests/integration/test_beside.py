@@ -17,7 +17,7 @@ from memforest_core.domain.ids import WorkerId
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
 from memforest_core.lifecycle import Lifecycle, Operation
 from memforest_core.models.calls import Embedder
-from memforest_core.transfer.bundles.export import ExportService
+from memforest_core.transfer.bundles import service
 from memforest_core.transfer.bundles.importing import Import
 from memforest_core.verify.service import open_verification
 from memforest_core.work.operations import OperationFailed
@@ -175,7 +175,7 @@ def begin(forests: Stack, name: str, place: Path, steps: int) -> Callable[[], ob
         step(forests, steps)
         return lambda: None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ExportService, "_write", broken_off)
+        patch.setattr(service, "write_forest", broken_off)
         patch.setattr(Import, "_texts", broken_off)
         with pytest.raises(KeyboardInterrupt):
             ask(forests, place)

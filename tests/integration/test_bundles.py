@@ -21,7 +21,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.store.vectors import text_hash
 from memforest_core.transfer.bundles import export, importing, inspecting, schema
-from memforest_core.transfer.bundles.files import BundleFiles
+from memforest_core.transfer.bundles.reader import reading
 from memforest_core.transfer.bundles.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
 from memforest_core.transfer.bundles.service import Bundles
 from memforest_core.transfer.bundles.writer import writing
@@ -384,7 +384,7 @@ def test_a_killed_export_leaves_no_bundle_and_is_begun_anew(source: Source, tmp_
     assert path.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidInput, match="already"):
         source.bundles.export(source.stack.tenant, "bob", path, actor="tester")
-    with BundleFiles().reading(path) as one, BundleFiles().reading(source.path) as other:
+    with reading(path) as one, reading(source.path) as other:
         # The indexer may have embedded something in between.
         changed = {name for name, digest in one.head.digests.items() if digest != other.head.digests[name]}
         assert changed <= {"vector"}
@@ -597,5 +597,5 @@ def test_memory_stays_flat_however_large_the_bundle(
         tracemalloc.stop()
     assert done["rows"] == rows
     assert peak < path.stat().st_size / 2
-    with BundleFiles().reading(back) as reader:
+    with reading(back) as reader:
         assert reader.head.rows["turn"] == SESSIONS * TURNS

@@ -19,7 +19,9 @@ from memforest_core.errors import InvalidInput, InvariantViolated
 from memforest_core.reduce.records import Rules
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
-from memforest_core.transfer.bundles.records import SESSION, TABLES, TURN, BundleTable, Column, ColumnType, Row, Value
+from memforest_core.store.copying import ValueKind
+from memforest_core.store.statements import from_document
+from memforest_core.transfer.bundles.records import SESSION, TABLES, TURN, BundleTable, Column, Row, Value
 
 MAX_NAME_BYTES = 1_024
 """What enqueue takes as a name; more does not fit into an index entry of Postgres."""
@@ -34,9 +36,6 @@ _NAMES = {
 _LENGTHS = {"text_hash": 32}
 _NUMBERS = re.compile(r"\[(?:\d{1,9}(?:, ?\d{1,9})*)?\]")
 _FIRST, _LAST = micros(EARLIEST), micros(LATEST)
-
-ReadStatement = Callable[[dict[str, object]], Statement]
-"""A statement from its document. Raises InvariantViolated when it is none."""
 
 _Check = Callable[[Value], bool]
 
@@ -55,12 +54,26 @@ def damaged(what: str) -> InvalidInput:
     return InvalidInput(f"This bundle is damaged ({what}): export it again.", code="damaged_bundle")
 
 
+def statement_of(table: BundleTable, row: Row) -> Statement:
+    """The statement of a candidate or a fact. Raises InvalidInput."""
+    document = json.loads(str(row[table.at("statement")]))
+    try:
+        statement = from_document(document)
+    except InvariantViolated:
+        raise damaged(f"{table.name}.statement") from None
+    said = (statement.text, statement.speaker, statement.subject, statement.attribute, statement.value)
+    more = (statement.previous_value, statement.scene, *statement.entities)
+    texts = all(isinstance(text, str) and "\x00" not in text for text in (*said, *more))
+    if not texts or not isinstance(statement.verbatim, bool):
+        raise damaged(f"{table.name}.statement")
+    return statement
+
+
 class RowChecks:
     """Checks rows of a bundle, each by itself."""
 
-    def __init__(self, limits: BundleLimits, read_statement: ReadStatement) -> None:
+    def __init__(self, limits: BundleLimits) -> None:
         self._limits = limits
-        self._read = read_statement
         self._checks = {table.name: [(c.name, c.null, self._check(c)) for c in table.columns] for table in TABLES}
         self._zones: set[str] = set()
 
@@ -77,20 +90,6 @@ class RowChecks:
             for zone in {str(row[table.at("time_zone")]) for row in rows} - self._zones:
                 check_zone(zone)
                 self._zones.add(zone)
-
-    def statement(self, table: BundleTable, row: Row) -> Statement:
-        """The statement of a candidate or a fact. Raises InvalidInput."""
-        document = json.loads(str(row[table.at("statement")]))
-        try:
-            statement = self._read(document)
-        except InvariantViolated:
-            raise damaged(f"{table.name}.statement") from None
-        said = (statement.text, statement.speaker, statement.subject, statement.attribute, statement.value)
-        more = (statement.previous_value, statement.scene, *statement.entities)
-        texts = all(isinstance(text, str) and "\x00" not in text for text in (*said, *more))
-        if not texts or not isinstance(statement.verbatim, bool):
-            raise damaged(f"{table.name}.statement")
-        return statement
 
     def _turns(self, rows: Sequence[Row]) -> None:
         ordinal, content = TURN.at("ordinal"), TURN.at("content")
@@ -110,32 +109,32 @@ class RowChecks:
 
     def _check(self, column: Column) -> _Check:
         longest = MAX_NAME_BYTES if column.name in _NAMES else TEXTS_OF_TURNS * self._limits.max_turn_bytes
-        match column.type:
-            case ColumnType.TEXT if column.one_of:
+        match column.kind:
+            case ValueKind.TEXT if column.one_of:
                 return lambda value: value in column.one_of
-            case ColumnType.TEXT:
+            case ValueKind.TEXT:
                 return lambda value: _is_text(value, longest)
-            case ColumnType.ID:
+            case ValueKind.ID:
                 return _is_id
-            case ColumnType.DOCUMENT:
+            case ValueKind.DOCUMENT:
                 return lambda value: _is_text(value, longest) and _is_document(str(value))
-            case ColumnType.NUMBERS:
+            case ValueKind.NUMBERS:
                 return lambda value: _is_text(value, longest) and _NUMBERS.fullmatch(str(value)) is not None
-            case ColumnType.INTEGER:
+            case ValueKind.INTEGER:
                 return lambda value: type(value) is int and -(2**63) <= value < 2**63
-            case ColumnType.TRUTH:
+            case ValueKind.TRUTH:
                 return lambda value: type(value) is int and value in (0, 1)
-            case ColumnType.MOMENT:
+            case ValueKind.MOMENT:
                 return lambda value: type(value) is int and _FIRST <= value < _LAST
-            case ColumnType.BYTES:
+            case ValueKind.BYTES if column.vector:
+                return lambda value: _is_vector(value, self._limits.dimension)
+            case ValueKind.BYTES:
                 exact = _LENGTHS.get(column.name)
                 return lambda value: (
                     isinstance(value, bytes)
                     and (len(value) <= MAX_BLOB_BYTES if exact is None else len(value) == exact)
                     and (column.name != "terms" or len(value) % 8 == 0)
                 )
-            case ColumnType.VECTOR:
-                return lambda value: _is_vector(value, self._limits.dimension)
 
 
 def check_zone(zone: str) -> None:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
-from memforest_core.domain.turns import checked_name
 from memforest_core.errors import CallerError, InvalidInput, RetryableError
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText, Vectors
 from memforest_core.settings import Settings
 from memforest_core.store.repeating import repeated
-from memforest_core.transfer.bundles.checking import ReadStatement, damaged
-from memforest_core.transfer.bundles.export import Watch, unwatched
-from memforest_core.transfer.bundles.files import BundleFiles
-from memforest_core.transfer.bundles.filling import Filling
-from memforest_core.transfer.bundles.inspecting import Seen, accepted_model, choose_forest, inspect, rename
-from memforest_core.transfer.bundles.proving import Proof
-from memforest_core.transfer.bundles.reader import BundleReader
-from memforest_core.transfer.bundles.records import TABLES
+from memforest_core.transfer.bundles.checking import damaged
+from memforest_core.transfer.bundles.embedded_texts import WITH_TEXTS, texts_of
+from memforest_core.transfer.bundles.inspecting import Seen, rename
+from memforest_core.transfer.bundles.prepared_rows import PreparedRows
+from memforest_core.transfer.bundles.records import TABLES, BundleTable, Row
 from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.rows.importing import ImportRows
-from memforest_core.transfer.bundles.texts import WITH_TEXTS
+from memforest_core.transfer.bundles.soundness import Soundness
 from memforest_core.verify.rows.snapshots import VerifyStore
-from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
+from memforest_core.work.records import AuditEntry, MaintenanceTask, Numbers
 from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
@@ -46,110 +40,15 @@ class ImportTakenOver(RetryableError):
 
 
 @dataclass(frozen=True, slots=True)
-class ImportParts:
-    """What an import works with."""
+class BundleParts:
+    """What exports and imports work with."""
 
     store: BundleStore
-    files: BundleFiles
     verify: VerifyStore
     index: VectorIndex
     embedder: Embedder
     wakeups: WakeUps
     settings: Settings
-    read_statement: ReadStatement
-
-
-class ImportService:
-    """Imports bundles, in the process that has the file. Thread-safe."""
-
-    def __init__(self, parts: ImportParts) -> None:
-        self._parts = parts
-
-    def run(
-        self,
-        tenant: TenantId,
-        path: Path,
-        owner: str | None = None,
-        *,
-        actor: str,
-        without_vectors: bool = False,
-        dry_run: bool = False,
-        watch: Watch = unwatched,
-    ) -> Numbers:
-        """See ``Bundles.import_``."""
-        actor = checked_name(actor, "actor")
-        with self._parts.files.reading(path) as reader, self._parts.files.ids() as ids:
-            owner = checked_name(owner if owner is not None else reader.head.forest.owner, "owner")
-            accepted_model(reader, self._parts.embedder, without_vectors)
-            subject = _subject(reader, owner)
-            already = self._already(tenant, owner, subject)
-            if already is not None:
-                return already
-            total = 2 * reader.head.total
-            seen = inspect(
-                reader,
-                ids,
-                self._parts.embedder,
-                self._parts.settings,
-                self._parts.read_statement,
-                without_vectors,
-                lambda done: watch(done, total),
-            )
-            if dry_run:
-                return self._planned(tenant, seen)
-            one = self._begin(tenant, owner, subject, actor, seen)
-            return self._run(one, lambda done: watch(reader.head.total + done, total))
-
-    def _already(self, tenant: TenantId, owner: str, subject: str) -> Numbers | None:
-        """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
-        with self._parts.store.importing(tenant) as rows:
-            forest = rows.forest(owner)
-            if forest is None:
-                return None
-            finished = rows.finished_import(subject)
-        if finished is not None and finished.forest_id == forest:
-            return {"task": str(finished.id), **finished.progress, "already": 1}
-        raise _has_memory(owner)
-
-    def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
-        head = seen.reader.head
-        kept = choose_forest(tenant, seen, self._parts.store) == head.forest.forest_id
-        return {
-            "phase": "planned",
-            "rows": head.total,
-            **head.rows,
-            "ids_kept": int(kept),
-            "with_vectors": int(seen.with_vectors),
-            "with_summaries": int(head.with_summaries),
-            "to_embed": seen.to_embed,
-        }
-
-    @repeated
-    def _begin(self, tenant: TenantId, owner: str, subject: str, actor: str, seen: Seen) -> Import:
-        head = seen.reader.head
-        forest = choose_forest(tenant, seen, self._parts.store)
-        asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
-        with self._parts.store.importing(tenant) as rows:
-            held = rows.hold(MaintenanceKind.IMPORT, subject, asked, forest, actor)
-            task = rows.take(held)
-            if task is None or task.forest_id is None:
-                raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
-            if task.arguments.get("with_vectors") != asked["with_vectors"]:
-                raise InvalidInput(
-                    "This import was begun with the other choice of vectors: go on with that one.",
-                    code="import_options_differ",
-                )
-            if "phase" not in task.progress:
-                rows.hide(task.forest_id, owner, head.forest)
-                rows.keep(task.id, {**task.progress, "phase": "rows"})
-                rows.note(AuditEntry(actor, MaintenanceKind.IMPORT, "asked", task.forest_id, owner, held, asked))
-        return Import(self._parts, tenant, owner, task, task.forest_id, seen)
-
-    def _run(self, one: Import, watch: Callable[[int], None]) -> Numbers:
-        try:
-            return one.run(watch)
-        except CallerError as error:
-            one.refuse(error)
 
 
 class Import:
@@ -157,7 +56,7 @@ class Import:
 
     def __init__(
         self,
-        parts: ImportParts,
+        parts: BundleParts,
         tenant: TenantId,
         owner: str,
         task: MaintenanceTask,
@@ -174,14 +73,14 @@ class Import:
 
     def run(self, watch: Callable[[int], None]) -> Numbers:
         """Go on to the end."""
-        naming = rename(self._seen, self._forest)
-        self._progress["ids_kept"] = int(not naming.renamed)
+        new = rename(self._seen, self._forest)
+        self._progress["ids_kept"] = int(not new.renamed)
         phases: Mapping[str, Callable[[], str]] = {
-            "rows": lambda: self._rows(Filling(self._seen, naming, self._parts.embedder.dimension), watch),
+            "rows": lambda: self._rows(PreparedRows(self._seen, new, self._parts.embedder.dimension), watch),
             "texts": self._texts,
             "scenes": self._scenes,
-            "settle": lambda: self._settle(naming.renamed),
-            "prove": lambda: self._prove(naming.renamed),
+            "settle": lambda: self._settle(new.renamed),
+            "prove": lambda: self._prove(new.renamed),
         }
         while (phase := str(self._progress["phase"])) != "show":
             following = phases[phase]()
@@ -193,38 +92,37 @@ class Import:
         with self._parts.store.importing(self._tenant) as rows:
             if rows.end(self._task.id, self._progress, (error.code, error.message)):
                 rows.clear(self._forest)
-                rows.note(self._entry("dead", {"error": error.code}))
+                rows.tasks.note(self._entry("dead", {"error": error.code}))
         raise error
 
-    def _rows(self, filling: Filling, watch: Callable[[int], None]) -> str:
+    def _unread(self, tables: Sequence[BundleTable], size: int) -> Iterator[tuple[BundleTable, Sequence[Row], int]]:
+        """Pages of these tables that the progress does not have yet, each with its table and the place of its end."""
         reached, after = str(self._progress.get("table", "")), int(self._progress.get("after", 0))
-        names = [table.name for table in TABLES]
-        model = self._parts.embedder.model
-        for table in TABLES[names.index(reached) if reached else 0 :]:
-            for page in self._seen.reader.rows(table, after if table.name == reached else 0, BATCH):
-                start = after if table.name == reached else 0
-                reached, after = table.name, start + len(page)
-                done = int(self._progress.get("rows", 0)) + len(page)
-                filled = filling.filled(table, page)
-                with self._parts.store.importing(self._tenant) as rows:
-                    rows.lock(self._forest)
-                    # Before rows are written: it tells whether they are still this process's to write.
-                    self._kept(rows, {"table": table.name, "after": after, "rows": done})
-                    rows.put(table, self._forest, model, filled)
-                watch(done)
+        names = [table.name for table in tables]
+        for table in tables[names.index(reached) if reached else 0 :]:
+            place = after if table.name == reached else 0
+            for page in self._seen.reader.rows(table, place, size):
+                place += len(page)
+                yield table, page, place
+
+    def _rows(self, preparing: PreparedRows, watch: Callable[[int], None]) -> str:
+        for table, page, place in self._unread(TABLES, BATCH):
+            done = int(self._progress.get("rows", 0)) + len(page)
+            prepared = preparing.prepared(table, page)
+            with self._parts.store.importing(self._tenant) as rows:
+                rows.lock_forest(self._forest)
+                # Before rows are written: it tells whether they are still this process's to write.
+                self._kept(rows, {"table": table.name, "after": place, "rows": done})
+                rows.put(table, self._forest, self._parts.embedder.model, prepared)
+            watch(done)
         return "texts"
 
     def _texts(self) -> str:
         """Embed the texts that have no vector of this memory's model."""
         if self._seen.to_embed == 0:
             return "settle"
-        reached, after = str(self._progress.get("table", "")), int(self._progress.get("after", 0))
-        names = [table.name for table in WITH_TEXTS]
-        for table in WITH_TEXTS[names.index(reached) if reached else 0 :]:
-            place = after if table.name == reached else 0
-            for page in self._seen.reader.rows(table, place, EMBEDDED):
-                place += len(page)
-                self._embed(list(dict.fromkeys(self._seen.texts.of(table, page))), table.name, place)
+        for table, page, place in self._unread(WITH_TEXTS, EMBEDDED):
+            self._embed(list(dict.fromkeys(texts_of(table, page))), table.name, place)
         head = self._seen.reader.head
         same = (head.embedding_model, head.dimension) == (self._parts.embedder.model, self._parts.embedder.dimension)
         return "settle" if same else "scenes"
@@ -233,12 +131,12 @@ class Import:
         own = [OwnText(self._forest, text) for text in texts]
         model = self._parts.embedder.model
         with self._parts.store.importing(self._tenant) as rows:
-            known = rows.known_vectors(model, own)
+            known = rows.vectors.known_vectors(model, own)
         missing = [each for each in own if each not in known]
         embedded = self._parts.embedder.embed([each.text for each in missing]) if missing else None
         with self._parts.store.importing(self._tenant) as rows:
             if embedded is not None:
-                rows.put_vectors(model, dict(zip(missing, embedded.vectors, strict=True)))
+                rows.vectors.put_vectors(model, dict(zip(missing, embedded.vectors, strict=True)))
                 rows.record_calls([embedded.record])
             self._kept(rows, {"table": table, "after": place})
 
@@ -248,7 +146,7 @@ class Import:
         model, dimension = self._parts.embedder.model, self._parts.embedder.dimension
         while True:
             with self._parts.store.importing(self._tenant) as rows:
-                rows.lock(self._forest)
+                rows.lock_forest(self._forest)
                 scenes = rows.scenes(self._forest, after, BATCH)
                 for scene in scenes:
                     total: Vectors = np.zeros(dimension, np.float32)
@@ -262,18 +160,18 @@ class Import:
     @repeated
     def _settle(self, renamed: bool) -> str:
         with self._parts.store.importing(self._tenant) as rows:
-            rows.lock(self._forest)
+            rows.lock_forest(self._forest)
             rows.settle(self._forest, renamed)
         return "prove"
 
     def _prove(self, renamed: bool) -> str:
-        proof = Proof(self._parts.store, self._parts.verify, self._tenant, self._forest)
+        soundness = Soundness(self._parts.store, self._parts.verify, self._tenant, self._forest)
         if renamed:
-            proof.reorder()
-        broken = proof.broken()
+            soundness.reorder()
+        broken = soundness.broken()
         if broken is not None:
             raise damaged(f"its {broken.check} are not sound: {broken.what}")
-        proof.mend_summaries(self._parts.settings.refresh.budget_chars)
+        soundness.repair_summaries(self._parts.settings.refresh.budget_chars)
         return "show"
 
     @repeated
@@ -282,14 +180,14 @@ class Import:
         done: Numbers = {**self._progress, "phase": "done", **head.rows, "rows": head.total}
         done = {name: value for name, value in done.items() if name not in ("table", "after")}
         with self._parts.store.importing(self._tenant) as rows:
-            rows.lock(self._forest)
+            rows.lock_forest(self._forest)
             shown = rows.show(self._forest, self._owner)
             if shown:
                 if not rows.end(self._task.id, done):
                     raise ImportTakenOver("Another process has taken over this import, or it was cancelled.")
-                rows.note(self._entry("done", done))
+                rows.tasks.note(self._entry("done", done))
         if not shown:
-            raise _has_memory(self._owner)
+            raise has_memory(self._owner)
         for queue in (Queue.EXTRACT, Queue.REDUCE, Queue.MAINTAIN, Queue.REFRESH):
             self._parts.wakeups.send(queue, self._tenant, str(self._forest))
         return {"task": str(self._task.id), **done}
@@ -310,12 +208,8 @@ class Import:
         return AuditEntry(self._task.actor, self._task.kind, outcome, self._forest, self._owner, self._task.id, detail)
 
 
-def _subject(reader: BundleReader, owner: str) -> str:
-    """What makes two imports the same: the bundle and its new owner."""
-    return hashlib.sha256(f"{reader.digest}\x1f{owner}".encode()).hexdigest()
-
-
-def _has_memory(owner: str) -> InvalidInput:
+def has_memory(owner: str) -> InvalidInput:
+    """The answer to an import for an owner whose memory would be replaced."""
     return InvalidInput(
         f"Owner {owner!r:.80} has a memory already: import the bundle for a new owner, then unite the two with"
         " memforest merge.",

@@ -1,4 +1,4 @@
-"""Looking a whole bundle through before anything is written: checksums, values, names."""
+"""Checks a whole bundle before anything is written: checksums, values, ids."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.transfer.bundles.checking import (
     BundleLimits,
-    ReadStatement,
     RowChecks,
     check_rules,
     check_zone,
     damaged,
+    statement_of,
 )
+from memforest_core.transfer.bundles.embedded_texts import hash_of, texts_of
 from memforest_core.transfer.bundles.ids import IdTable
-from memforest_core.transfer.bundles.naming import Naming
+from memforest_core.transfer.bundles.new_ids import NewIds
 from memforest_core.transfer.bundles.reader import BundleReader
 from memforest_core.transfer.bundles.records import FACT, NAMED, TABLES, VECTOR, IdKind
 from memforest_core.transfer.bundles.rows.exporting import BundleStore
-from memforest_core.transfer.bundles.texts import Texts, hash_of
+from memforest_core.transfer.bundles.schema import Digests
 
 PAGE = 1_000
 """Rows in memory at once."""
@@ -32,11 +33,9 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A bundle that was looked through."""
+    """A bundle that was checked."""
 
     reader: BundleReader
-    checks: RowChecks
-    texts: Texts
     ids: IdTable
     with_vectors: bool
     """Whether its vectors are taken."""
@@ -62,7 +61,6 @@ def inspect(
     ids: IdTable,
     embedder: Embedder,
     settings: Settings,
-    read_statement: ReadStatement,
     without_vectors: bool,
     watch: Callable[[int], None],
 ) -> Seen:
@@ -75,10 +73,9 @@ def inspect(
     check_zone(head.forest.time_zone)
     check_rules(settings, head.forest.rules)
     limits = BundleLimits(settings.accept.max_turns, settings.accept.max_turn_bytes, head.dimension)
-    checks = RowChecks(limits, read_statement)
-    texts = Texts(checks)
-    names = Naming(reader, head.forest.forest_id, ids, checks)
-    digests, done = reader.digests(), 0
+    checks = RowChecks(limits)
+    names = NewIds(reader, head.forest.forest_id, ids)
+    digests, done = Digests(), 0
     for table in TABLES:
         found = 0
         for page in reader.rows(table, 0, PAGE):
@@ -86,12 +83,12 @@ def inspect(
             digests.add(table, page)
             if table is FACT:
                 for row in page:
-                    checks.statement(FACT, row)
+                    statement_of(FACT, row)
             if table is VECTOR:
                 hashes = [bytes(row[0]) for row in page if isinstance(row[0], bytes)]
                 if ids.drop(hashes) != len(hashes):
                     raise damaged("vector: of a text that is not there")
-            ids.want(hash_of(text) for text in texts.of(table, page))
+            ids.want(hash_of(text) for text in texts_of(table, page))
             names.learn(table, page)
             found += len(page)
             done += len(page)
@@ -99,35 +96,31 @@ def inspect(
         if found != head.rows[table.name] or digests.of(table) != head.digests[table.name]:
             raise damaged(f"{table.name}: its checksum is another")
     to_embed = ids.wanted() + (0 if with_vectors else head.rows[VECTOR.name])
-    return Seen(reader, checks, texts, ids, with_vectors, to_embed)
+    return Seen(reader, ids, with_vectors, to_embed)
 
 
 def choose_forest(tenant: TenantId, seen: Seen, store: BundleStore) -> ForestId:
-    """The bundle's own forest, if nothing of it is taken; else a new one, for which everything is named anew.
+    """The bundle's own forest, if nothing of it is taken; else a new one, in which everything gets a new id.
 
     Rows of other tenants may have the same ids: their keys and their points' ids are made of the tenant too.
     """
     own = seen.reader.head.forest.forest_id
     with store.importing(tenant) as rows:
         if rows.forest_used(own):
-            return _new_forest()
+            return ForestId(uuid4())
         for kind in IdKind:
             for page in seen.ids.ids(kind, PAGE):
                 if rows.used(kind, page):
-                    return _new_forest()
+                    return ForestId(uuid4())
     return own
 
 
-def _new_forest() -> ForestId:
-    return ForestId(uuid4())
-
-
-def rename(seen: Seen, forest: ForestId) -> Naming:
+def rename(seen: Seen, forest: ForestId) -> NewIds:
     """The ids that everything gets in ``forest``."""
-    naming = Naming(seen.reader, forest, seen.ids, seen.checks)
-    if naming.renamed:
+    new = NewIds(seen.reader, forest, seen.ids)
+    if new.renamed:
         seen.ids.clear()
         for table in NAMED.values():
             for page in seen.reader.rows(table, 0, PAGE):
-                naming.learn(table, page)
-    return naming
+                new.learn(table, page)
+    return new

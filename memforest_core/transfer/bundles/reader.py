@@ -13,8 +13,9 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
+from memforest_core.transfer.bundles.checking import damaged
 from memforest_core.transfer.bundles.records import FORMAT, TABLES, BundleHead, BundleTable, ForestHead, Row
-from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, Digests, digest_of
+from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, digest_of
 
 MAGIC = b"SQLite format 3\x00"
 LARGEST_VALUE = 64 << 20
@@ -22,11 +23,6 @@ LARGEST_VALUE = 64 << 20
 MAX_META = 1 << 20
 
 _PRAGMAS = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
-
-
-def damaged(what: str) -> InvalidInput:
-    """The one kind of answer to a file that is not what it says."""
-    return InvalidInput(f"This bundle is damaged ({what}): export it again.", code="damaged_bundle")
 
 
 class BundleReader:
@@ -86,10 +82,6 @@ class BundleReader:
                     raise damaged(f"{table.name}: rows are missing")
                 after += len(found)
                 yield [tuple(row[1:]) for row in found]
-
-    def digests(self) -> Digests:
-        """What computes the checksums of tables from their rows."""
-        return Digests()
 
 
 @contextmanager
@@ -151,7 +143,7 @@ def _text(value: object) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BundleReader]:
-    """The bundle at ``path``."""
+    """The bundle at ``path``, never written to. Raises InvalidInput when it is no complete bundle of this format."""
     try:
         with path.open("rb") as file:
             magic = file.read(len(MAGIC))

@@ -1,17 +1,18 @@
 """What a bundle holds, and what export and import need from its file and from the store.
 
 A bundle is one forest in one file. Its tables carry the names of the concepts; its rows are plain values, the same
-whatever database they came from.
+whatever database they came from. Its columns are those of the store, with the differences listed here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from types import MappingProxyType
 
 from memforest_core.domain.ids import ForestId
+from memforest_core.store.copying import ValueKind, stored_columns
 
 FORMAT = 1
 """The version of the format that this program writes and reads."""
@@ -19,26 +20,6 @@ FORMAT = 1
 Value = str | int | bytes | None
 Row = tuple[Value, ...]
 """The values of a row in the order of its table's columns."""
-
-
-class ColumnType(StrEnum):
-    """What a column's values are."""
-
-    ID = "id"
-    """A UUID in its canonical text form."""
-    TEXT = "text"
-    INTEGER = "integer"
-    TRUTH = "truth"
-    """0 or 1."""
-    MOMENT = "moment"
-    """Microseconds since 1970, UTC."""
-    DOCUMENT = "document"
-    """A JSON object as text."""
-    NUMBERS = "numbers"
-    """A JSON list of whole numbers as text."""
-    BYTES = "bytes"
-    VECTOR = "vector"
-    """Little-endian float32, as many as the embedding model has dimensions."""
 
 
 class IdKind(StrEnum):
@@ -53,13 +34,20 @@ class IdKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; ``refs`` are the kinds of rows that its id may name."""
+    """A column of a bundle, and of the table that stores it."""
 
     name: str
-    type: ColumnType
+    kind: ValueKind
+    """Ids are in their canonical text form, truths 0 or 1, moments microseconds since 1970 UTC, documents and numbers
+    JSON as text."""
     null: bool = False
     refs: tuple[IdKind, ...] = ()
+    """The kinds of rows that its id may name."""
     one_of: tuple[str, ...] = ()
+    vector: bool = False
+    """Its bytes are little-endian float32, as many as the embedding model has dimensions."""
+    stored: str = ""
+    """What the store calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +55,8 @@ class BundleTable:
     """A table of a bundle; ``identity`` is what its first column names, if rows are named by it."""
 
     name: str
+    stored: str
+    """What the store calls it."""
     columns: tuple[Column, ...]
     identity: IdKind | None = None
     derived: tuple[str, ...] = ()
@@ -77,201 +67,81 @@ class BundleTable:
         return next(place for place, each in enumerate(self.columns) if each.name == column)
 
 
-_I, _T, _N = ColumnType.ID, ColumnType.TEXT, ColumnType.INTEGER
-_YES, _WHEN, _DOC = ColumnType.TRUTH, ColumnType.MOMENT, ColumnType.DOCUMENT
-_LIST, _RAW, _VECTOR = ColumnType.NUMBERS, ColumnType.BYTES, ColumnType.VECTOR
-_S, _C, _F = (IdKind.SESSION,), (IdKind.CELL,), (IdKind.FACT,)
-_PAYLOAD, _ITEM = (IdKind.CELL, IdKind.FACT), (IdKind.CELL, IdKind.FACT, IdKind.NODE)
+_PAYLOAD = (IdKind.CELL, IdKind.FACT)
+_REFS: Mapping[str, tuple[IdKind, ...]] = {
+    "session_id": (IdKind.SESSION,),
+    "cell_id": (IdKind.CELL,),
+    "fact_id": (IdKind.FACT,),
+    "superseded_by": (IdKind.FACT,),
+    "tree_id": (IdKind.SCOPE,),
+    "root_id": (IdKind.NODE,),
+    "node_id": (IdKind.NODE,),
+    "parent_id": (IdKind.NODE,),
+    "leaf_id": (IdKind.NODE,),
+    "payload_id": _PAYLOAD,
+    "item_id": (*_PAYLOAD, IdKind.NODE),
+}
+"""What ids name, by the columns they stand in."""
+_ONE_OF = {
+    "turn.role": ("user", "assistant", "system", "tool"),
+    "cell.state": ("ready", "done", "dead"),
+    "cell.outcome": ("ok", "empty", "repaired", "verbatim", "failed", "dead"),
+    "scope.kind": ("session", "entity", "scene"),
+    "scope.state": ("candidate", "active", "merged"),
+    "summary.source": ("passed", "joined", "extractive", "model", "degraded"),
+}
+_VECTORS = frozenset({"scope.centroid", "summary.vector", "summary.pooled", "vector.vector"})
+_LEFT_OUT = frozenset({"summary.vector", "summary.pooled"})
+"""Vectors that a bundle may do without."""
+_FLAGS = {"again_at": "again", "redo_at": "redo"}
+"""When work is due is not in a bundle, but whether there is any."""
+
+OF_PLACE = frozenset({"tenant_id", "forest_id", "lane", "attempts", "available_at", "trace"})
+"""Columns of any table that say where and when a row is worked on: an import sets them."""
 
 
-def _c(
+def _table(
     name: str,
-    type_: ColumnType = _T,
-    null: bool = False,
-    refs: tuple[IdKind, ...] = (),
-    one_of: tuple[str, ...] = (),
-) -> Column:
-    return Column(name, type_, null, refs, one_of)
+    stored: str | None = None,
+    identity: IdKind | None = None,
+    derived: tuple[str, ...] = (),
+    left_out: tuple[str, ...] = (),
+    before: Mapping[str, str] = MappingProxyType({}),
+) -> BundleTable:
+    """A table of the store with all columns that a copy has, but for ``left_out`` and ``derived``.
+
+    ``before``: columns that stand before another one in the format.
+    """
+    stored = stored or name
+    columns: list[Column] = []
+    for each in stored_columns(stored):
+        if each.name in OF_PLACE or each.name in (*derived, *left_out):
+            continue
+        called = _FLAGS.get(each.name, each.name)
+        refs = _REFS.get(called, ()) if columns or identity is None else ()
+        kind = ValueKind.TRUTH if called != each.name else each.kind
+        full = f"{name}.{called}"
+        null = (each.null and called == each.name) or full in _LEFT_OUT
+        columns.append(Column(called, kind, null, refs, _ONE_OF.get(full, ()), full in _VECTORS, each.name))
+    for column, other in before.items():
+        names = [each.name for each in columns]
+        columns.insert(names.index(other), columns.pop(names.index(column)))
+    return BundleTable(name, stored, tuple(columns), identity, derived)
 
 
-SESSION = BundleTable(
-    "session",
-    (
-        _c("session_id", _I),
-        _c("external_id"),
-        _c("time_zone"),
-        _c("started_at", _WHEN),
-        _c("turn_count", _N),
-        _c("cell_count", _N),
-        _c("metadata", _DOC),
-        _c("created_at", _WHEN),
-        _c("updated_at", _WHEN),
-        _c("origin_owner", null=True),
-    ),
-    IdKind.SESSION,
-)
-SPEAKER = BundleTable("speaker", (_c("speaker_id"), _c("name")))
-TURN = BundleTable(
-    "turn",
-    (
-        _c("session_id", _I, refs=_S),
-        _c("ordinal", _N),
-        _c("external_id"),
-        _c("role", one_of=("user", "assistant", "system", "tool")),
-        _c("content"),
-        _c("occurred_at", _WHEN),
-        _c("dated", _YES),
-        _c("speaker_id"),
-        _c("name"),
-        _c("metadata", _DOC),
-        _c("erased", _YES),
-    ),
-)
-CELL = BundleTable(
-    "cell",
-    (
-        _c("cell_id", _I),
-        _c("session_id", _I, refs=_S),
-        _c("ordinal", _N),
-        _c("window_ordinal", _N),
-        _c("first_turn", _N),
-        _c("last_turn", _N),
-        _c("char_start", _N, null=True),
-        _c("char_end", _N, null=True),
-        _c("text"),
-        _c("time_start", _WHEN),
-        _c("time_end", _WHEN),
-        _c("state", one_of=("ready", "done", "dead")),
-        _c("placed", _YES),
-        _c("outcome", null=True, one_of=("ok", "empty", "repaired", "verbatim", "failed", "dead")),
-        _c("summary", null=True),
-        _c("created_at", _WHEN),
-        _c("extracted_at", _WHEN, null=True),
-        _c("placed_at", _WHEN, null=True),
-        _c("again", _YES),
-        _c("agains", _N),
-        _c("error_code", null=True),
-        _c("error_text", null=True),
-    ),
-    IdKind.CELL,
-    ("text_hash",),
-)
-CANDIDATE = BundleTable(
-    "candidate",
-    (
-        _c("cell_id", _I, refs=_C),
-        _c("item", _N),
-        _c("turn_ordinals", _LIST),
-        _c("quote"),
-        _c("statement", _DOC),
-    ),
-    None,
-    ("text_hash", "routing_hash"),
-)
-FACT = BundleTable(
-    "fact",
-    (
-        _c("fact_id", _I),
-        _c("text"),
-        _c("normalized"),
-        _c("time_start", _WHEN, null=True),
-        _c("time_end", _WHEN, null=True),
-        _c("mentioned_at", _WHEN),
-        _c("subject_key"),
-        _c("attribute"),
-        _c("statement", _DOC),
-        _c("key_time", _N),
-        _c("key_ordinal", _N),
-        _c("key_item", _N),
-        _c("created_at", _WHEN),
-        _c("pinned", _YES),
-        _c("superseded_by", _I, null=True, refs=_F),
-        _c("superseded_at", _WHEN, null=True),
-    ),
-    IdKind.FACT,
-    ("text_hash",),
-)
-OCCURRENCE = BundleTable(
-    "occurrence",
-    (
-        _c("cell_id", _I, refs=_C),
-        _c("item", _N),
-        _c("fact_id", _I, refs=_F),
-        _c("session_id", _I, refs=_S),
-        _c("turn_ordinals", _LIST),
-    ),
-)
-SCOPE = BundleTable(
-    "scope",
-    (
-        _c("tree_id", _I),
-        _c("kind", one_of=("session", "entity", "scene")),
-        _c("scope_key"),
-        _c("label"),
-        _c("state", one_of=("candidate", "active", "merged")),
-        _c("k", _N),
-        _c("root_id", _I, null=True, refs=(IdKind.NODE,)),
-        _c("height", _N),
-        _c("leaf_count", _N),
-        _c("session_id", _I, null=True, refs=_S),
-        _c("domain"),
-        _c("centroid", _VECTOR, null=True),
-        _c("time_start", _WHEN, null=True),
-        _c("time_end", _WHEN, null=True),
-        _c("created_at", _WHEN),
-    ),
-    IdKind.SCOPE,
-)
-NODE = BundleTable(
-    "node",
-    (
-        _c("node_id", _I),
-        _c("tree_id", _I, refs=(IdKind.SCOPE,)),
-        _c("parent_id", _I, null=True, refs=(IdKind.NODE,)),
-        _c("level", _N),
-        _c("key_time", _N),
-        _c("key_ordinal", _N),
-        _c("key_item", _N),
-        _c("key_id"),
-        _c("time_start", _N, null=True),
-        _c("time_end", _N, null=True),
-        _c("leaf_count", _N),
-        _c("version", _N),
-        _c("clean_version", _N),
-        _c("payload_id", _I, null=True, refs=_PAYLOAD),
-        _c("dead", _YES),
-        _c("error_code", null=True),
-        _c("error_text", null=True),
-    ),
-    IdKind.NODE,
-)
-PLACEMENT = BundleTable(
-    "placement",
-    (
-        _c("tree_id", _I, refs=(IdKind.SCOPE,)),
-        _c("payload_id", _I, refs=_PAYLOAD),
-        _c("session_id", _I, refs=_S),
-        _c("leaf_id", _I, null=True, refs=(IdKind.NODE,)),
-    ),
-)
-SUMMARY = BundleTable(
-    "summary",
-    (
-        _c("node_id", _I, refs=(IdKind.NODE,)),
-        _c("text"),
-        _c("source", one_of=("passed", "joined", "extractive", "model", "degraded")),
-        _c("model"),
-        _c("input_hash", _RAW),
-        _c("version", _N),
-        _c("vector", _VECTOR, null=True),
-        _c("pooled", _VECTOR, null=True),
-        _c("terms", _RAW),
-        _c("redo", _YES),
-        _c("created_at", _WHEN),
-    ),
-)
-VECTOR = BundleTable("vector", (_c("text_hash", _RAW), _c("vector", _VECTOR)))
-VISIT = BundleTable("visit", (_c("item_id", _I, refs=_ITEM), _c("visits", _N), _c("last_visit_at", _WHEN)))
+SESSION = _table("session", identity=IdKind.SESSION)
+SPEAKER = _table("speaker")
+TURN = _table("turn")
+CELL = _table("cell", identity=IdKind.CELL, derived=("text_hash",), before={"state": "placed"})
+CANDIDATE = _table("candidate", derived=("text_hash", "routing_hash"))
+FACT = _table("fact", identity=IdKind.FACT, derived=("text_hash",))
+OCCURRENCE = _table("occurrence")
+SCOPE = _table("scope", "tree", IdKind.SCOPE, left_out=("marks", "first_mark_at", "last_mark_at", "due_at"))
+NODE = _table("node", identity=IdKind.NODE, left_out=("erased_version",))
+PLACEMENT = _table("placement")
+SUMMARY = _table("summary", "node_summary", left_out=("vector_model",))
+VECTOR = _table("vector", left_out=("model",))
+VISIT = _table("visit")
 
 TABLES = (
     SESSION,
@@ -329,15 +199,3 @@ class BundleHead:
     def total(self) -> int:
         """All rows."""
         return sum(self.rows.values())
-
-
-class BundleDigests(Protocol):
-    """SHA-256 of tables, row by row."""
-
-    def add(self, table: BundleTable, rows: Sequence[Row]) -> None:
-        """Take the next rows of a table."""
-        ...
-
-    def of(self, table: BundleTable) -> str:
-        """The digest of the rows so far, in hex."""
-        ...

@@ -8,28 +8,25 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from memforest_core.transfer.bundles.records import TABLES, BundleTable, ColumnType, Row
+from memforest_core.store.copying import ValueKind
+from memforest_core.transfer.bundles.records import TABLES, BundleTable, Row
 
 APPLICATION_ID = 0x4D464F52
 """ "MFOR" in the file's header, by which ``file`` and we tell a bundle from other SQLite files."""
 
 _SQL_TYPES = {
-    ColumnType.ID: "TEXT",
-    ColumnType.TEXT: "TEXT",
-    ColumnType.DOCUMENT: "TEXT",
-    ColumnType.NUMBERS: "TEXT",
-    ColumnType.INTEGER: "INTEGER",
-    ColumnType.TRUTH: "INTEGER",
-    ColumnType.MOMENT: "INTEGER",
-    ColumnType.BYTES: "BLOB",
-    ColumnType.VECTOR: "BLOB",
+    ValueKind.INTEGER: "INTEGER",
+    ValueKind.TRUTH: "INTEGER",
+    ValueKind.MOMENT: "INTEGER",
+    ValueKind.BYTES: "BLOB",
 }
 
 
 def create(table: BundleTable) -> str:
     """The statement that makes a table; ``n`` counts its rows from 1."""
     columns = ", ".join(
-        f"{column.name} {_SQL_TYPES[column.type]}{'' if column.null else ' NOT NULL'}" for column in table.columns
+        f"{column.name} {_SQL_TYPES.get(column.kind, 'TEXT')}{'' if column.null else ' NOT NULL'}"
+        for column in table.columns
     )
     return f"CREATE TABLE {table.name} (n INTEGER PRIMARY KEY, {columns}) STRICT"
 
@@ -46,7 +43,7 @@ def line(row: Sequence[object]) -> bytes:
 
 
 class Digests:
-    """BundleDigests: SHA-256 over the canonical rows of each table."""
+    """SHA-256 over the canonical rows of each table."""
 
     def __init__(self) -> None:
         self._hashes: dict[str, Any] = {table.name: hashlib.sha256() for table in TABLES}

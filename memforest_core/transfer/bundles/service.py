@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.transfer.bundles.export import ExportService, Watch, unwatched
-from memforest_core.transfer.bundles.importing import ImportService
-from memforest_core.work.records import Numbers
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import CallerError, InvalidInput, MemForestError
+from memforest_core.store.owners import known
+from memforest_core.store.repeating import repeated
+from memforest_core.transfer.bundles.embedded_texts import hash_of
+from memforest_core.transfer.bundles.export import Watch, counted, unwatched, write_forest
+from memforest_core.transfer.bundles.ids import id_table
+from memforest_core.transfer.bundles.importing import BundleParts, Import, ImportTakenOver, has_memory
+from memforest_core.transfer.bundles.inspecting import Seen, accepted_model, choose_forest, inspect
+from memforest_core.transfer.bundles.reader import BundleReader, reading
+from memforest_core.transfer.bundles.writer import writing
+from memforest_core.work.operations import refuse, subject_of
+from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
 
 __all__ = ["Bundles", "Watch"]
 
@@ -15,9 +26,8 @@ __all__ = ["Bundles", "Watch"]
 class Bundles:
     """Both directions. Thread-safe."""
 
-    def __init__(self, exports: ExportService, imports: ImportService) -> None:
-        self._exports = exports
-        self._imports = imports
+    def __init__(self, parts: BundleParts) -> None:
+        self._parts = parts
 
     def export(
         self,
@@ -38,17 +48,51 @@ class Bundles:
         was killed is begun anew by the next one. Raises InvalidInput for a name that is taken or can't be written,
         NotFound, StoreUnavailable.
         """
-        return self._exports.run(
-            tenant,
-            owner,
-            path,
-            actor=actor,
-            with_vectors=vectors,
-            with_summaries=summaries,
-            overwrite=overwrite,
-            dry_run=dry_run,
-            watch=watch,
-        )
+        owner, actor = checked_name(owner, "owner"), checked_name(actor, "actor")
+        options = {"with_vectors": int(vectors), "with_summaries": int(summaries)}
+        if dry_run:
+            with self._parts.store.exporting(tenant, owner) as rows:
+                return {"phase": "planned", **counted(dict(rows.counts()), summaries), **options}
+        task = self._begin_export(tenant, owner, path, actor, options)
+        try:
+            with (
+                writing(path, overwrite) as writer,
+                self._parts.store.exporting(tenant, owner) as rows,
+            ):
+                counts = write_forest(writer, rows, self._parts.embedder, vectors, summaries, watch)
+        except MemForestError as error:
+            self._end_export(tenant, task, dict(task.progress), (error.code, error.message))
+            raise
+        done: Numbers = {**task.progress, "phase": "done", **counts, "bytes": path.stat().st_size}
+        self._end_export(tenant, task, done, None)
+        return {"task": str(task.id), **done}
+
+    @repeated
+    def _begin_export(self, tenant: TenantId, owner: str, path: Path, actor: str, options: Numbers) -> MaintenanceTask:
+        # The record names the file by a digest: paths may tell more than ids do.
+        place = hash_of(str(path.resolve())).hex()[:32]
+        with self._parts.store.importing(tenant) as rows:
+            forest = known(rows.find_forest(owner), owner)
+            subject = subject_of(forest, {**options, "file": place})
+            held = rows.hold(MaintenanceKind.EXPORT, subject, options, forest, actor)
+            refuse(rows.tasks.neighbours(held))
+            task = rows.take(held)
+            if task is None:
+                raise InvalidInput("This export has just ended in another process.", code="file_in_use")
+            rows.tasks.note(AuditEntry(actor, MaintenanceKind.EXPORT, "asked", forest, owner, held, options))
+        return task
+
+    @repeated
+    def _end_export(
+        self, tenant: TenantId, task: MaintenanceTask, progress: Numbers, error: tuple[str, str] | None
+    ) -> None:
+        outcome = "dead" if error is not None else "done"
+        with self._parts.store.importing(tenant) as rows:
+            if rows.end(task.id, progress, error):
+                detail = progress if error is None else {"error": error[0]}
+                rows.tasks.note(
+                    AuditEntry(task.actor, task.kind, outcome, task.forest_id, task_id=task.id, detail=detail)
+                )
 
     def import_(
         self,
@@ -69,6 +113,77 @@ class Bundles:
         damaged, of another format or of another embedding model, and for an owner who has a memory already;
         ImportTakenOver; ModelUnavailable and its kin; StoreUnavailable.
         """
-        return self._imports.run(
-            tenant, path, owner, actor=actor, without_vectors=not vectors, dry_run=dry_run, watch=watch
-        )
+        actor = checked_name(actor, "actor")
+        with reading(path) as reader, id_table() as ids:
+            owner = checked_name(owner if owner is not None else reader.head.forest.owner, "owner")
+            accepted_model(reader, self._parts.embedder, not vectors)
+            subject = _subject(reader, owner)
+            already = self._already(tenant, owner, subject)
+            if already is not None:
+                return already
+            total = 2 * reader.head.total
+            seen = inspect(
+                reader,
+                ids,
+                self._parts.embedder,
+                self._parts.settings,
+                not vectors,
+                lambda done: watch(done, total),
+            )
+            if dry_run:
+                return self._planned(tenant, seen)
+            one = self._begin_import(tenant, owner, subject, actor, seen)
+            try:
+                return one.run(lambda done: watch(reader.head.total + done, total))
+            except CallerError as error:
+                one.refuse(error)
+
+    def _already(self, tenant: TenantId, owner: str, subject: str) -> Numbers | None:
+        """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
+        with self._parts.store.importing(tenant) as rows:
+            forest = rows.find_forest(owner)
+            if forest is None:
+                return None
+            finished = rows.finished_import(subject)
+        if finished is not None and finished.forest_id == forest:
+            return {"task": str(finished.id), **finished.progress, "already": 1}
+        raise has_memory(owner)
+
+    def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
+        head = seen.reader.head
+        kept = choose_forest(tenant, seen, self._parts.store) == head.forest.forest_id
+        return {
+            "phase": "planned",
+            "rows": head.total,
+            **head.rows,
+            "ids_kept": int(kept),
+            "with_vectors": int(seen.with_vectors),
+            "with_summaries": int(head.with_summaries),
+            "to_embed": seen.to_embed,
+        }
+
+    @repeated
+    def _begin_import(self, tenant: TenantId, owner: str, subject: str, actor: str, seen: Seen) -> Import:
+        head = seen.reader.head
+        forest = choose_forest(tenant, seen, self._parts.store)
+        asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
+        with self._parts.store.importing(tenant) as rows:
+            held = rows.hold(MaintenanceKind.IMPORT, subject, asked, forest, actor)
+            task = rows.take(held)
+            if task is None or task.forest_id is None:
+                raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
+            if task.arguments.get("with_vectors") != asked["with_vectors"]:
+                raise InvalidInput(
+                    "This import was begun with the other choice of vectors: go on with that one.",
+                    code="import_options_differ",
+                )
+            if "phase" not in task.progress:
+                rows.hide(task.forest_id, owner, head.forest)
+                rows.keep(task.id, {**task.progress, "phase": "rows"})
+                rows.tasks.note(AuditEntry(actor, MaintenanceKind.IMPORT, "asked", task.forest_id, owner, held, asked))
+        return Import(self._parts, tenant, owner, task, task.forest_id, seen)
+
+
+def _subject(reader: BundleReader, owner: str) -> str:
+    """What makes two imports the same: the bundle and its new owner."""
+    return hashlib.sha256(f"{reader.digest}\x1f{owner}".encode()).hexdigest()

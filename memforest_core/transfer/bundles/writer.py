@@ -23,7 +23,7 @@ PARTIAL = ".part"
 
 
 class BundleWriter:
-    """A bundle in the making; nobody sees it under its name before ``finish``."""
+    """A bundle that is being written; it gets its name after ``finish``."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
@@ -147,7 +147,7 @@ def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
 
 
 def _plain(file: int) -> bool:
-    """Whether it is a file of ours under one name: nobody else's file is truncated through a link."""
+    """Whether it is a file of ours under one name: a file of another user is never truncated through a link."""
     found = os.fstat(file)
     return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and found.st_uid == os.geteuid()
 

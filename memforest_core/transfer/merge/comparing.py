@@ -85,7 +85,7 @@ class Comparison:
         return _Pool([id_ for ids, _ in pages for id_ in ids], np.concatenate([vectors for _, vectors in pages]))
 
     def _newest(self, rows: MergeRows, target: ForestId) -> _Pool | None:
-        unseen = rows.canon.unseen_facts(target, UNSEEN_LIMIT, self._model)
+        unseen = rows.reduce.canon.unseen_facts(target, UNSEEN_LIMIT, self._model)
         return _Pool([fact.id for fact in unseen], np.stack([fact.vector for fact in unseen])) if unseen else None
 
     def _searched(

@@ -16,10 +16,17 @@ from memforest_core.settings import Settings
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.merge.comparing import Comparison, Near
 from memforest_core.transfer.merge.records import MergeForest
-from memforest_core.transfer.merge.report import NAMED, ConflictReport, Findings, NearDuplicate, RenamedSession
+from memforest_core.transfer.merge.report import (
+    NAMED,
+    ConflictReport,
+    Counted,
+    Findings,
+    NearDuplicate,
+    RenamedSession,
+    Tally,
+)
 from memforest_core.transfer.merge.rows.merging import MergeRows, MergeStore
 from memforest_core.transfer.merge.switching import Switched, Switching
-from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.work.cancelling import merge_moved, undone
 from memforest_core.work.operations import FROZEN_S, Operations, request
 from memforest_core.work.records import CANCELLED, MaintenanceKind, MaintenanceTask, Numbers, TaskId
@@ -89,7 +96,7 @@ class Merging:
                     return begun
             self._check_live(rows, asked)
             if target is None and not dry_run:
-                target = rows.found(into, asked.sources[0])
+                target = rows.new_forest(into, asked.sources[0])
             touches = dict.fromkeys(asked.sources, Role.MERGE_FROM)
             if target is not None:
                 touches[target] = Role.MERGE_INTO
@@ -135,11 +142,11 @@ class Merging:
             raise InvalidInput("A forest can't be merged into itself: name another owner.", code="same_forest")
         ids: list[ForestId] = []
         for owner in owners:
-            found = rows.visible(owner)
+            found = rows.find_forest(owner)
             if found is None:
                 raise NotFound(f"Owner {owner!r:.80} has no memory yet: there is nothing to merge.")
             ids.append(found)
-        return _Asked(tuple(sorted(ids)), rows.visible(into), keep)
+        return _Asked(tuple(sorted(ids)), rows.find_forest(into), keep)
 
     @staticmethod
     def _begun(rows: MergeRows, arguments: Numbers, into: str) -> TaskId | None:
@@ -193,16 +200,16 @@ class Merging:
         if progress.get("phase") == "undo":
             return undone(progress) if self._clear(tenant, target) else progress
         with self._store.merging(tenant) as rows:
-            forests = rows.lock_all([*asked.sources, target], changing=True)
+            forests = rows.lock_forests([*asked.sources, target], changing=True)
             progress = rows.progress(task.id) or progress
             states = {id_: forest.state for id_, forest in forests.items()}
             late = merge_moved(replace(task, progress=progress), states) is not None
             if not late:
                 if states.get(target) == "hidden":
-                    rows.set_state(target, "gone")
+                    rows.set_forest_state(target, "gone")
                 if progress:
                     for id_ in _frozen(asked, forests):
-                        rows.set_state(id_, "live")
+                        rows.set_forest_state(id_, "live")
                 hidden = states.get(target) in ("hidden", "gone")
                 progress = dict(progress) | {"phase": "undo" if hidden else CANCELLED}
                 rows.advance(task.id, progress)
@@ -223,7 +230,7 @@ class Merging:
             for id_ in asked.sources:
                 if forests[id_].state not in ("live", "frozen"):
                     raise NotFound("A forest to merge is gone.")
-                rows.set_state(id_, "frozen")
+                rows.set_forest_state(id_, "frozen")
             sizes = {forest.id: forest.facts for forest in rows.forests(asked.sources)}
             largest = sorted(range(len(asked.sources)), key=lambda at: (-sizes[asked.sources[at]], at))
             order = ",".join(str(at) for at in largest)
@@ -238,7 +245,7 @@ class Merging:
         near = self._compared(tenant, source, _target(asked))
         with self._store.merging(tenant) as rows:
             rows.unhurried()
-            forests = rows.lock_all([*asked.sources, _target(asked)])
+            forests = rows.lock_forests([*asked.sources, _target(asked)])
             stored = rows.progress(task.id)
             if stored and (stored.get("phase"), stored.get("next")) != ("merge", at):
                 return stored
@@ -283,7 +290,7 @@ class Merging:
     def _end(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked, progress: Numbers) -> Numbers | None:
         """A new target is shown, and the sources are let go: one commit."""
         with self._store.merging(tenant) as rows:
-            forests = rows.lock_all([*asked.sources, _target(asked)], changing=True)
+            forests = rows.lock_forests([*asked.sources, _target(asked)], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "end":
                 return stored
@@ -291,7 +298,7 @@ class Merging:
             if target is None or target.state == "gone":
                 return self._abandon(rows, task, asked, forests, progress)
             if target.state == "hidden":
-                standing = rows.visible(target.owner)
+                standing = rows.find_forest(target.owner)
                 if standing is not None:
                     # Somebody began to write for this owner meanwhile: what was merged goes to what is there.
                     if not rows.tasks.join(task.id, standing, Role.MERGE_INTO):
@@ -299,7 +306,7 @@ class Merging:
                     folding: Numbers = {**progress, "phase": "fold", "into": str(standing)}
                     rows.advance(task.id, folding)
                     return folding
-                rows.set_state(target.id, "live")
+                rows.set_forest_state(target.id, "live")
             return self._let_go(rows, task, asked, forests, progress)
 
     def _fold(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked, progress: Numbers) -> Numbers | None:
@@ -307,7 +314,7 @@ class Merging:
         near = self._compared(tenant, hidden, standing)
         with self._store.merging(tenant) as rows:
             rows.unhurried()
-            forests = rows.lock_all([*asked.sources, hidden, standing], changing=True)
+            forests = rows.lock_forests([*asked.sources, hidden, standing], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "fold":
                 return stored
@@ -316,7 +323,7 @@ class Merging:
                 rows.advance(task.id, back)
                 return back
             self._switched(rows, forests[hidden], forests[standing], near, Tally())
-            rows.set_state(hidden, "gone")
+            rows.set_forest_state(hidden, "gone")
             return self._let_go(rows, task, asked, forests, progress, hidden)
 
     def _let_go(
@@ -330,7 +337,7 @@ class Merging:
     ) -> Numbers:
         present = _frozen(asked, forests)
         for id_ in present:
-            rows.set_state(id_, "live" if asked.keep else "gone")
+            rows.set_forest_state(id_, "live" if asked.keep else "gone")
         leaving = [*(() if asked.keep else present), *more]
         gone = {f"gone_{at}": str(id_) for at, id_ in enumerate(leaving)}
         after: Numbers = {**progress, **gone, "phase": "clear" if leaving else "merged", "next": 0}
@@ -347,9 +354,9 @@ class Merging:
     ) -> Numbers:
         """Somebody deleted the target: the sources stay what they were."""
         frozen = _frozen(asked, forests)
-        rows.lock_all(frozen, changing=True)
+        rows.lock_forests(frozen, changing=True)
         for id_ in frozen:
-            rows.set_state(id_, "live")
+            rows.set_forest_state(id_, "live")
         after: Numbers = {**progress, "phase": "abandoned"}
         rows.advance(task.id, after)
         return after
@@ -365,7 +372,7 @@ class Merging:
     def _present(self, rows: MergeRows, asked: _Asked, *, changing: bool = False) -> dict[ForestId, MergeForest]:
         """All forests of a merge, locked."""
         wanted = [*asked.sources, _target(asked)]
-        forests = dict(rows.lock_all(wanted, changing=changing))
+        forests = dict(rows.lock_forests(wanted, changing=changing))
         if len(forests) < len(wanted):
             raise NotFound("A forest of this merge is gone.")
         return forests
@@ -374,7 +381,7 @@ class Merging:
         """Merge, look, and take it back: the numbers are those of a real merge."""
         rows.unhurried()
         # A task knows no names; whose a new forest is makes no difference to what is counted.
-        target = asked.target or rows.found(into or str(uuid4()), asked.sources[0])
+        target = asked.target or rows.new_forest(into or str(uuid4()), asked.sources[0])
         forests = self._present(rows, replace(asked, target=target))
         trial = Findings()
         sizes = {forest.id: forest.facts for forest in rows.forests(asked.sources)}

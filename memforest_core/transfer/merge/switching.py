@@ -24,10 +24,9 @@ from memforest_core.transfer.merge.records import (
     StoredFact,
     StoredItem,
 )
-from memforest_core.transfer.merge.report import NAMED
+from memforest_core.transfer.merge.report import NAMED, Counted, Tally
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.sessions import Meeting, SessionPlan, meet, named, names, place_cells, place_items
-from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.transfer.merge.transplanting import Successor
 from memforest_core.transfer.merge.uniting import Uniting
 
@@ -65,8 +64,8 @@ class Switching:
 
     def run(self) -> Switched:
         """Copy everything; a constant number of statements, but for sessions of one id that contradict each other."""
-        rows = self._rows
-        rows.hold_cells(self._source.id)
+        rows = self._rows.content
+        rows.lock_cells(self._source.id)
         plans = self._sessions()
         sessions = {plan.source.id: plan.target for plan in plans}
         rows.add_speakers(self._source.id, self._target.id)
@@ -81,7 +80,7 @@ class Switching:
         corrected = self._facts(stored, reconciled, waiting, kept)
         rows.add_items(items)
         successors = _cell_successors(copies.values(), cut) | self._fact_successors(stored, reconciled, there, kept)
-        uniting = Uniting(rows, self._source, self._target, self._settings, self.done.tally)
+        uniting = Uniting(self._rows, self._source, self._target, self._settings, self.done.tally)
         nodes = uniting.run({plan.source.id: plan for plan in plans}, sessions, successors)
         renamed: dict[UUID, UUID] = {id_: copy.target for id_, copy in copies.items()}
         renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in kept or fact in there}
@@ -94,15 +93,15 @@ class Switching:
         """Find each session's place under its own id, or under one that says where it came from."""
         waiting = {
             session.id: (session, names(session.external_id, self._source.owner))
-            for session in self._rows.sessions(self._source.id)
+            for session in self._rows.content.sessions(self._source.id)
         }
         plans: list[SessionPlan] = []
         while waiting:
             tried: list[NamedSession] = [
                 named(self._target.id, session, next(ways)) for session, ways in waiting.values()
             ]
-            made = self._rows.add_sessions(self._source, self._target.id, tried)
-            found = self._rows.overlaps([each for each in tried if each.target not in made])
+            made = self._rows.content.add_sessions(self._source, self._target.id, tried)
+            found = self._rows.content.overlaps([each for each in tried if each.target not in made])
             overlaps = {each.source: each for each in found}
             for each in tried:
                 session, _ = waiting[each.source]
@@ -119,7 +118,7 @@ class Switching:
 
     def _turns_and_cells(self, plans: Sequence[SessionPlan], copies: Sequence[CellCopy]) -> dict[CellId, CutText]:
         """Copy what was said; what is left of cells that were cut."""
-        rows = self._rows
+        rows = self._rows.content
         growing = [plan for plan in plans if plan.meeting is not Meeting.SAME]
         rows.add_turns([(plan.source.id, plan.target, plan.first_turn) for plan in growing])
         added: dict[SessionId, int] = defaultdict(int)
@@ -136,7 +135,7 @@ class Switching:
 
     def _reconcile(self, stored: Sequence[StoredFact]) -> tuple[Reconciled, dict[FactId, StoredFact]]:
         own = own_ids(self._target.id, stored)
-        found = self._rows.facts_of([*own.values(), *self._near.values()])
+        found = self._rows.content.facts_of([*own.values(), *self._near.values()])
         there = {fact.id: fact for fact in found}
         reconciled = reconcile(stored, own, frozenset(there), self._near)
         self.done.exact = [fact.statement.text for fact in stored if fact.id in reconciled.exact][:NAMED]
@@ -155,7 +154,7 @@ class Switching:
     ) -> list[ItemCopy]:
         shared = {plan.source.id: plan.target for plan in plans if plan.meeting is not Meeting.NEW}
         theirs: dict[SessionId, list[StoredCell]] = defaultdict(list)
-        for cell in self._rows.cells_of(list(shared.values())):
+        for cell in self._rows.content.cells_of(list(shared.values())):
             theirs[cell.session_id].append(cell)
         homes = {cell.id: theirs[shared[cell.session_id]] for cell in cells if cell.session_id in shared}
         if any(item.pending is not None and item.cell_id in homes for item in waiting):
@@ -185,7 +184,7 @@ class Switching:
             return FactCopy(fact.id, reconciled.facts[fact.id], None if by is None else became.get(by, by))
 
         copies = [copied(fact) for id_, fact in reconciled.lacking.items() if id_ in kept]
-        self._rows.copy_facts(self._target.id, copies)
+        self._rows.content.copy_facts(self._target.id, copies)
         self.done.tally.add(Counted.FACTS, len(copies))
         return [copied(fact) for fact in stored if fact.id in reconciled.exact and fact.superseded]
 
@@ -201,7 +200,7 @@ class Switching:
             for fact in stored
             if fact.pinned and (twin := there.get(reconciled.facts[fact.id])) is not None and not twin.pinned
         ]
-        self._rows.pin(pinned)
+        self._rows.content.pin(pinned)
         successors: dict[PayloadId, Successor] = {}
         for fact in stored:
             id_ = reconciled.facts[fact.id]

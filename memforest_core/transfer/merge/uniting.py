@@ -14,10 +14,10 @@ from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
 from memforest_core.settings import Settings
 from memforest_core.store.trees import TreeChange
 from memforest_core.transfer.merge.records import HeadChange, MemberCopy, MergeForest, ScopeCopy, StoredScope
+from memforest_core.transfer.merge.report import Counted, Tally
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.scopes import ScenePair, match_scenes, united
 from memforest_core.transfer.merge.sessions import Meeting, SessionPlan
-from memforest_core.transfer.merge.tally import Counted, Tally
 from memforest_core.transfer.merge.transplanting import Successor, Transplant, transplant
 
 
@@ -83,7 +83,7 @@ class Uniting:
         for scope in scopes:
             if scope.copy is not None:
                 renamed |= scope.copy.renamed
-        self._rows.copy_summaries(self._target.id, renamed)
+        self._rows.trees.copy_summaries(self._target.id, renamed)
         return renamed
 
     def _scopes(
@@ -92,10 +92,10 @@ class Uniting:
         sessions: Mapping[SessionId, SessionId],
     ) -> tuple[list[_Scope], list[ScenePair]]:
         """The scopes that bring something, each with its place in the target."""
-        mine = self._rows.all_scopes(self._source.id)
+        mine = self._rows.trees.all_scopes(self._source.id)
         members: dict[TreeId, list[tuple[Successor, SessionId]]] = defaultdict(list)
         seen: set[tuple[TreeId, PayloadId]] = set()
-        for member in self._rows.all_members(self._source.id):
+        for member in self._rows.trees.all_members(self._source.id):
             successor = self._successors.get(member.payload_id)
             if successor is not None and (member.tree_id, successor.payload_id) not in seen:
                 seen.add((member.tree_id, successor.payload_id))
@@ -103,7 +103,7 @@ class Uniting:
         bringing = [scope for scope in mine if members[scope.id]]
         pairs = self._pair_scenes(bringing)
         places = self._places(bringing, pairs, sessions)
-        there = self._rows.scopes_of([id_ for id_, _ in places.values()])
+        there = self._rows.trees.scopes_of([id_ for id_, _ in places.values()])
         scopes = []
         for scope in bringing:
             id_, key = places[scope.id]
@@ -117,7 +117,7 @@ class Uniting:
             return []
         theirs = [
             scope
-            for scope in self._rows.all_scopes(self._target.id)
+            for scope in self._rows.trees.all_scopes(self._target.id)
             if scope.kind is TreeKind.SCENE and scope.state is ScopeState.ACTIVE
         ]
         rules = self._settings.reduce
@@ -130,7 +130,7 @@ class Uniting:
         target = self._target.id
         places = {pair.source.id: (pair.target.id, pair.target.key) for pair in pairs}
         alone = [scope for scope in scopes if scope.kind is TreeKind.SCENE and scope.id not in places]
-        number = self._rows.take_scenes(target, len(alone)) if alone else 0
+        number = self._rows.trees.take_scenes(target, len(alone)) if alone else 0
         for at, scope in enumerate(alone):
             id_ = tree_id(target, TreeKind.SCENE, str(number + at))
             places[scope.id] = (id_, str(id_))
@@ -145,11 +145,11 @@ class Uniting:
         """Make the copies, with what the target's scope holds put in."""
         if not scopes:
             return
-        nodes = self._rows.nodes(self._source.id)
+        nodes = self._rows.trees.nodes(self._source.id)
         standing = [scope.id for scope in scopes if scope.there is not None]
         extra = {
             tree: [_leaf(tree, *member) for member in members]
-            for tree, members in self._rows.scopes.members(standing).items()
+            for tree, members in self._rows.reduce.scopes.members(standing).items()
         }
         for scope in scopes:
             if scope.source.head is None:
@@ -177,7 +177,7 @@ class Uniting:
             for scope in scopes
             if scope.there is None
         ]
-        self._rows.copy_scopes(self._target.id, made, self._settings.refresh.quiet_s)
+        self._rows.trees.copy_scopes(self._target.id, made, self._settings.refresh.quiet_s)
         members: list[MemberCopy] = []
         for scope in scopes:
             speaks = {successor.payload_id: session for successor, session in scope.members}
@@ -191,13 +191,15 @@ class Uniting:
                 for node in scope.copy.nodes
                 if node.payload_id is not None
             ]
-        self._rows.copy_members(members)
+        self._rows.trees.copy_members(members)
 
     def _grow(self, scopes: Sequence[_Scope]) -> list[TreeChange]:
         """What happens to trees that take the source's leaves, and to scopes that are active from now on."""
         rest = [scope for scope in scopes if scope.copy is None]
         growing = [scope for scope in rest if scope.there is not None and scope.there.head is not None]
-        loaded = self._rows.load_paths([(scope.id, brought.key) for scope in growing for brought, _ in scope.members])
+        loaded = self._rows.reduce.load_paths(
+            [(scope.id, brought.key) for scope in growing for brought, _ in scope.members]
+        )
         changes = []
         for scope in growing:
             if scope.there is not None and scope.there.head is not None:
@@ -213,7 +215,7 @@ class Uniting:
     def _build(self, scopes: Sequence[_Scope]) -> list[TreeChange]:
         """Trees for sessions, and for entities that reach the activity rule now."""
         entities = [scope.id for scope in scopes if scope.source.kind is TreeKind.ENTITY]
-        evidence = self._rows.scopes.evidence(entities)
+        evidence = self._rows.reduce.scopes.evidence(entities)
         people = self._people() if entities else frozenset()
         rules = self._settings.reduce
         active = [
@@ -223,7 +225,9 @@ class Uniting:
             or scope.key in people
             or (evidence[scope.id][0] >= rules.entity_min_facts and evidence[scope.id][1] >= rules.entity_min_sessions)
         ]
-        whole = self._rows.scopes.members([scope.id for scope in active if scope.source.kind is not TreeKind.SESSION])
+        whole = self._rows.reduce.scopes.members(
+            [scope.id for scope in active if scope.source.kind is not TreeKind.SESSION]
+        )
         changes = []
         for scope in active:
             stored = whole.get(scope.id)
@@ -235,17 +239,17 @@ class Uniting:
 
     def _people(self) -> frozenset[str]:
         """Keys of the owner and of all human speakers, whose trees exist from the first fact."""
-        _, speakers = self._rows.canon.people(self._target.id)
+        _, speakers = self._rows.reduce.canon.people(self._target.id)
         return frozenset({normalize_name(name) for name in (*speakers, self._target.owner)} - {""})
 
     def _store_trees(self, copies: Sequence[_Scope], changes: Sequence[TreeChange], pairs: Sequence[ScenePair]) -> None:
         """Write structure: nodes first, then index rows, then trees, as all writers lock them."""
-        rows, refresh = self._rows, self._settings.refresh
+        rows, refresh = self._rows.trees, self._settings.refresh
         replaced = [scope.id for scope in copies if scope.there is not None and scope.there.head is not None]
         rows.lock_nodes_of(replaced, [node.id for change in changes for node in change.diff.updated])
         rows.clear_trees(replaced)
         rows.add_nodes([node for scope in copies if scope.copy is not None for node in scope.copy.nodes])
-        rows.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s)
+        self._rows.reduce.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s)
         heads = {scope.id: scope.copy for scope in copies if scope.copy is not None and scope.there is not None}
         rows.set_heads([HeadChange(copy.head, copy.dirty) for copy in heads.values()], refresh.quiet_s)
         sizes = {tree: copy.head.leaf_count for tree, copy in heads.items()}

@@ -1,1 +1,1 @@
-"""Building a forest anew from its persistent state, beside the live one: other rules, prompts or models."""
+"""Rebuilds a forest from its sessions beside the live one, with other rules, prompts or models."""

@@ -1,4 +1,4 @@
-"""``memforest rematerialize``: facts, trees and summaries built anew from what was said, beside the live ones."""
+"""``memforest rematerialize``: rebuilds facts, trees and summaries from the sessions, beside the live ones."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Gives a whole database another embedding model: vectors first, then a new collection, then one switch."""
+"""Changes the embedding model of a whole database: vectors first, then a new collection, then one switch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,8 +13,8 @@ from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
-from memforest_core.transfer.rebuild.records import Prices
-from memforest_core.transfer.rebuild.reembed_records import NewVectors, StoredSummary, TextKind
+from memforest_core.models.prices import ListPrices
+from memforest_core.transfer.rebuild.records import NewVectors, StoredSummary, TextKind
 from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 
 BATCH = 256
@@ -44,7 +44,7 @@ class EmbeddingPlan:
     """Whose vectors change; those that no model wrote pool their leaves' and are not embedded."""
     scenes: int
     cost_usd: float | None
-    """None when nobody knows the price of the model."""
+    """None when the price of the model is unknown."""
 
 
 class Reembedding:
@@ -58,7 +58,7 @@ class Reembedding:
         embedder: Embedder,
         index: VectorIndex,
         indexing: Indexing,
-        prices: Prices,
+        prices: ListPrices,
         dead_after_s: float,
     ) -> None:
         self._store = store
@@ -76,7 +76,7 @@ class Reembedding:
         paid = 0.0
         tenants = self._tenants()
         for tenant in tenants:
-            batches = [batch for kind in TextKind for batch in self._missing(tenant, kind)]
+            batches = [missing for kind in TextKind for _, missing in self._pages(tenant, kind) if missing]
             with self._store.reembedding(tenant) as rows:
                 nodes, written, written_chars, found = rows.counts(self._embedder.model)
                 spent = rows.spent(self._embedder.model)
@@ -131,30 +131,23 @@ class Reembedding:
             self._fill(tenant, watch)
         self._store.switch(self._index.name, self._embedder.model, self._embedder.dimension)
 
-    def _missing(self, tenant: TenantId, kind: TextKind) -> Sequence[list[OwnText]]:
-        """Texts without a vector, in the batches in which they would be embedded."""
+    def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[tuple[int, list[OwnText]]]:
+        """Pages of texts: how many texts each has, and those that have no vector, in the order of embedding."""
         after: UUID | None = None
-        found: list[list[OwnText]] = []
-        while True:
-            with self._store.reembedding(tenant) as rows:
-                page = rows.texts_after(kind, after, BATCH)
-                known = rows.known_vectors(self._embedder.model, page.texts)
-            if page.last is None:
-                return found
-            missing = [text for text in dict.fromkeys(page.texts) if text not in known]
-            found.extend([missing] if missing else [])
-            after = page.last
-
-    def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
-        after, done = None, 0
         while True:
             with self._store.reembedding(tenant) as rows:
                 page = rows.texts_after(kind, after, BATCH)
                 known = rows.known_vectors(self._embedder.model, page.texts)
             if page.last is None:
                 return
-            self._vectors(tenant, [text for text in dict.fromkeys(page.texts) if text not in known])
-            after, done = page.last, done + len(page.texts)
+            after = page.last
+            yield len(page.texts), [text for text in dict.fromkeys(page.texts) if text not in known]
+
+    def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
+        done = 0
+        for size, missing in self._pages(tenant, kind):
+            self._vectors(tenant, missing)
+            done += size
             watch(kind.value, done)
 
     def _vectors(self, tenant: TenantId, missing: Sequence[OwnText]) -> None:

@@ -1,4 +1,4 @@
-"""What is to be other than it is, as a task's arguments and back."""
+"""The options of a rebuild as a task's arguments, and back."""
 
 from __future__ import annotations
 

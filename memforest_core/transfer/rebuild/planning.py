@@ -1,4 +1,4 @@
-"""What building a forest anew would take: calls, tokens and dollars, before anything is done."""
+"""What a rebuild would cost: calls, tokens and dollars."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract import prompt as extraction
 from memforest_core.extract.service import window_of
 from memforest_core.models.calls import Step
+from memforest_core.models.prices import ListPrices
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
 from memforest_core.transfer.rebuild.options import rules_of
-from memforest_core.transfer.rebuild.records import Counts, Options, Prices, SourceForest, Spent
+from memforest_core.transfer.rebuild.records import Counts, Options, SourceForest, Spent
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from memforest_core.work.records import Numbers
 
@@ -57,7 +58,7 @@ class Plan:
     completion_tokens: int
     embedding_tokens: int
     cost_usd: float | None
-    """None when nobody knows the price of one of the models."""
+    """None when the price of one of the models is unknown."""
 
     def numbers(self) -> dict[str, str | int]:
         """As a task's progress; dollars in millionths, -1 when they are unknown."""
@@ -81,7 +82,7 @@ Reading = Callable[[TenantId], AbstractContextManager[PlanRows]]
 class Planner:
     """Makes plans. Thread-safe."""
 
-    def __init__(self, reading: Reading, settings: Settings, models: Models, prices: Prices) -> None:
+    def __init__(self, reading: Reading, settings: Settings, models: Models, prices: ListPrices) -> None:
         self._reading = reading
         self._settings = settings
         self._models = models
@@ -105,7 +106,7 @@ class Planner:
         return self._plan(counts, extracted, written, history, options)
 
     def _extraction(self, tenant: TenantId, source: ForestId) -> _Extraction:
-        """Windows that are read again, of which those cost a call whose answer was not paid for before."""
+        """Windows that are extracted again; those without a cached answer cost a call."""
         total = _Extraction()
         after: SessionId | None = None
         while True:

@@ -1,20 +1,22 @@
-"""What building a forest anew beside the live one needs from the store."""
+"""What a rebuild and a change of the embedding model read from the store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import StrEnum
+from uuid import UUID
 
-from memforest_core.domain.ids import ForestId, SessionId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract.records import ClaimedWindow
-from memforest_core.models.calls import Step
+from memforest_core.models.calls import OwnText, Vectors
 from memforest_core.reduce.records import Rules
+from memforest_core.refresh.records import ChildText
 
 
 @dataclass(frozen=True, slots=True)
 class SourceForest:
-    """The forest that is built anew, as stored."""
+    """The forest that is rebuilt, as stored."""
 
     id: ForestId
     owner: str
@@ -29,7 +31,7 @@ class Pair:
     source: ForestId
     copy: ForestId
     extract: bool
-    """Cells of the copy are extracted anew; else their candidates are copied."""
+    """Cells of the copy are extracted again; else their candidates are copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +118,49 @@ class Windows:
     last: SessionId | None
 
 
-class Prices(Protocol):
-    """What a model's tokens cost when nobody has paid for them yet."""
-
-    def cost_usd(self, step: Step, model: str, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Dollars, or None when nobody knows."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is to be other than it is. Rules that are not named stay as the forest has them."""
+    """What a rebuild changes. Rules that are not named stay as the forest has them."""
 
     rules: Rules = field(default_factory=dict)
     extract: bool = False
     """Read every cell again, with today's prompt and model; answers that were paid for before are used."""
     summaries: bool = False
     """Write every summary again, with today's prompt and model; otherwise equal inputs have their summary already."""
+
+
+class TextKind(StrEnum):
+    """Whose texts have vectors of their own."""
+
+    CELL = "cell"
+    CANDIDATE = "candidate"
+    FACT = "fact"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPage:
+    """Texts of some rows, and the last row among them; None after the last page."""
+
+    texts: tuple[OwnText, ...]
+    last: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A node's summary, whether a model wrote it, and its children under the new model."""
+
+    node_id: NodeId
+    version: int
+    text: str
+    from_model: bool
+    children: tuple[ChildText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewVectors:
+    """A summary's vectors under the new model."""
+
+    node_id: NodeId
+    version: int
+    vector: Vectors
+    pooled: Vectors

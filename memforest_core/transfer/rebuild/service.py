@@ -1,4 +1,4 @@
-"""Builds a forest anew beside the live one, by the ordinary pipeline, and switches when both hold the same sessions."""
+"""Rebuilds a forest beside the live one, by the ordinary pipeline, and switches when both hold the same sessions."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ Clear = Callable[[TenantId, ForestId], bool]
 
 
 class StillMaterializing(RetryableError):
-    """The copy is not whole yet: other work has its turn, and then it is looked at again."""
+    """The copy is not complete yet: the step is retried later."""
 
     code = "still_materializing"
 
 
 class CopyLost(PermanentError):
-    """Cells of the copy came to nothing that the live forest holds: it may not take its place."""
+    """Cells of the copy are dead that the live forest has extracted: the copy may not replace it."""
 
     code = "copy_lost_cells"
 
 
 class Rematerializing:
-    """Asks for forests to be built anew, and takes the steps. Thread-safe."""
+    """Asks for rebuilds of forests, and takes their steps. Thread-safe."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Rematerializing:
         return self._planner.plan(tenant, self._find(tenant, owner), options)
 
     def ask(self, tenant: TenantId, owner: str, options: Options, *, actor: str, dry_run: bool = False) -> TaskId:
-        """Ask for the owner's forest to be built anew; the same again while it runs is the same task.
+        """Ask for a rebuild of the owner's forest; the same again while it runs is the same task.
 
         Raises InvalidInput for an impossible rule or while it is built anew otherwise, NotFound, StoreUnavailable.
         """
@@ -117,7 +117,7 @@ class Rematerializing:
                 )
         for forest in sorted(hidden, key=str):
             with self._store.copying(tenant) as rows:
-                rows.set_gone(forest)
+                rows.set_forest_state(forest, "gone")
             while not self._clear(tenant, forest):
                 pass
         return len(hidden)
@@ -125,7 +125,7 @@ class Rematerializing:
     def _find(self, tenant: TenantId, owner: str) -> SourceForest:
         owner = checked_name(owner, "owner")
         with self._store.copying(tenant) as rows:
-            return known(rows.find(owner), owner)
+            return known(rows.find_forest(owner), owner)
 
     def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[MaintenanceTask]:
         return [
@@ -209,11 +209,11 @@ class Rematerializing:
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
         with self._store.copying(tenant) as rows:
-            rows.lock(pair.copy)
+            rows.lock_forest(pair.copy)
             if not rows.kept(pair.copy):
                 raise _taken()
-            sessions = rows.sessions_after(pair.source, after, BATCH_TURNS)
-            copied = [rows.copy_session(pair, session) for session in sessions]
+            sessions = rows.sessions.after(pair.source, after, BATCH_TURNS)
+            copied = [rows.sessions.copy(pair, session) for session in sessions]
         self._wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
         if not sessions:
             return dict(progress) | {"phase": "follow"}
@@ -222,12 +222,12 @@ class Rematerializing:
     def _follow(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         """Copy again what has changed since; then wait until the pipeline is done with the copy."""
         with self._store.copying(tenant) as rows:
-            differing = rows.differing(pair, BATCH_SESSIONS)
+            differing = rows.sessions.differing(pair, BATCH_SESSIONS)
         if differing:
             copied = [self._again(tenant, pair, each.source, each.copy) for each in differing]
             return _added(progress, copied) | {"again": int(progress["again"]) + len(differing)}
         with self._store.copying(tenant) as rows:
-            left, live = rows.remaining(pair.copy), rows.remaining(pair.source)
+            left, live = rows.sessions.remaining(pair.copy), rows.sessions.remaining(pair.source)
         if not left.placed:
             raise self._still(tenant, left, progress)
         if left.dead > live.dead:
@@ -236,12 +236,12 @@ class Rematerializing:
                 " the live memory stays as it is."
             )
         with self._store.copying(tenant) as rows:
-            rows.lock(pair.copy)
+            rows.lock_forest(pair.copy)
             added = rows.carry_candidates(pair) if pair.extract else 0
             if not added:
                 rows.carry_states(pair)
-                rows.make_due(pair.copy)
-                left = rows.remaining(pair.copy)
+                rows.sessions.make_due(pair.copy)
+                left = rows.sessions.remaining(pair.copy)
         if added:
             return dict(progress) | {"carried": int(progress.get("carried", 0)) + added}
         if not left.done:
@@ -249,15 +249,15 @@ class Rematerializing:
         return dict(progress) | {"phase": "switch"}
 
     def _again(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Copied:
-        """Bring one session up to date: by what came to it, or anew when something of it went or was changed."""
+        """Copy what was added to one session, or all of it again when something was deleted or changed."""
         with self._store.copying(tenant) as rows:
-            rows.lock(pair.copy)
+            rows.lock_forest(pair.copy)
             if not rows.kept(pair.copy):
                 raise _taken()
-            copied = rows.copy_session(pair, source) if source is not None else Copied()
-            if copy is not None and (source is None or rows.differing(pair, 1, source)):
+            copied = rows.sessions.copy(pair, source) if source is not None else Copied()
+            if copy is not None and (source is None or rows.sessions.differing(pair, 1, source)):
                 self._drop(rows, pair.copy, copy)
-                copied = rows.copy_session(pair, source) if source is not None else Copied()
+                copied = rows.sessions.copy(pair, source) if source is not None else Copied()
         return copied
 
     def _drop(self, rows: CopyRows, forest: ForestId, session: SessionId) -> None:
@@ -267,7 +267,7 @@ class Rematerializing:
         rows.drop_session(forest, session)
 
     def _still(self, tenant: TenantId, left: Remaining, progress: Numbers) -> StillMaterializing:
-        """What is waited for, and how long; whoever has to do it is woken."""
+        """The error that names the waiting work, and when to retry; wakes the workers that have to do it."""
         for queue, waiting in (
             (Queue.EXTRACT, left.extracting),
             (Queue.REDUCE, left.placing),
@@ -296,11 +296,11 @@ class Rematerializing:
         """Attribute what was paid for and clear the old forest; or clear the copy of a forest that is gone."""
         if progress["phase"] == "overtaken":
             with self._store.copying(tenant) as rows:
-                rows.set_gone(pair.copy)
+                rows.set_forest_state(pair.copy, "gone")
             return None if self._clear(tenant, pair.copy) else progress
         if progress["phase"] == "switched":
             with self._store.copying(tenant) as rows:
-                rows.lock(pair.copy)
+                rows.lock_forest(pair.copy)
                 rows.attribute(pair)
             return dict(progress) | {"phase": "attributed"}
         return None if self._clear(tenant, pair.source) else progress

@@ -1,4 +1,4 @@
-"""A forest out of Postgres as it is at one moment, and into it."""
+"""Reads a forest as it is at one moment; opens the transactions of exports and imports."""
 
 from __future__ import annotations
 
@@ -11,26 +11,15 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
 from memforest_core.store.owners import forest_id, known
-from memforest_core.transfer.bundles.records import TABLES, VECTOR, BundleTable, ForestHead, Row
+from memforest_core.transfer.bundles.records import BundleTable, ForestHead, Row
 from memforest_core.transfer.bundles.rows.importing import ImportRows
-from memforest_core.transfer.bundles.rows.sql import counting, reading
+from memforest_core.transfer.bundles.rows.values import counting, reading
 
 # Whole forests are read, and between two pages the file is written.
 _SNAPSHOT_SETTINGS = (
     "statement_timeout = 0",
     "idle_in_transaction_session_timeout = 0",
     "cursor_tuple_fraction = 1",
-)
-
-_COUNTS = sa.text(
-    " UNION ALL ".join(f"SELECT '{table.name}', ({counting(table)})" for table in TABLES if table is not VECTOR)
-)
-
-_VECTORS = sa.text(
-    """
-    SELECT text_hash, vector FROM memforest.vector
-     WHERE tenant_id = :t AND forest_id = :f AND model = :m AND text_hash = ANY(CAST(:h AS bytea[])) ORDER BY text_hash
-    """
 )
 
 _HASHES = sa.text(
@@ -59,14 +48,14 @@ class ExportRows:
 
     def __init__(self, connection: sa.Connection, tenant: TenantId, forest: ForestId) -> None:
         self._db = connection
+        self._tenant = tenant
+        self._forest = forest
         self._values = {"t": tenant, "f": forest}
 
     def head(self) -> ForestHead:
         """The forest."""
         found = self._db.execute(
-            sa.select(m.Forest.__table__).where(
-                m.Forest.tenant_id == self._values["t"], m.Forest.forest_id == self._values["f"]
-            )
+            sa.select(m.Forest.__table__).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == self._forest)
         ).one()
         return ForestHead(
             ForestId(found.forest_id),
@@ -79,12 +68,13 @@ class ExportRows:
 
     def counts(self) -> Mapping[str, int]:
         """How many rows each table has, but for the vectors."""
-        return {str(name): int(rows) for name, rows in self._db.execute(_COUNTS, self._values)}
+        return {str(name): int(rows) for name, rows in self._db.execute(counting(self._tenant, self._forest))}
 
     def pages(self, table: BundleTable, page: int, with_vectors: bool) -> Iterator[Sequence[Row]]:
         """Rows of a table, in the order of their keys; facts in the order in which they came."""
         streaming = {"stream_results": True, "max_row_buffer": page}
-        with self._db.execute(reading(table, with_vectors), self._values, execution_options=streaming) as rows:
+        statement = reading(table, self._tenant, self._forest, with_vectors)
+        with self._db.execute(statement, execution_options=streaming) as rows:
             for some in rows.partitions(page):
                 yield [tuple(row) for row in some]
 
@@ -96,13 +86,22 @@ class ExportRows:
                 yield [bytes(each) for each in some]
 
     def summary_models(self) -> Sequence[str]:
-        """Who wrote the summaries."""
+        """The models that wrote the summaries."""
         return self._db.scalars(_MODELS, self._values).all()
 
     def vectors(self, model: str, hashes: Sequence[bytes]) -> Sequence[Row]:
         """The vectors of these texts that are there, in the order of hashes."""
-        values = self._values | {"m": model, "h": list(hashes)}
-        return [(bytes(row.text_hash), bytes(row.vector)) for row in self._db.execute(_VECTORS, values)]
+        found = self._db.execute(
+            sa.select(m.VectorRow.text_hash, m.VectorRow.vector)
+            .where(
+                m.VectorRow.tenant_id == self._tenant,
+                m.VectorRow.forest_id == self._forest,
+                m.VectorRow.model == model,
+                m.VectorRow.text_hash.in_(hashes),
+            )
+            .order_by(m.VectorRow.text_hash)
+        )
+        return [(bytes(row.text_hash), bytes(row.vector)) for row in found]
 
 
 class BundleStore:

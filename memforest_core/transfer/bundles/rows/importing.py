@@ -1,8 +1,8 @@
-"""Writing a forest that nobody sees, and showing it when it is sound."""
+"""Writes an imported forest while it is hidden, and makes it its owner's memory when all checks have passed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -12,38 +12,24 @@ from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
-from memforest_core.errors import InvalidInput
 from memforest_core.memtree import Diff, Leaf, TreeHead
-from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.models.calls import CallRecord, Vectors
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
+from memforest_core.store.copying import delete_rows, stored_table
 from memforest_core.store.owners import lock_forests, set_forest_state
 from memforest_core.store.trees import NEXT_VERSION, TreeChange, TreeRows, node_of
 from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
-from memforest_core.transfer.bundles.records import BundleTable, ForestHead, IdKind, Row
-from memforest_core.transfer.bundles.rows.sql import FOREVER, WRITING, arrays
+from memforest_core.transfer.bundles.checking import damaged
+from memforest_core.transfer.bundles.records import NAMED, BundleTable, ForestHead, IdKind, Row
 from memforest_core.transfer.bundles.rows.tasks import BundleTasks
+from memforest_core.transfer.bundles.rows.values import FOREVER, writing, written
 
 LONGEST_WINDOW = 16
 """Cells that one extraction call reads at most; a longer window is no window of ours."""
 
 PROGRAM_LIMIT = "54"
 """SQL states for values that Postgres can't index or process."""
-
-_KEYS = {
-    IdKind.SESSION: m.Session.session_id,
-    IdKind.CELL: m.Cell.cell_id,
-    IdKind.FACT: m.FactRow.fact_id,
-    IdKind.SCOPE: m.Tree.tree_id,
-    IdKind.NODE: m.NodeRow.node_id,
-}
-_TENANTS = {
-    IdKind.SESSION: m.Session.tenant_id,
-    IdKind.CELL: m.Cell.tenant_id,
-    IdKind.FACT: m.FactRow.tenant_id,
-    IdKind.SCOPE: m.Tree.tenant_id,
-    IdKind.NODE: m.NodeRow.tenant_id,
-}
 
 # A window is claimed by its first cell: what waits in it has to be led by one that waits. One pass over the cells: rows
 # are not counted yet, and the planner would join by guesses.
@@ -125,38 +111,14 @@ _SHOW = [
     )
 ]
 
-_TREES = "SELECT tree_id FROM memforest.tree WHERE tenant_id = :t AND forest_id = :f"
-_SESSIONS = "SELECT session_id FROM memforest.session WHERE tenant_id = :t AND forest_id = :f"
-_CELLS = "SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f"
-
-_CLEAR = [
-    sa.text(statement)
-    for statement in (
-        f"""UPDATE memforest.index_row i
-               SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
-                   state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
-                   available_at = clock_timestamp()
-             WHERE i.tenant_id = :t AND i.forest_id = :f""",  # noqa: S608 - a constant
-        "DELETE FROM memforest.visit WHERE tenant_id = :t AND forest_id = :f",
-        f"DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id IN ({_TREES})",  # noqa: S608 - constants
-        f"DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id IN ({_TREES})",  # noqa: S608 - constants
-        "DELETE FROM memforest.tree WHERE tenant_id = :t AND forest_id = :f",
-        f"DELETE FROM memforest.occurrence WHERE tenant_id = :t AND cell_id IN ({_CELLS})",  # noqa: S608 - constants
-        f"DELETE FROM memforest.candidate WHERE tenant_id = :t AND cell_id IN ({_CELLS})",  # noqa: S608 - constants
-        "DELETE FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f",
-        "DELETE FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f",
-        f"DELETE FROM memforest.turn WHERE tenant_id = :t AND session_id IN ({_SESSIONS})",  # noqa: S608 - constants
-        "DELETE FROM memforest.session WHERE tenant_id = :t AND forest_id = :f",
-        "DELETE FROM memforest.speaker WHERE tenant_id = :t AND forest_id = :f",
-        "DELETE FROM memforest.vector WHERE tenant_id = :t AND forest_id = :f",
-        "DELETE FROM memforest.forest WHERE tenant_id = :t AND forest_id = :f",
-    )
-]
-
-
-def damaged(what: str) -> InvalidInput:
-    """A bundle's rows that the schema refuses."""
-    return InvalidInput(f"This bundle is damaged ({what}): export it again.", code="damaged_bundle")
+_BURY_FOREST = sa.text(
+    f"""
+    UPDATE memforest.index_row i
+       SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
+           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, available_at = clock_timestamp()
+     WHERE i.tenant_id = :t AND i.forest_id = :f
+    """  # noqa: S608 - a constant
+)
 
 
 @contextmanager
@@ -173,20 +135,21 @@ def _refused(what: str) -> Iterator[None]:
 
 
 class ImportRows(BundleTasks):
-    """Writing a forest that nobody sees yet, in one transaction of a tenant.
+    """Writes a hidden forest, in one transaction of a tenant.
 
     Raises InvalidInput where rows contradict the schema.
     """
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         super().__init__(connection, tenant)
-        self._vectors = VectorRows(connection, tenant)
+        self.vectors = VectorRows(connection, tenant)
         self._trees = TreeRows(connection, tenant)
 
     def used(self, kind: IdKind, ids: Sequence[UUID]) -> bool:
         """Whether one of these ids is taken."""
-        key = _KEYS[kind]
-        return bool(self._db.scalar(sa.select(sa.exists().where(_TENANTS[kind] == self._tenant, key.in_(ids)))))
+        table = stored_table(NAMED[kind].stored)
+        key = table.c[NAMED[kind].columns[0].stored]
+        return bool(self._db.scalar(sa.select(sa.exists().where(table.c.tenant_id == self._tenant, key.in_(ids)))))
 
     def forest_used(self, forest: ForestId) -> bool:
         """Whether a forest has this id, whatever its state."""
@@ -211,26 +174,16 @@ class ImportRows(BundleTasks):
                 )
             )
 
-    def lock(self, forest: ForestId) -> None:
+    def lock_forest(self, forest: ForestId) -> None:
         """Become the forest's only writer until the transaction ends."""
         lock_forests(self._db, self._tenant, [forest])
 
     def put(self, table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> None:
         """Insert rows, whose derived hashes follow their columns."""
-        if not rows:
-            return
-        statement = WRITING[table.name]
-        values = arrays(table, rows) | {"t": self._tenant, "f": forest, "m": model}
-        with _refused(table.name):
-            self._db.execute(statement, {name: values[name] for name in statement.compile().params})
-
-    def known_vectors(self, model: str, texts: Collection[OwnText]) -> Collection[OwnText]:
-        """Those of these texts that have a vector."""
-        return self._vectors.known_vectors(model, texts)
-
-    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Keep the vectors of texts."""
-        self._vectors.put_vectors(model, vectors)
+        if rows:
+            forest_of = {"tenant_id": self._tenant, "forest_id": forest, "model": model}
+            with _refused(table.name):
+                self._db.execute(writing(table), forest_of | written(table, rows))
 
     def record_calls(self, calls: Sequence[CallRecord]) -> None:
         """Keep what embedding cost."""
@@ -318,7 +271,7 @@ class ImportRows(BundleTasks):
     def show(self, forest: ForestId, owner: str) -> bool:
         """Make it its owner's memory, with all its work waiting; False when the owner has another by now."""
         self._unhurried()
-        if self.forest(owner) is not None:
+        if self.find_forest(owner) is not None:
             return False
         try:
             with self._db.begin_nested():
@@ -339,8 +292,8 @@ class ImportRows(BundleTasks):
         )
         if hidden != "hidden":
             return
-        for statement in _CLEAR:
-            self._db.execute(statement, {"t": self._tenant, "f": forest})
+        self._db.execute(_BURY_FOREST, {"t": self._tenant, "f": forest})
+        delete_rows(self._db, self._tenant, "forest", [forest])
 
     def _unhurried(self) -> None:
         """A forest's size decides how long it takes."""

@@ -23,12 +23,11 @@ from memforest_core.store import tables as m
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, of_forest
 from memforest_core.transfer.rebuild.records import Counts, PlannedTree, Spent, Windows
-from memforest_core.transfer.rebuild.rows.sql import SESSIONS_AFTER
+from memforest_core.transfer.rebuild.rows.sessions import SessionCopies
 
 _FIRST = UUID(int=0)
-_MOST_SESSIONS = 200
 _NO_TOKEN = LeaseToken(UUID(int=0))
-"""These windows are only looked at."""
+"""These windows are not claimed."""
 
 _COUNTS = sa.text(
     """
@@ -102,7 +101,7 @@ _SPENT = sa.text(
 
 
 class PlanRows:
-    """Rows that say what it would cost."""
+    """Reads what a plan counts."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
@@ -136,15 +135,8 @@ class PlanRows:
         return [own.text for own in dict.fromkeys(of_forest(source, texts)) if own not in known]
 
     def windows_after(self, source: ForestId, after: SessionId | None, turns: int) -> Windows:
-        """Windows that would be extracted anew, session by session."""
-        values = {"t": self._tenant, "source": source, "after": after or _FIRST, "n": _MOST_SESSIONS}
-        chosen: list[UUID] = []
-        total = 0
-        for row in self._db.execute(SESSIONS_AFTER, values):
-            total += row.turn_count
-            if chosen and total > turns:
-                break
-            chosen.append(row.session_id)
+        """Windows that would be extracted again, session by session."""
+        chosen = SessionCopies(self._db, self._tenant).after(source, after, turns)
         if not chosen:
             return Windows((), None)
         said = self._turns(chosen)
@@ -155,7 +147,7 @@ class PlanRows:
         ]
         erased = {session: said[session][1] for session in said}
         kept = [each for each in windows if not {turn.ordinal for turn in each.turns} <= erased[each.session_id]]
-        return Windows(tuple(kept), SessionId(chosen[-1]))
+        return Windows(tuple(kept), chosen[-1])
 
     def _turns(self, sessions: Sequence[UUID]) -> dict[UUID, tuple[list[Turn], set[int]]]:
         """The turns of each session in order, and the ordinals of those that are erased."""

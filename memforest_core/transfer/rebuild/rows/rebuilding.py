@@ -1,35 +1,203 @@
-"""Building a forest anew beside the live one, in Postgres: sessions are copied, compared, and at the end switched."""
+"""The hidden forest of a rebuild: begun, cleared of changed sessions, given the states of facts, and switched."""
+
+# ruff: noqa: S608 - statements are made of constants of this module
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId, cell_id, session_id
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.domain.facts import CORRECTED_ITEM
+from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId
 from memforest_core.reduce.records import HELD, Rules
 from memforest_core.store import tables as m
+from memforest_core.store.copying import copy_rows, delete_rows
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forests, set_forest_state, visible
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.trees import bury_points, lock_nodes
-from memforest_core.transfer.rebuild.records import Copied, Difference, Pair, Remaining, SourceForest
-from memforest_core.transfer.rebuild.rows import sql
+from memforest_core.transfer.rebuild.records import Pair, SourceForest
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
+from memforest_core.transfer.rebuild.rows.sessions import SessionCopies, parameters
 
-_FIRST = UUID(int=0)
-_MOST_SESSIONS = 200
-"""Sessions copied in one transaction, however short they are."""
+CARRIED_FROM = 16_000
+"""Items of candidates that a new extraction left out though their fact is pinned: above any number of corrections."""
+
+_FOREST_LEFT_OUT = ("reduce_available_at", "reduce_failures", "scene_seq")
+"""The copy is placed and numbers its scenes by itself."""
+
+# The cell ``d`` of the copy that a cell ``c`` of the source has become.
+_TWIN = """JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
+      JOIN memforest.session z ON z.tenant_id = :t AND z.forest_id = :copy AND z.external_id = s.external_id
+      JOIN memforest.cell d ON d.tenant_id = :t AND d.session_id = z.session_id AND d.ordinal = c.ordinal"""
+
+# Facts of the two forests that rest on the same statement of the same cell. Ids, item numbers, and which of several
+# wordings names a fact may differ; text and time of a statement do not, unless it was extracted anew: then it is the
+# same if the same turns say that somebody's state is the same.
+_SAME = f"""
+      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id AND o.item >= 0
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+      {_TWIN}
+      JOIN memforest.candidate l ON l.tenant_id = :t AND l.cell_id = d.cell_id AND l.item >= 0
+       AND ((l.text_hash = k.text_hash AND l.statement -> 'start' = k.statement -> 'start'
+             AND l.statement -> 'end' = k.statement -> 'end')
+            OR (:extract AND l.turn_ordinals = k.turn_ordinals AND k.statement ->> 'attribute' <> ''
+                AND (l.item >= {CORRECTED_ITEM}) = (k.item >= {CORRECTED_ITEM})
+                AND (lower(l.statement ->> 'subject'), l.statement -> 'attribute', lower(l.statement ->> 'value'))
+                  = (lower(k.statement ->> 'subject'), k.statement -> 'attribute', lower(k.statement ->> 'value'))))
+      JOIN memforest.occurrence q ON q.tenant_id = :t AND q.cell_id = l.cell_id AND q.item = l.item
+      JOIN memforest.fact n ON n.tenant_id = :t AND n.fact_id = q.fact_id
+     WHERE f.tenant_id = :t AND f.forest_id = :source"""
+
+_ABOUT = """(f.pinned OR f.superseded_at IS NOT NULL OR f.fact_id IN (
+            SELECT superseded_by FROM memforest.fact
+             WHERE tenant_id = :t AND forest_id = :source AND superseded_by IS NOT NULL))"""
+
+_CARRY_STATES = sa.text(
+    f"""
+    WITH same AS MATERIALIZED (
+        SELECT DISTINCT f.fact_id AS old, f.pinned, f.superseded_by, f.superseded_at, n.fact_id AS new,
+               f.normalized = n.normalized AS alike FROM memforest.fact f {_SAME} AND {_ABOUT}),
+    successor AS (SELECT DISTINCT ON (old) old, new FROM same ORDER BY old, alike DESC, new),
+    wanted AS (
+        SELECT DISTINCT ON (a.new) a.new, bool_or(a.pinned) OVER (PARTITION BY a.new) AS pinned,
+               CASE WHEN b.new <> a.new THEN b.new END AS superseded_by,
+               CASE WHEN b.new <> a.new THEN a.superseded_at END AS superseded_at
+          FROM same a LEFT JOIN successor b ON b.old = a.superseded_by
+         ORDER BY a.new, (CASE WHEN b.new <> a.new THEN a.superseded_at END) NULLS LAST, b.new),
+    now AS (
+        SELECT g.fact_id, g.superseded_at AS before, coalesce(w.pinned, false) AS pinned, w.superseded_by,
+               w.superseded_at
+          FROM memforest.fact g LEFT JOIN wanted w ON w.new = g.fact_id
+         WHERE g.tenant_id = :t AND g.forest_id = :copy
+           AND (w.new IS NOT NULL OR g.pinned OR g.superseded_at IS NOT NULL)
+           AND (g.pinned, g.superseded_by, g.superseded_at)
+               IS DISTINCT FROM (coalesce(w.pinned, false), w.superseded_by, w.superseded_at))
+    UPDATE memforest.fact g
+       SET pinned = now.pinned, superseded_by = now.superseded_by, superseded_at = now.superseded_at
+      FROM now WHERE g.tenant_id = :t AND g.fact_id = now.fact_id
+    RETURNING g.fact_id, (now.before IS NULL) <> (now.superseded_at IS NULL) AS changed
+    """
+)
+
+# A new extraction may leave out what people have said explicitly: those candidates are added to it.
+_LEFT_OUT = sa.text(
+    f"""
+    WITH explicit AS (
+        SELECT k.cell_id, k.item, k.item AS into_item FROM memforest.cell c
+          JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= {CORRECTED_ITEM}
+         WHERE c.tenant_id = :t AND c.forest_id = :source),
+    found AS (SELECT DISTINCT f.fact_id FROM memforest.fact f {_SAME} AND f.pinned),
+    pinned AS (
+        SELECT DISTINCT ON (f.fact_id) o.cell_id, o.item, {CARRIED_FROM} + o.item AS into_item
+          FROM memforest.fact f
+          JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
+           AND o.item BETWEEN 0 AND {CORRECTED_ITEM - 1}
+         WHERE f.tenant_id = :t AND f.forest_id = :source AND f.pinned AND f.fact_id NOT IN (SELECT fact_id FROM found)
+         ORDER BY f.fact_id, o.cell_id, o.item)
+    SELECT w.cell_id, w.item, d.cell_id AS new_cell, w.into_item
+      FROM (SELECT * FROM explicit UNION SELECT * FROM pinned) w
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = w.cell_id
+      {_TWIN} AND d.state = 'done'
+    """
+)
+
+_DELETING = """EXISTS (SELECT 1 FROM memforest.maintenance_forest x
+                     JOIN memforest.maintenance k
+                       ON k.tenant_id = :t AND k.task_id = x.task_id AND k.state <> 'done'
+                    WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'erase')"""
+
+# What is asked of the live forest names its facts and sessions: the switch comes after it.
+_BUSY = sa.text(
+    f"""
+    SELECT {_DELETING}
+        OR EXISTS (SELECT 1 FROM memforest.maintenance_forest x
+                     JOIN memforest.maintenance k
+                       ON k.tenant_id = :t AND k.task_id = x.task_id AND k.state IN ('held', 'ready', 'running')
+                    WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'correct')
+        OR EXISTS (SELECT 1 FROM memforest.cell
+                    WHERE tenant_id = :t AND forest_id = :source AND state = 'running' AND NOT placed)
+        OR EXISTS (SELECT 1 FROM memforest.forest
+                    WHERE tenant_id = :t AND forest_id = :source AND state = 'frozen')
+    """
+)
+
+# What still waits for extraction goes on in the copy where it stood; what was kept word by word is tried again there.
+_SWITCH = [
+    sa.text(statement)
+    for statement in (
+        f"""UPDATE memforest.cell n
+              SET state = CASE WHEN c.state = 'held' THEN 'held' ELSE 'ready' END, lane = c.lane,
+                  window_ordinal = c.window_ordinal,
+                  available_at = CASE WHEN c.state = 'running' THEN clock_timestamp() ELSE c.available_at END
+             FROM memforest.cell c
+             {_TWIN}
+            WHERE c.tenant_id = :t AND c.forest_id = :source AND NOT (c.placed OR c.state IN ('done', 'dead'))
+              AND n.tenant_id = :t AND n.cell_id = d.cell_id AND n.state = 'held'""",
+        f"""UPDATE memforest.cell n SET again_at = c.again_at
+             FROM memforest.cell c
+             {_TWIN}
+            WHERE c.tenant_id = :t AND c.forest_id = :source AND c.again_at IS NOT NULL
+              AND n.tenant_id = :t AND n.cell_id = d.cell_id AND n.state = 'done' AND n.outcome = 'verbatim'""",
+        "UPDATE memforest.retention_policy SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+        f"""INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
+            SELECT :t, v.item, :copy, sum(v.visits), max(v.last_visit_at) FROM (
+                SELECT DISTINCT n.fact_id AS item, w.item_id, w.visits, w.last_visit_at
+                  FROM memforest.visit w JOIN memforest.fact f ON w.tenant_id = :t AND w.item_id = f.fact_id {_SAME}
+                UNION ALL
+                SELECT d.cell_id, w.item_id, w.visits, w.last_visit_at
+                  FROM memforest.visit w
+                  JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = w.item_id
+                  {_TWIN}
+                 WHERE w.tenant_id = :t AND w.forest_id = :source) v
+             GROUP BY v.item
+            ON CONFLICT (tenant_id, item_id) DO UPDATE
+            SET visits = excluded.visits, last_visit_at = excluded.last_visit_at""",
+        # The states are set without the lock of ``set_forest_state`` on the copy, for which a worker may wait in turn.
+        "UPDATE memforest.forest SET state = 'gone' WHERE tenant_id = :t AND forest_id = :source",
+        """UPDATE memforest.forest c SET state = 'live', rules = c.rules - 'held', display_name = s.display_name
+             FROM memforest.forest s
+            WHERE c.tenant_id = :t AND c.forest_id = :copy AND s.tenant_id = :t AND s.forest_id = :source""",
+        # A policy that waits for the switch is applied to the new forest.
+        """UPDATE memforest.maintenance k SET forest_id = :copy
+             FROM memforest.maintenance_forest x
+            WHERE k.tenant_id = :t AND k.forest_id = :source AND k.state IN ('ready', 'dead')
+              AND x.tenant_id = :t AND x.task_id = k.task_id AND x.forest_id = :source AND x.role = 'retain'""",
+        """UPDATE memforest.maintenance_forest SET forest_id = :copy
+            WHERE tenant_id = :t AND forest_id = :source AND role = 'retain'""",
+    )
+]
+
+# Answers that were paid for, and what they cost, are the new forest's now.
+_ATTRIBUTE = [
+    sa.text(statement)
+    for statement in (
+        *(
+            f"""UPDATE memforest.{table} e SET forest_id = :copy, session_id = z.session_id
+                  FROM memforest.session s
+                  JOIN memforest.session z ON z.tenant_id = :t AND z.forest_id = :copy AND z.external_id = s.external_id
+                 WHERE s.tenant_id = :t AND s.forest_id = :source
+                   AND e.tenant_id = :t AND e.session_id = s.session_id"""
+            for table in ("extraction_cache", "llm_call")
+        ),
+        "UPDATE memforest.llm_call SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+    )
+]
 
 
 class CopyRows(RemovalRows):
-    """Rows of one transaction of a tenant that builds a forest anew."""
+    """Rows of one transaction of a tenant that rebuilds a forest."""
 
-    def find(self, owner: str) -> SourceForest | None:
+    @property
+    def sessions(self) -> SessionCopies:
+        """The sessions of both forests, in the same transaction."""
+        return SessionCopies(self._db, self._tenant)
+
+    def find_forest(self, owner: str) -> SourceForest | None:
         """The owner's forest."""
         return self._source(m.Forest.owner == owner, visible())
 
@@ -58,135 +226,98 @@ class CopyRows(RemovalRows):
         return [ForestId(each) for each in found]
 
     def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> bool:
-        # A deletion looks for copies with the same lock.
         """Make the hidden forest, unless it is there; ``forget_summaries``: none of the source's is used again.
 
-        False while a deletion is at the source.
+        False while a deletion is at the source, which looks for copies with the same lock.
         """
         lock_forests(self._db, self._tenant, [pair.source])
-        if self._db.scalar(sql.BEING_DELETED_FROM, self._pair(pair)):
+        if self._db.scalar(sa.text(f"SELECT {_DELETING}"), parameters(self._tenant, pair)):
             return False
-        statement = sql.BEGIN.bindparams(sa.bindparam("rules", type_=m.Forest.rules.type))
-        self._db.execute(statement, self._pair(pair) | {"rules": dict(rules) | {HELD: 1}})
-        self._db.execute(sql.COPY_SPEAKERS, self._pair(pair))
+        statement, values = copy_rows(
+            "forest",
+            self._tenant,
+            {"forest_id": [pair.source]},
+            {"forest_id": [pair.copy]},
+            {"state": "hidden", "rules": dict(rules) | {HELD: 1}},
+            left_out=_FOREST_LEFT_OUT,
+        )
+        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "forest_id"]), values)
+        self.sessions.copy_speakers(pair)
         if forget_summaries:
-            self._db.execute(sql.FORGET_SUMMARIES, self._pair(pair))
+            self._db.execute(
+                sa.delete(m.Summary).where(m.Summary.tenant_id == self._tenant, m.Summary.forest_id == pair.source)
+            )
         return True
 
     def kept(self, copy: ForestId) -> bool:
         """Whether the copy is hidden still, and stays so until this transaction ends: no deletion has taken it."""
-        return self._db.scalar(sql.KEEP_COPY, {"t": self._tenant, "copy": copy}) is not None
-
-    def sessions_after(self, source: ForestId, after: SessionId | None, turns: int) -> Sequence[SessionId]:
-        """The next sessions in the order of ids, of about so many turns together; at least one while there is one."""
-        values = {"t": self._tenant, "source": source, "after": after or _FIRST, "n": _MOST_SESSIONS}
-        chosen: list[SessionId] = []
-        total = 0
-        for row in self._db.execute(sql.SESSIONS_AFTER, values):
-            total += row.turn_count
-            if chosen and total > turns:
-                break
-            chosen.append(SessionId(row.session_id))
-        return chosen
-
-    def differing(self, pair: Pair, limit: int, session: SessionId | None = None) -> Sequence[Difference]:
-        """Sessions (or that one of the source) whose turns, cells, or candidates are not the same in both."""
-        values = self._pair(pair) | {"n": limit, "session": session}
-        return [
-            Difference(
-                SessionId(row.source) if row.source is not None else None,
-                SessionId(row.copy) if row.copy is not None else None,
-            )
-            for row in self._db.execute(sql.DIFFERING, values)
-        ]
-
-    def copy_session(self, pair: Pair, session: SessionId) -> Copied:
-        """Copy what the copy of a session lacks; cells that wait for extraction get a place that nobody works on."""
-        values = self._pair(pair) | {"old": session}
-        name = self._db.scalar(sql.LOCK_SESSION, values)
-        if name is None:
-            return Copied()
-        new = session_id(pair.copy, name)
-        values |= {"new": new}
-        for statement in (sql.COPY_SESSION, sql.COPY_TURNS, sql.COPY_SPEAKERS, sql.COPY_VECTORS):
-            self._db.execute(statement, values)
-        return self._copy_cells(pair, new, values)
-
-    def _copy_cells(self, pair: Pair, new: SessionId, values: dict[str, Any]) -> Copied:
-        """Cells that are not there yet or only have a place, and the candidates of those that are extracted."""
-        cells = self._db.execute(sql.CELLS, values).all()
-        places = {row.ordinal: row.cell_id for row in self._db.execute(sql.DROP_PLACES, values)}
-        bury_points(self._db, self._tenant, [places[gone] for gone in places.keys() - {c.ordinal for c in cells}])
-        there = set(
-            self._db.scalars(
-                sa.select(m.Cell.ordinal).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == new)
-            )
+        hidden = sa.select(m.Forest.forest_id).where(
+            m.Forest.tenant_id == self._tenant, m.Forest.forest_id == copy, m.Forest.state == "hidden"
         )
-        missing = [cell for cell in cells if cell.ordinal not in there]
-        if not missing:
-            return Copied()
-        copies = {cell.cell_id: cell_id(new, cell.ordinal) for cell in missing}
-        self._db.execute(
-            sql.COPY_CELLS,
-            values
-            | {
-                "olds": list(copies),
-                "news": list(copies.values()),
-                "states": [_state(cell, pair.extract) for cell in missing],
-            },
-        )
-        done = [cell.cell_id for cell in missing if not cell.on_its_way and not pair.extract]
-        candidates = self._db.execute(
-            sql.COPY_CANDIDATES, {"t": self._tenant, "olds": done, "news": [copies[cell] for cell in done]}
-        ).rowcount
-        want_indexed(self._db, self._tenant, pair.copy, "cell", list(copies.values()), lane=1)
-        return Copied(int(not there), len(missing), candidates)
+        return self._db.scalar(hidden.with_for_update(read=True, key_share=True)) is not None
 
-    def lock(self, forest: ForestId) -> None:
+    def lock_forest(self, forest: ForestId) -> None:
         """Become the forest's only writer, waiting for whoever is."""
         lock_forests(self._db, self._tenant, [forest])
 
     def set_aside(self, session: SessionId) -> Sequence[CellId]:
         """Mark all that a session said as superseded; its cells."""
-        self._db.execute(sql.SET_ASIDE, {"t": self._tenant, "session": session})
-        cells = sa.select(m.Cell.cell_id).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == session)
+        cells = self._cells_of(session)
+        self._db.execute(
+            sa.update(m.CandidateRow)
+            .where(
+                m.CandidateRow.tenant_id == self._tenant,
+                m.CandidateRow.item >= 0,
+                m.CandidateRow.cell_id.in_(cells),
+            )
+            .values(item=-1 - m.CandidateRow.item)
+        )
         return [CellId(cell) for cell in self._db.scalars(cells)]
 
     def drop_session(self, forest: ForestId, session: SessionId) -> None:
         """Delete a session of which no fact is left: its tree, cells and turns; their points get tombstones."""
-        values = {"t": self._tenant, "f": forest, "s": session}
-        nodes = [NodeId(node) for node in self._db.scalars(sql.SESSION_NODES, values)]
-        cells = self._db.scalars(
-            sa.select(m.Cell.cell_id).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == session)
-        ).all()
+        trees = sa.select(m.Tree.tree_id).where(
+            m.Tree.tenant_id == self._tenant, m.Tree.forest_id == forest, m.Tree.session_id == session
+        )
+        nodes = [
+            NodeId(node)
+            for node in self._db.scalars(
+                sa.select(m.NodeRow.node_id)
+                .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.tree_id.in_(trees))
+                .order_by(m.NodeRow.node_id)
+            )
+        ]
         lock_nodes(self._db, self._tenant, nodes)
-        bury_points(self._db, self._tenant, [*nodes, *cells])
-        for statement in sql.DROP_SESSION:
-            self._db.execute(statement, values)
+        bury_points(self._db, self._tenant, [*nodes, *self._db.scalars(self._cells_of(session))])
+        delete_rows(self._db, self._tenant, "tree", trees)
+        delete_rows(self._db, self._tenant, "session", [session])
 
-    def remaining(self, copy: ForestId) -> Remaining:
-        """What the copy still has to do."""
-        row = self._db.execute(sql.REMAINING, {"t": self._tenant, "f": copy}).one()
-        return Remaining(row.extracting, row.placing, row.trees, row.points, row.dead)
-
-    def make_due(self, copy: ForestId) -> None:
-        """The copy is placed: its trees may be refreshed now."""
-        self._db.execute(sql.MAKE_DUE, {"t": self._tenant, "f": copy})
+    def _cells_of(self, session: SessionId) -> sa.Select[Any]:
+        return sa.select(m.Cell.cell_id).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == session)
 
     def carry_candidates(self, pair: Pair) -> int:
         """Give the copy what people have said explicitly and a new extraction left out; how many are to be placed."""
-        return self._db.execute(sql.CARRY_CANDIDATES, self._pair(pair)).rowcount
+        found = self._db.execute(_LEFT_OUT, parameters(self._tenant, pair)).all()
+        if not found:
+            return 0
+        by = {"cell_id": [row.cell_id for row in found], "item": [row.item for row in found]}
+        new = {"cell_id": [row.new_cell for row in found], "item": [row.into_item for row in found]}
+        statement, values = copy_rows("candidate", self._tenant, by, new, {})
+        statement = statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id", "item"])
+        added = set(self._db.scalars(statement.returning(m.CandidateRow.cell_id), values))
+        waiting = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(added))
+        return self._db.execute(waiting.values(placed=False, lane=1)).rowcount
 
     def carry_states(self, pair: Pair) -> int:
         """Give facts of the copy their pins and successors; how many facts changed."""
-        changed = self._db.execute(sql.CARRY_STATES, self._pair(pair)).all()
+        changed = self._db.execute(_CARRY_STATES, parameters(self._tenant, pair)).all()
         # What quotes a fact that is superseded now is written again.
         self.mark_payloads([row.fact_id for row in changed if row.changed])
         return len(changed)
 
     def busy(self, source: ForestId) -> bool:
         """Whether a deletion or a correction of the forest is not done, or a cell is being extracted."""
-        return bool(self._db.scalar(sql.BUSY, {"t": self._tenant, "source": source}))
+        return bool(self._db.scalar(_BUSY, {"t": self._tenant, "source": source}))
 
     def switch(self, pair: Pair) -> bool:
         """Make the copy the owner's forest and the source gone; False when they are not the same, and nothing is done.
@@ -194,40 +325,32 @@ class CopyRows(RemovalRows):
         Holds both forests, and waits for sessions that are being accepted.
         """
         states = lock_forests(self._db, self._tenant, [pair.source, pair.copy])
-        self._db.execute(sql.LOCK_SOURCE, self._pair(pair))
+        self._db.execute(
+            sa.select(m.Forest.state)
+            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == pair.source)
+            .with_for_update()
+        )
         if states.get(pair.copy) != "hidden" or states.get(pair.source) != "live":
             return False
-        left = self.remaining(pair.copy)
-        if not left.done or self.busy(pair.source) or self.differing(pair, 1):
+        left = self.sessions.remaining(pair.copy)
+        if not left.done or self.busy(pair.source) or self.sessions.differing(pair, 1):
             return False
         if self.carry_states(pair):
             # Their summaries are refreshed first, so that the switch shows nothing stale.
             return False
-        for statement in (*sql.SWITCH, *sql.FOLLOW):
-            self._db.execute(statement, self._pair(pair))
+        for statement in _SWITCH:
+            self._db.execute(statement, parameters(self._tenant, pair))
         return True
 
     def attribute(self, pair: Pair) -> None:
         """What was paid for the source's words is the copy's now: cached answers, and calls in the accounts."""
-        for statement in sql.ATTRIBUTE:
-            self._db.execute(statement, self._pair(pair))
+        for statement in _ATTRIBUTE:
+            self._db.execute(statement, parameters(self._tenant, pair))
         self._texts.drop_orphans(pair.copy)
 
-    def set_gone(self, forest: ForestId) -> None:
-        """The forest is nobody's."""
-        set_forest_state(self._db, self._tenant, forest, "gone")
-
-    def _pair(self, pair: Pair) -> dict[str, Any]:
-        return {"t": self._tenant, "source": pair.source, "copy": pair.copy, "extract": pair.extract}
-
-
-def _state(cell: sa.Row[Any], extract: bool) -> str:
-    """In which state a cell's copy begins."""
-    if cell.on_its_way:
-        return "held"
-    if extract:
-        return "done" if cell.erased else "ready"
-    return "dead" if cell.state == "dead" and not cell.placed else "done"
+    def set_forest_state(self, forest: ForestId, state: str) -> None:
+        """Change a forest's state."""
+        set_forest_state(self._db, self._tenant, forest, state)
 
 
 class CopyStore:
@@ -238,7 +361,7 @@ class CopyStore:
 
     @contextmanager
     def copying(self, tenant: TenantId) -> Iterator[CopyRows]:
-        """One transaction of a tenant that builds a forest anew."""
+        """One transaction of a tenant that rebuilds a forest."""
         with tenant_transaction(self._engine, tenant) as connection:
             yield CopyRows(connection, tenant)
 

@@ -21,11 +21,11 @@ from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import RefreshRows
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
+from memforest_core.store.copying import change_rows
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.trees import lock_trees
-from memforest_core.store.vectors import Key, to_bytes
-from memforest_core.transfer.rebuild.records import Spent
-from memforest_core.transfer.rebuild.reembed_records import NewVectors, StoredSummary, TextKind, TextPage
+from memforest_core.store.vectors import Key, VectorRows, to_bytes
+from memforest_core.transfer.rebuild.records import NewVectors, Spent, StoredSummary, TextKind, TextPage
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 
 _FIRST = UUID(int=0)
@@ -60,15 +60,6 @@ _COUNTS = sa.text(
     """
 )
 
-_PUT = sa.text(
-    """
-    UPDATE memforest.node_summary s SET vector = u.vector, pooled = u.pooled, vector_model = :model
-      FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:vectors AS bytea[]),
-                  CAST(:pooled AS bytea[])) AS u(id, version, vector, pooled)
-     WHERE s.tenant_id = :t AND s.node_id = u.id AND s.version = u.version
-    """
-)
-
 # For each fact of a scene first the candidate that most likely worded it, by whose routing text it went there.
 _MEMBERS = sa.text(
     """
@@ -86,20 +77,12 @@ _MEMBERS = sa.text(
     """
 )
 
-_CENTROIDS = sa.text(
-    """
-    UPDATE memforest.tree r SET centroid = u.centroid
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:centroids AS bytea[])) AS u(tree, centroid)
-     WHERE r.tenant_id = :t AND r.tree_id = u.tree
-    """
-)
-
 _WORKERS = sa.text(
     "SELECT name FROM memforest.worker WHERE heartbeat_at > clock_timestamp() - make_interval(secs => :s) ORDER BY name"
 )
 
 
-class ReembedRows(RefreshRows):
+class ReembedRows(VectorRows):
     """Rows of one transaction of a tenant."""
 
     def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> TextPage:
@@ -137,7 +120,7 @@ class ReembedRows(RefreshRows):
     def summaries(self, level: int, model: str, limit: int) -> Sequence[StoredSummary]:
         """Summaries of a level that have no vectors of this model; those below them have."""
         rows = self._db.execute(_SUMMARIES, {"t": self._tenant, "level": level, "model": model, "n": limit}).all()
-        children = self._children([row.node_id for row in rows], model)
+        children = RefreshRows(self._db, self._tenant).children_of([row.node_id for row in rows], model)
         return [
             StoredSummary(
                 NodeId(row.node_id),
@@ -157,16 +140,18 @@ class ReembedRows(RefreshRows):
 
     def put_summaries(self, model: str, vectors: Sequence[NewVectors]) -> None:
         """Give summaries their vectors, unless they were written again meanwhile."""
-        values: dict[str, Any] = {
-            "ids": [each.node_id for each in vectors],
-            "versions": [each.version for each in vectors],
-            "vectors": [to_bytes(each.vector) for each in vectors],
+        by: dict[str, Sequence[Any]] = {
+            "node_id": [each.node_id for each in vectors],
+            "version": [each.version for each in vectors],
+        }
+        new: dict[str, Sequence[Any]] = {
+            "vector": [to_bytes(each.vector) for each in vectors],
             "pooled": [to_bytes(each.pooled) for each in vectors],
         }
-        self._db.execute(_PUT, values | {"t": self._tenant, "model": model})
+        self._db.execute(*change_rows("node_summary", self._tenant, by, new, vector_model=model))
 
     def recenter(self, after: TreeId | None, model: str, limit: int) -> TreeId | None:
-        """Make the centroids of the next scenes anew from what routing compares; the last of them, None at the end."""
+        """Compute the centroids of the next scenes from their routing vectors; the last scene, None at the end."""
         rows = self._db.execute(_MEMBERS, {"t": self._tenant, "after": after or _FIRST, "n": limit}).all()
         if not rows:
             return None
@@ -180,10 +165,8 @@ class ReembedRows(RefreshRows):
             raise InvariantViolated(f"{len(missing)} facts have no routing vector of model {model}.")
         totals = {tree: np.sum([known[key] for key in keys], axis=0) for tree, keys in members.items() if keys}
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in totals])
-        self._db.execute(
-            _CENTROIDS,
-            {"t": self._tenant, "trees": list(totals), "centroids": [to_bytes(total) for total in totals.values()]},
-        )
+        new = {"centroid": [to_bytes(total) for total in totals.values()]}
+        self._db.execute(*change_rows("tree", self._tenant, {"tree_id": totals}, new))
         return TreeId(rows[-1].tree_id)
 
     def record_call(self, call: CallRecord) -> None:

@@ -10,12 +10,11 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import load_settings
-from memforest_core.store.statements import from_document
-from memforest_core.transfer.bundles.checking import BundleLimits, RowChecks, check_rules, check_zone
+from memforest_core.transfer.bundles.checking import BundleLimits, RowChecks, check_rules, check_zone, statement_of
 from memforest_core.transfer.bundles.records import CANDIDATE, FACT, SESSION, TURN, VECTOR, Row, Value
 
 LIMITS = BundleLimits(max_turns=10, max_turn_bytes=2_000, dimension=4)
-CHECKS = RowChecks(LIMITS, from_document)
+CHECKS = RowChecks(LIMITS)
 TURN_ROW: Row = (str(UUID(int=5)), 0, "t0", "user", "I live in Davis.", 0, 1, "bob", "Bob", "{}", 0)
 STATEMENT = {
     "text": "Bob lives in Davis.",
@@ -109,9 +108,9 @@ def test_a_statement_is_one_that_extraction_could_have_made(change: dict[str, ob
     def row(document: dict[str, object]) -> Row:
         return (str(UUID(int=1)), 0, "[0]", "", json.dumps(document))
 
-    assert CHECKS.statement(CANDIDATE, row(dict(STATEMENT))).value == "Davis"
+    assert statement_of(CANDIDATE, row(dict(STATEMENT))).value == "Davis"
     with pytest.raises(InvalidInput, match=r"candidate\.statement"):
-        CHECKS.statement(CANDIDATE, row(STATEMENT | change))
+        statement_of(CANDIDATE, row(STATEMENT | change))
 
 
 def test_zones_and_rules() -> None:

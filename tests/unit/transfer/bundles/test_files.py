@@ -13,16 +13,18 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
-from memforest_core.transfer.bundles.files import BundleFiles
+from memforest_core.transfer.bundles.ids import id_table
+from memforest_core.transfer.bundles.reader import reading
 from memforest_core.transfer.bundles.records import SPEAKER, TABLES, VECTOR, ForestHead, IdKind
+from memforest_core.transfer.bundles.schema import Digests
+from memforest_core.transfer.bundles.writer import writing
 
-FILES = BundleFiles()
 HEAD = ForestHead(ForestId(UUID(int=7)), "bob", "UTC", 3, {"scene_assign": 0.7})
 SPEAKERS = [("bob", "Bob"), ("eve", "Eve \N{SNOWMAN}"), ("tom", 'T"om')]
 
 
 def written(path: Path) -> None:
-    with FILES.writing(path, False) as writer:
+    with writing(path, False) as writer:
         writer.add(SPEAKER, SPEAKERS[:2])
         writer.add(SPEAKER, SPEAKERS[2:])
         writer.add(VECTOR, [(bytes(32), b"\x00\x00\x80?")])
@@ -33,7 +35,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "bob.memforest"
     written(path)
     assert [each.name for each in tmp_path.iterdir()] == ["bob.memforest"]
-    with FILES.reading(path) as reader:
+    with reading(path) as reader:
         assert (reader.head.forest, reader.head.embedding_model, reader.head.dimension) == (HEAD, "model", 1)
         assert (reader.head.summary_models, reader.head.with_vectors, reader.head.with_summaries) == (
             ("a", "b"),
@@ -43,7 +45,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         assert reader.head.rows == {table.name: 0 for table in TABLES} | {"speaker": 3, "vector": 1}
         assert [list(page) for page in reader.rows(SPEAKER, 0, 2)] == [SPEAKERS[:2], SPEAKERS[2:]]
         assert [list(page) for page in reader.rows(SPEAKER, 1, 5)] == [SPEAKERS[1:]]
-        digests = reader.digests()
+        digests = Digests()
         digests.add(SPEAKER, SPEAKERS)
         assert digests.of(SPEAKER) == reader.head.digests["speaker"]
 
@@ -52,36 +54,36 @@ def test_nobody_writes_to_a_bundle_that_is_read(tmp_path: Path) -> None:
     path = tmp_path / "bob.memforest"
     written(path)
     before = path.read_bytes()
-    with FILES.reading(path):
+    with reading(path):
         assert {each.name for each in tmp_path.iterdir()} == {"bob.memforest"}
     assert path.read_bytes() == before
 
 
 def test_an_unfinished_one_leaves_nothing(tmp_path: Path) -> None:
-    with FILES.writing(tmp_path / "bob.memforest", False) as writer:
+    with writing(tmp_path / "bob.memforest", False) as writer:
         writer.add(SPEAKER, SPEAKERS)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(KeyError), FILES.writing(tmp_path / "bob.memforest", False):
+    with pytest.raises(KeyError), writing(tmp_path / "bob.memforest", False):
         raise KeyError
     assert list(tmp_path.iterdir()) == []
 
 
 def test_two_never_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "bob.memforest"
-    with FILES.writing(path, False) as writer:
-        with pytest.raises(InvalidInput, match="Another export"), FILES.writing(path, False):
+    with writing(path, False) as writer:
+        with pytest.raises(InvalidInput, match="Another export"), writing(path, False):
             pass
         writer.finish(HEAD, ("model", 1), [], (True, True))
-    with pytest.raises(InvalidInput, match="already"), FILES.writing(path, False):
+    with pytest.raises(InvalidInput, match="already"), writing(path, False):
         pass
-    with FILES.writing(path, True) as writer:
+    with writing(path, True) as writer:
         writer.finish(HEAD, ("other", 1), [], (True, True))
-    with FILES.reading(path) as reader:
+    with reading(path) as reader:
         assert reader.head.embedding_model == "other"
 
 
 def test_a_place_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput) as refused, FILES.writing(tmp_path / "no" / "bob.memforest", False):
+    with pytest.raises(InvalidInput) as refused, writing(tmp_path / "no" / "bob.memforest", False):
         pass
     assert refused.value.code == "file_not_writable"
 
@@ -106,14 +108,14 @@ def test_what_is_no_bundle_is_not_opened(tmp_path: Path, statement: str, code: s
     written(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute(statement)
-    with pytest.raises(InvalidInput) as refused, FILES.reading(path):
+    with pytest.raises(InvalidInput) as refused, reading(path):
         pass
     assert refused.value.code == code
 
 
 def test_ids_are_known_once() -> None:
     one, two, three = UUID(int=1), UUID(int=2), UUID(int=3)
-    with FILES.ids() as ids:
+    with id_table() as ids:
         assert ids.add(IdKind.FACT, [(one, two)])
         assert not ids.add(IdKind.CELL, [(one, three)])
         assert ids.find([one, three]) == {one: (IdKind.FACT, two)}
@@ -152,8 +154,8 @@ def test_a_link_to_nowhere_is_a_name_that_is_taken(tmp_path: Path) -> None:
 
 def test_a_display_name_travels(tmp_path: Path) -> None:
     path = tmp_path / "bob.memforest"
-    with FILES.writing(path, False) as writer:
+    with writing(path, False) as writer:
         writer.finish(replace(HEAD, display_name="Bob"), ("model", 1), [], (True, False))
 
-    with FILES.reading(path) as reader:
+    with reading(path) as reader:
         assert reader.head.forest.display_name == "Bob"

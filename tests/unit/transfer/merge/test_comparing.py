@@ -39,6 +39,10 @@ class Rows:
         }
     )
 
+    @property
+    def reduce(self) -> Rows:
+        return self
+
     def fact_count(self, forest: ForestId) -> int:
         return self.size
 

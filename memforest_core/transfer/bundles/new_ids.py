@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 from memforest_core.domain.ids import ForestId, SessionId, TreeId, cell_id, leaf_id, session_id, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.reduce.identity import identify
-from memforest_core.transfer.bundles.checking import RowChecks, damaged
+from memforest_core.transfer.bundles.checking import damaged, statement_of
 from memforest_core.transfer.bundles.ids import IdTable
 from memforest_core.transfer.bundles.reader import BundleReader
 from memforest_core.transfer.bundles.records import (
@@ -31,15 +31,14 @@ _SOFT = {(FACT.name, "superseded_by"), (VISIT.name, "item_id")}
 PAGE = 1_000
 
 
-class Naming:
+class NewIds:
     """New ids of one import. With ``old`` and ``new`` forest the same, every id stays."""
 
-    def __init__(self, reader: BundleReader, new: ForestId, ids: IdTable, checks: RowChecks) -> None:
+    def __init__(self, reader: BundleReader, new: ForestId, ids: IdTable) -> None:
         self._reader = reader
         self._old = reader.head.forest.forest_id
         self._new = new
         self._ids = ids
-        self._checks = checks
         self._waiting: dict[UUID, UUID] | None = None
 
     @property
@@ -95,7 +94,7 @@ class Naming:
         if self._waiting is None:
             self._waiting = {}
             for page in self._reader.rows(CANDIDATE, 0, PAGE):
-                said = [self._checks.statement(CANDIDATE, row) for row in page]
+                said = [statement_of(CANDIDATE, row) for row in page]
                 ids = {identify(self._old, statement)[0]: statement for statement in said}
                 placed = self._ids.find(ids)
                 self._waiting |= {
@@ -136,7 +135,7 @@ class Naming:
         )
 
     def _fact(self, old: UUID, row: Row) -> UUID:
-        statement = self._checks.statement(FACT, row)
+        statement = statement_of(FACT, row)
         if identify(self._old, statement)[0] == old:
             return identify(self._new, statement)[0]
         return uuid5(self._new, str(old))

@@ -1,4 +1,4 @@
-"""Whether a forest that was filled keeps every promise, before anybody sees it."""
+"""Checks an imported forest before it is shown: whether every promise holds; what can be repaired is repaired."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_WORK = (
     Check.INDEX_POINTS,
     Check.ORPHAN_POINTS,
 )
-"""What is begun when the forest is shown: nothing of it is due or indexed before."""
+"""Checks of work that begins when the forest is shown: nothing is due or indexed before."""
 
 CHECKS = tuple(check for check in Check if check not in _OF_WORK)
 
@@ -38,7 +38,7 @@ class Broken:
     what: str
 
 
-class Proof:
+class Soundness:
     """Checks one hidden forest with the queries of ``memforest verify``."""
 
     def __init__(self, store: BundleStore, verify: VerifyStore, tenant: TenantId, forest: ForestId) -> None:
@@ -56,7 +56,7 @@ class Proof:
         return None
 
     def reorder(self) -> None:
-        """Build those trees anew whose leaves stand in another order under their new ids.
+        """Rebuild trees whose leaves have another order under their new ids.
 
         Leaves of one time, cell ordinal and item are ordered by id alone. What else is wrong stays wrong.
         """
@@ -80,12 +80,12 @@ class Proof:
                     continue
                 writer.rebuild(tree, diff)
 
-    def mend_summaries(self, budget_chars: int) -> None:
-        """Have refresh make every summary anew that does not follow from what is beneath it."""
+    def repair_summaries(self, budget_chars: int) -> None:
+        """Mark every summary that does not follow from the nodes beneath it, so that refresh writes it again."""
         wrong: list[Found] = []
         with self._verify.snapshot(self._tenant, [self._forest]) as rows:
             for page in rows.summaries(AT_ONCE):
                 wrong += [found for node in page if (found := stale(node, budget_chars)) is not None]
         for at in range(0, len(wrong), AT_ONCE):
-            with self._verify.repairing(self._tenant) as mending:
-                mending.repair(Check.SUMMARIES, wrong[at : at + AT_ONCE])
+            with self._verify.repairing(self._tenant) as repairs:
+                repairs.repair(Check.SUMMARIES, wrong[at : at + AT_ONCE])

@@ -1,4 +1,4 @@
-"""Rows of a bundle as they go into the store: under their ids, with their hashes, and with what is left to make."""
+"""Rows of a bundle as the store gets them: under their new ids, with hashes, and dirty where something is missing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from memforest_core.memtree import MIN_BRANCHING
 from memforest_core.transfer.bundles.checking import damaged
+from memforest_core.transfer.bundles.embedded_texts import hashes_of
 from memforest_core.transfer.bundles.inspecting import Seen
-from memforest_core.transfer.bundles.naming import Naming
+from memforest_core.transfer.bundles.new_ids import NewIds
 from memforest_core.transfer.bundles.records import NODE, SCOPE, SUMMARY, VECTOR, BundleTable, Row, Value
 
 _LEVEL, _VERSION, _CLEAN = NODE.at("level"), NODE.at("version"), NODE.at("clean_version")
@@ -18,21 +19,21 @@ MAX_BRANCHING = 64
 """What the settings allow: each child's text is read for its parent's summary."""
 
 
-class Filling:
+class PreparedRows:
     """Prepares rows. Without vectors or summaries every inner node is dirty, so that refresh makes what is missing."""
 
-    def __init__(self, seen: Seen, naming: Naming, dimension: int) -> None:
+    def __init__(self, seen: Seen, new: NewIds, dimension: int) -> None:
         """``dimension`` is that of this memory's embedding model."""
         self._seen = seen
-        self._naming = naming
+        self._new = new
         self._dirty = not (seen.with_vectors and seen.reader.head.with_summaries)
         self._nothing = bytes(4 * dimension)
 
-    def filled(self, table: BundleTable, rows: Sequence[Row]) -> list[Row]:
+    def prepared(self, table: BundleTable, rows: Sequence[Row]) -> list[Row]:
         """The rows to insert, hashes behind. Raises InvalidInput."""
         if table is VECTOR and not self._seen.with_vectors:
             return []
-        named = self._naming.apply(table, rows)
+        named = self._new.apply(table, rows)
         if table is NODE:
             named = [self._node(list(row)) for row in named]
         elif table is SUMMARY:
@@ -41,7 +42,7 @@ class Filling:
             named = [self._scope(list(row)) for row in named]
         if not table.derived:
             return named
-        return [(*row, *self._seen.texts.derived(table, row)) for row in named]
+        return [(*row, *hashes_of(table, row)) for row in named]
 
     def _node(self, row: list[Value]) -> Row:
         version, clean = int(row[_VERSION] or 0), int(row[_CLEAN] or 0)

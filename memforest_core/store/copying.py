@@ -1,0 +1,225 @@
+"""Copies and deletes of a forest's rows, derived from the tables: each column travels as it is unless a use changes it.
+
+A copy is ``INSERT ... SELECT`` over a row called ``old`` and, for each copied row, values called ``given``. A use names
+the columns that differ, as expressions over both; a new column of a table needs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, Insert, insert
+from sqlalchemy.types import TypeEngine
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.store import tables as m
+
+CONTENT = (
+    "session", "speaker", "turn", "cell", "candidate", "fact", "occurrence", "tree", "node", "placement",
+    "node_summary", "vector", "visit",
+)  # fmt: skip
+"""The tables of what a forest remembers. Others hold work, caches, accounts and policies, which are never copied."""
+
+LEASE = frozenset({"lost_leases", "lease_token", "lease_until", "worker_id"})
+"""Columns that say who works on a row: no copy has them."""
+
+_LITERAL = (sa.Uuid, sa.Integer, sa.Boolean)
+
+
+class ValueKind(StrEnum):
+    """What the values of a column are, whatever the database calls it."""
+
+    ID = "id"
+    TEXT = "text"
+    INTEGER = "integer"
+    TRUTH = "truth"
+    MOMENT = "moment"
+    DOCUMENT = "document"
+    NUMBERS = "numbers"
+    BYTES = "bytes"
+
+
+_KINDS: tuple[tuple[type[TypeEngine[Any]], ValueKind], ...] = (
+    (sa.Uuid, ValueKind.ID),
+    (sa.Text, ValueKind.TEXT),
+    (sa.Boolean, ValueKind.TRUTH),
+    (sa.Integer, ValueKind.INTEGER),
+    (sa.DateTime, ValueKind.MOMENT),
+    (sa.JSON, ValueKind.DOCUMENT),
+    (sa.ARRAY, ValueKind.NUMBERS),
+    (sa.LargeBinary, ValueKind.BYTES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column that a copy has."""
+
+    name: str
+    kind: ValueKind
+    null: bool
+
+
+def stored_table(name: str) -> sa.Table:
+    """A table by its name."""
+    return m.Base.metadata.tables[f"{m.SCHEMA}.{name}"]
+
+
+def stored_columns(name: str) -> tuple[StoredColumn, ...]:
+    """The columns of a table that a copy has, in their order; for those who have nothing to do with SQL."""
+    return tuple(
+        StoredColumn(each.name, kind, bool(each.nullable))
+        for each in _copied(stored_table(name))
+        for kind in [next(kind for type_, kind in _KINDS if isinstance(each.type, type_))]
+    )
+
+
+def _copied(table: sa.Table) -> list[sa.Column[Any]]:
+    """The columns of a table that a copy has: all but leases and what the database computes itself."""
+    return [each for each in table.c if each.computed is None and each.identity is None and each.name not in LEASE]
+
+
+def old(name: str) -> sa.ColumnClause[Any]:
+    """A column of the row that is copied."""
+    return sa.literal_column(f'old."{name}"')
+
+
+def given(name: str) -> sa.ColumnClause[Any]:
+    """A value that the caller gives for each row."""
+    return sa.literal_column(f'given."{name}"')
+
+
+def literal(values: Iterable[object]) -> str:
+    """An array of ids and numbers as Postgres writes it: ten times as fast as having the driver write each of them."""
+    return "{" + ",".join("NULL" if value is None else str(value) for value in values) + "}"
+
+
+def given_rows(types: Mapping[str, TypeEngine[Any]]) -> sa.TableValuedAlias:
+    """Columns with their types as a table called ``given``; its column ``place`` numbers the rows.
+
+    The values are parameters: see ``given_values``.
+    """
+    arrays = [
+        sa.cast(
+            sa.bindparam(f"given_{name}", type_=sa.Text() if isinstance(type_, _LITERAL) else ARRAY(type_)),
+            ARRAY(type_),
+        )
+        for name, type_ in types.items()
+    ]
+    return sa.func.unnest(*arrays).table_valued(*types, with_ordinality="place").render_derived(name="given")
+
+
+def given_values(types: Mapping[str, TypeEngine[Any]], columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The parameters of ``given_rows``: columns of equal length."""
+    return {
+        f"given_{name}": literal(columns[name]) if isinstance(type_, _LITERAL) else list(columns[name])
+        for name, type_ in types.items()
+    }
+
+
+def copy_rows(
+    name: str,
+    tenant: TenantId,
+    by: Mapping[str, Iterable[Any]],
+    new: Mapping[str, Iterable[Any]],
+    changed: Mapping[str, Any],
+    *,
+    left_out: Collection[str] = (),
+    where: sa.ColumnElement[bool] | sa.TextClause | None = None,
+    order_by: Sequence[sa.ColumnElement[Any]] = (),
+) -> tuple[Insert, dict[str, Any]]:
+    """The statement that copies rows of a table within a tenant, and its parameters.
+
+    ``by``: columns and their values, by which each row is found; a whole key finds one row, a part of it finds many.
+    ``new``: columns and the values that the copies have there, one for each value in ``by``; a name that is no column
+    is a flag or number for expressions. ``changed``: columns and constants or expressions over ``old`` and ``given``.
+    ``left_out``: columns that get their default. All other columns are copied as they are.
+    """
+    table = stored_table(name)
+    types, parameters = _given(table, by, new)
+    found = sa.and_(table.c.tenant_id == tenant, *(table.c[column] == given(f"by {column}") for column in by))
+    # What was just copied has no statistics yet: by LIMIT the planner can only look up each key.
+    whole = {"tenant_id", *by} >= {each.name for each in table.primary_key}
+    origin = sa.select(table).where(found).limit(1 if whole else None).lateral("old")
+    kept = [each for each in _copied(table) if each.name not in left_out]
+    values = {column: given(column) for column in new} | dict(changed)
+    copied = sa.select(*(_value(each, values.get(each.name, old(each.name))) for each in kept))
+    copied = copied.select_from(given_rows(types).join(origin, sa.true()))
+    if where is not None:
+        copied = copied.where(where)
+    statement = insert(table).from_select([each.name for each in kept], copied.order_by(*order_by))
+    statement = statement.execution_options(preserve_rowcount=True)
+    return statement, parameters
+
+
+def add_rows(name: str, tenant: TenantId, new: Mapping[str, Iterable[Any]]) -> tuple[Insert, dict[str, Any]]:
+    """The statement that adds rows to a table, and its parameters; columns that are not given get their defaults."""
+    table = stored_table(name)
+    types, parameters = _given(table, {}, new)
+    selected = sa.select(sa.literal(tenant), *map(given, types)).select_from(given_rows(types))
+    return insert(table).from_select(["tenant_id", *types], selected), parameters
+
+
+def change_rows(
+    name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]], **changed: Any
+) -> tuple[sa.Update, dict[str, Any]]:
+    """The statement that changes rows of a table, and its parameters; all as in ``copy_rows``."""
+    table = stored_table(name)
+    types, parameters = _given(table, by, new)
+    rows = given_rows(types)
+    values: dict[str, Any] = {column: given(column) for column in new if column in table.c}
+    values |= {column: _value(table.c[column], value) for column, value in changed.items()}
+    found = [table.c[column] == rows.c[f"by {column}"] for column in by]
+    return sa.update(table).where(table.c.tenant_id == tenant, *found).values(values), parameters
+
+
+def _given(
+    table: sa.Table, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]]
+) -> tuple[dict[str, TypeEngine[Any]], dict[str, Any]]:
+    """The types and the parameters of the values that are given for each row."""
+    columns = {f"by {column}": list(values) for column, values in by.items()}
+    columns |= {column: list(values) for column, values in new.items()}
+    types = {column: _type(table, column.removeprefix("by "), values) for column, values in columns.items()}
+    return types, given_values(types, columns)
+
+
+def _type(table: sa.Table, name: str, values: Sequence[Any]) -> TypeEngine[Any]:
+    if name in table.c:
+        return table.c[name].type
+    return sa.Boolean() if values and isinstance(values[0], bool) else sa.Integer()
+
+
+def _value(column: sa.Column[Any], value: Any) -> sa.ColumnElement[Any]:
+    return value if isinstance(value, sa.ColumnElement) else sa.literal(value, column.type)
+
+
+def rows_below(
+    name: str, tenant: TenantId, root: str, chosen: Sequence[Any] | sa.Select[Any]
+) -> sa.ColumnElement[bool] | None:
+    """That a row of a table belongs to one of the ``chosen`` ids of the root's table; None when none of them can.
+
+    The way is the forest's id where the root is the forest, else the foreign keys with the fewest columns.
+    """
+    table, key = stored_table(name), [each.name for each in stored_table(root).primary_key][-1]
+    if name == root or (root == "forest" and key in table.c):
+        return table.c[key].in_(chosen)
+    for reference in sorted(table.foreign_key_constraints, key=lambda each: len(each.columns)):
+        parent = reference.referred_table
+        above = rows_below(parent.name, tenant, root, chosen) if parent.name in CONTENT else None
+        if above is not None:
+            pairs = [(each.parent, each.column) for each in reference.elements if each.column.name != "tenant_id"]
+            parents = sa.select(*(column for _, column in pairs)).where(parent.c.tenant_id == tenant, above)
+            return (pairs[0][0] if len(pairs) == 1 else sa.tuple_(*(column for column, _ in pairs))).in_(parents)
+    return None
+
+
+def delete_rows(connection: sa.Connection, tenant: TenantId, root: str, chosen: Sequence[Any] | sa.Select[Any]) -> None:
+    """Delete rows of a table by their ids, and before them all content that hangs on them, children first."""
+    for table in reversed(m.Base.metadata.sorted_tables):
+        belongs = rows_below(table.name, tenant, root, chosen) if table.name in (*CONTENT, root) else None
+        if belongs is not None:
+            connection.execute(sa.delete(table).where(table.c.tenant_id == tenant, belongs))

@@ -1,0 +1,48 @@
+"""Which texts of a bundle have vectors, and the hashes under which the store keeps them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from memforest_core.domain.facts import Candidate
+from memforest_core.domain.ids import CellId
+from memforest_core.domain.indexed import cell_text
+from memforest_core.domain.times import from_micros
+from memforest_core.extract.service import routing_text
+from memforest_core.transfer.bundles.checking import statement_of
+from memforest_core.transfer.bundles.records import CANDIDATE, CELL, FACT, BundleTable, Row
+
+WITH_TEXTS = (CELL, CANDIDATE, FACT)
+
+_NO_CELL = CellId(UUID(int=0))
+_TEXT, _START, _FACT_TEXT = CELL.at("text"), CELL.at("time_start"), FACT.at("text")
+
+
+def hash_of(text: str) -> bytes:
+    """The content hash of a text."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def embedded_cell(row: Row) -> str:
+    """What is embedded of a cell."""
+    return cell_text(str(row[_TEXT]), from_micros(int(row[_START] or 0)))
+
+
+def texts_of(table: BundleTable, rows: Sequence[Row]) -> Iterator[str]:
+    """The texts of these rows that have vectors. Raises InvalidInput."""
+    for row in rows:
+        if table is CELL:
+            yield embedded_cell(row)
+        elif table is FACT:
+            yield str(row[_FACT_TEXT])
+        elif table is CANDIDATE:
+            said = statement_of(CANDIDATE, row)
+            yield said.text
+            yield routing_text(Candidate(_NO_CELL, 0, (), "", said))
+
+
+def hashes_of(table: BundleTable, row: Row) -> tuple[bytes, ...]:
+    """The hashes that the store keeps with a row."""
+    return tuple(hash_of(text) for text in texts_of(table, [row]))

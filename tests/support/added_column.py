@@ -1,0 +1,81 @@
+"""A program that adds columns to the tables before anything else is imported, and prints where their values arrive."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from memforest_core.store import tables as m
+
+ADDED = {"session": "mood", "turn": "mood", "cell": "mood", "candidate": "trust", "fact": "mood"}
+TYPES = {"mood": ("text", "'warm'"), "trust": ("integer NOT NULL DEFAULT 0", "7")}
+_OF_OWNER = {
+    "session": "f.forest_id = x.forest_id",
+    "turn": "x.session_id IN (SELECT session_id FROM memforest.session s WHERE s.forest_id = f.forest_id)",
+    "cell": "f.forest_id = x.forest_id",
+    "candidate": "x.cell_id IN (SELECT cell_id FROM memforest.cell c WHERE c.forest_id = f.forest_id)",
+    "fact": "f.forest_id = x.forest_id",
+}
+
+
+def add_to_metadata() -> None:
+    """What a migration and the tables of the next version would have."""
+    for table, name in ADDED.items():
+        type_ = sa.Text() if name == "mood" else sa.Integer()
+        default = None if name == "mood" else sa.text("0")
+        column: sa.Column[object] = sa.Column(name, type_, nullable=name == "mood", server_default=default)
+        m.Base.metadata.tables[f"memforest.{table}"].append_column(column)
+
+
+def run(postgres_url: str, broker_url: str, redis_url: str, directory: Path) -> dict[str, dict[str, list[int]]]:
+    """For each way of copying and each table: rows of the new forest, and rows with the value."""
+    from tests.support.builders import said
+    from tests.support.servers import SessionServers
+    from tests.support.stack import Stack, stack
+
+    def arrived(running: Stack, owner: str) -> dict[str, list[int]]:
+        found = {}
+        for table, name in ADDED.items():
+            row = running.rows(
+                f"""SELECT count(*) AS every, count(*) FILTER (WHERE x.{name} = {TYPES[name][1]}) AS kept
+                      FROM memforest.{table} x, memforest.forest f
+                     WHERE f.owner = :owner AND f.state = 'live' AND {_OF_OWNER[table]}""",
+                owner=owner,
+            )[0]
+            found[table] = [row.every, row.kept]
+        return found
+
+    servers = SessionServers(postgres_url, broker_url, redis_url, None)
+    with stack(servers, directory) as running:
+        for table, name in ADDED.items():
+            running.execute(f"ALTER TABLE memforest.{table} ADD COLUMN {name} {TYPES[name][0]}")
+        running.memory.ingest("bob", "s1", said("I live in Davis.", "My sister Clara has a dog called Rufus."))
+        running.drive()
+        for table, name in ADDED.items():
+            running.execute(f"UPDATE memforest.{table} SET {name} = {TYPES[name][1]}")
+        lifecycle, path = running.services.lifecycle, directory / "bob.memforest"
+        lifecycle.bundles.export(running.tenant, "bob", path, actor="test")
+        lifecycle.bundles.import_(running.tenant, path, "ann", actor="test")
+        found = {"bundle": arrived(running, "ann")}
+        lifecycle.merging.ask(running.tenant, ["ann"], "eve", actor="test")
+        running.drive()
+        found["merge"] = arrived(running, "eve")
+
+        from memforest_core.transfer.rebuild.records import Options
+
+        old = running.services.operations.forest(running.tenant, "bob")
+        lifecycle.rematerializing.ask(running.tenant, "bob", Options({"session_k": 4}), actor="test")
+        for _ in range(30):
+            running.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+            running.drive()
+        assert running.services.operations.forest(running.tenant, "bob") != old
+        found["rebuild"] = arrived(running, "bob")
+    return found
+
+
+if __name__ == "__main__":
+    add_to_metadata()
+    sys.stdout.write(json.dumps(run(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))))

@@ -1,0 +1,67 @@
+"""Copies derived from the tables: every table is accounted for, parents before children, nothing computed is copied."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.store import tables as m
+from memforest_core.store.copying import CONTENT, copy_rows, old, rows_below, stored_columns
+from memforest_core.transfer.bundles.records import TABLES
+
+NOT_CONTENT = {
+    "audit", "collection", "extraction_cache", "forest", "index_row", "llm_call", "maintenance", "maintenance_forest",
+    "migration", "retention_policy", "summary_cache", "tenant", "tenant_role", "worker",
+}  # fmt: skip
+TENANT = TenantId("t")
+
+
+def test_every_table_is_content_or_something_else() -> None:
+    """A new table has to be added to one of the two."""
+    names = {table.name for table in m.Base.metadata.tables.values()}
+    assert names == set(CONTENT) | NOT_CONTENT
+    assert not set(CONTENT) & NOT_CONTENT
+
+
+def test_a_bundle_has_all_content_parents_first() -> None:
+    stored = [table.stored for table in TABLES]
+    assert sorted(stored) == sorted(CONTENT)
+    for table in m.Base.metadata.tables.values():
+        for key in table.foreign_key_constraints:
+            if table.name in stored and key.referred_table.name in stored:
+                assert stored.index(key.referred_table.name) < stored.index(table.name)
+
+
+@pytest.mark.parametrize("table", CONTENT)
+def test_all_content_is_below_its_forest(table: str) -> None:
+    assert rows_below(table, TENANT, "forest", []) is not None
+
+
+def test_a_session_has_no_facts_or_placements_below_it() -> None:
+    """They belong to the forest: who drops a session has retired its facts before."""
+    below = {table for table in CONTENT if rows_below(table, TENANT, "session", []) is not None}
+    assert below == {"session", "turn", "cell", "candidate", "occurrence"}
+
+
+def test_leases_and_what_the_database_computes_are_not_copied() -> None:
+    names = {column.name for table in CONTENT for column in stored_columns(table)}
+    assert not names & {"lease_token", "lease_until", "worker_id", "lost_leases", "seq"}
+    assert "state" not in {column.name for column in stored_columns("node")}
+    assert "state" in {column.name for column in stored_columns("cell")}
+
+
+def test_what_differs_is_given_or_an_expression_and_the_rest_is_as_it_was() -> None:
+    statement, values = copy_rows(
+        "turn",
+        TENANT,
+        {"session_id": ["a"]},
+        {"session_id": ["b"], "first": [3]},
+        {"erased": sa.false()},
+        left_out=("metadata",),
+        where=old("ordinal") >= 3,
+    )
+    text = str(statement)
+    assert 'old."tenant_id", given."session_id", old."ordinal", old."external_id"' in text
+    assert "metadata" not in text.split("SELECT", 1)[0]
+    assert values == {"given_by session_id": "{a}", "given_session_id": "{b}", "given_first": "{3}"}
