@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
     from memforest_core.client import MemForestClient, SessionHandle
+    from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
-    from memforest_core.domain.turns import TurnInput
     from memforest_core.embedded.account import NoServerAccount
     from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
     from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
@@ -86,7 +86,7 @@ _HOMES = {
     "Stage": "memforest_core.accept.records",
     "Timeline": "memforest_core.recall.timeline.states",
     "TimelineState": "memforest_core.recall.timeline.states",
-    "TurnInput": "memforest_core.domain.turns",
+    "TurnInput": "memforest_core.domain.chat_messages",
     "UsedAfterFork": "memforest_core.embedded.directory",
     "WaitTimeout": "memforest_core.work.waiting",
     "WorkError": "memforest_core.work.jobs",

@@ -13,8 +13,9 @@ from memforest_core.accept.quotas import Quota, when_there_is_room
 from memforest_core.accept.records import Backlog, SessionProgress, Stage, TenantLimits
 from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.turns import TurnInput, checked_name
+from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.engine import Connection

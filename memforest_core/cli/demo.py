@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from memforest_core.api import MemForest
     from memforest_core.cli.demo_progress import StageProgress
     from memforest_core.demo import DemoQuestion
+    from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import RecallResult
-    from memforest_core.domain.turns import TurnInput
 
 EVIDENCE = 10
 """Pieces asked for per question; an expectation is about the first few."""

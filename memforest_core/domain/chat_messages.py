@@ -7,7 +7,9 @@ and ``model_dump`` of its messages. Neither package is imported: an object is as
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Required, TypedDict
 
 from memforest_core.errors import InvalidInput
 
@@ -17,7 +19,24 @@ MAX_NAME_CHARS = 100
 MAX_ARGUMENT_CHARS = 500
 """Of the arguments of one call, written as JSON."""
 
-_TURN = {"id", "role", "content", "timestamp", "speaker_id", "name", "metadata"}
+
+class TurnInput(TypedDict, total=False):
+    """A turn as a caller sends it (docs/input.md)."""
+
+    role: Required[str]
+    """user, assistant, system or tool."""
+    content: Required[str | Sequence[Mapping[str, object]]]
+    """Text, or the content parts of a chat API."""
+    id: str
+    """The caller's own, unique in the session."""
+    timestamp: str | float | datetime
+    """ISO 8601, unix seconds or milliseconds, or a datetime."""
+    speaker_id: str
+    name: str
+    metadata: Mapping[str, object]
+
+
+TURN_KEYS = frozenset(TurnInput.__annotations__)
 _READ = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "type"}
 """Fields of others that become part of a turn."""
 _LEFT = {
@@ -53,7 +72,7 @@ def turn_fields(message: object, where: str) -> Mapping[str, object]:
     be refused; those of an object are left out. Raises InvalidInput.
     """
     fields = _fields(message, where)
-    if not fields.keys() - _TURN and isinstance(fields.get("content"), str):
+    if not fields.keys() - TURN_KEYS and isinstance(fields.get("content"), str):
         return fields
     if "role" not in fields and "type" in fields:
         inner = fields.get("data")
@@ -79,7 +98,7 @@ def _fields(message: object, where: str) -> Mapping[str, object]:
     fields = dump(mode="json") if callable(dump) and not isinstance(message, type) else None
     if not isinstance(fields, Mapping):
         raise InvalidInput(f"{where}: send an object with role and content.", code="invalid_turns")
-    return {name: value for name, value in fields.items() if name in _TURN | _READ and value is not None}
+    return {name: value for name, value in fields.items() if name in TURN_KEYS | _READ and value is not None}
 
 
 def _said(fields: Mapping[str, object], where: str) -> object:

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Required, TypedDict
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.chat_messages import turn_fields
+from memforest_core.domain.chat_messages import TURN_KEYS, turn_fields
 from memforest_core.domain.times import EARLIEST, LATEST
 from memforest_core.errors import InvalidInput
 
@@ -23,22 +22,6 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     SYSTEM = "system"
     TOOL = "tool"
-
-
-class TurnInput(TypedDict, total=False):
-    """A turn as a caller sends it (docs/input.md)."""
-
-    role: Required[str]
-    """user, assistant, system or tool."""
-    content: Required[str | Sequence[Mapping[str, object]]]
-    """Text, or the content parts of a chat API."""
-    id: str
-    """The caller's own, unique in the session."""
-    timestamp: str | float | datetime
-    """ISO 8601, unix seconds or milliseconds, or a datetime."""
-    speaker_id: str
-    name: str
-    metadata: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +82,6 @@ class TurnLimits:
     max_turn_bytes: int = 262_144
 
 
-_KEYS = {"id", "role", "content", "timestamp", "speaker_id", "name", "metadata"}
 _ROLES = {"developer": "system", "function": "tool", "human": "user", "ai": "assistant"}
 """What others call our roles: OpenAI (developer, function) and LangChain (human, ai)."""
 _GENERATED = "turn@"
@@ -281,7 +263,7 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
         ordinal = frame.first_ordinal + offset
         where = f"Turn {ordinal + 1}"
         raw = turn_fields(raw, where)
-        unknown = sorted(str(key) for key in raw if key not in _KEYS)
+        unknown = sorted(str(key) for key in raw if key not in TURN_KEYS)
         if unknown:
             raise InvalidInput(
                 f"{where}: move the unknown field {unknown[0]!r:.80} into metadata.", code="unknown_field"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.text import clean
-from memforest_core.domain.turns import TurnInput, TurnLimits
+from memforest_core.domain.turns import TurnLimits
 from memforest_core.errors import InvalidInput
 
 MAX_BYTES = TurnLimits().max_turn_bytes

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from memforest_core.domain.turns import TurnInput
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import InvalidInput
 from memforest_core.formats.items import (
     Converted,

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.turns import TurnInput, parse_timestamp
+from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.formats.items import Converted, Item, Refused, Value, bad_item, mapping_of, name_of, turns_of
 

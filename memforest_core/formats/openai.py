@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from memforest_core.domain.turns import TurnInput
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.formats.items import (
     Converted,
     Item,

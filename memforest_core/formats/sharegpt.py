@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 
-from memforest_core.domain.turns import TurnInput
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.formats.items import (
     Converted,
     Item,

@@ -1,4 +1,4 @@
-"""Turns from their rows."""
+"""Turns as rows: what is written of a turn, and what is read back."""
 
 from __future__ import annotations
 
@@ -23,3 +23,18 @@ def turn_of(row: sa.RowMapping) -> Turn:
         metadata=row["metadata"],
         erased=row["erased"],
     )
+
+
+def row_of(turn: Turn) -> dict[str, object]:
+    """The columns of a turn's row, apart from tenant and session."""
+    return {
+        "ordinal": turn.ordinal,
+        "external_id": turn.id,
+        "role": turn.role.value,
+        "content": turn.content,
+        "occurred_at": turn.occurred_at,
+        "dated": turn.dated,
+        "speaker_id": turn.speaker_id,
+        "name": turn.name,
+        "metadata": dict(turn.metadata),
+    }

@@ -22,7 +22,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import set_tenant, store_errors
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.rows import TenantRows, seconds_from_now
-from memforest_core.store.turns import turn_of
+from memforest_core.store.turns import row_of, turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkError
 from memforest_core.work.states import WorkState
@@ -131,22 +131,7 @@ class AcceptRows(TenantRows):
         """Store new turns, and note their human speakers."""
         self._db.execute(
             sa.insert(m.TurnRow),
-            [
-                {
-                    "tenant_id": self._tenant,
-                    "session_id": session,
-                    "ordinal": turn.ordinal,
-                    "external_id": turn.id,
-                    "role": turn.role.value,
-                    "content": turn.content,
-                    "occurred_at": turn.occurred_at,
-                    "dated": turn.dated,
-                    "speaker_id": turn.speaker_id,
-                    "name": turn.name,
-                    "metadata": dict(turn.metadata),
-                }
-                for turn in turns
-            ],
+            [{"tenant_id": self._tenant, "session_id": session, **row_of(turn)} for turn in turns],
         )
 
         people = {(turn.speaker_id, turn.name) for turn in turns if turn.role is Role.USER}
