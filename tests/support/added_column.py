@@ -66,12 +66,12 @@ def run(postgres_url: str, broker_url: str, redis_url: str, directory: Path) -> 
 
         from memforest_core.transfer.rebuild.records import Options
 
-        old = running.services.operations.forest(running.tenant, "bob")
+        old = running.services.operations.find_forest(running.tenant, "bob")
         lifecycle.rematerializing.ask(running.tenant, "bob", Options({"session_k": 4}), actor="test")
         for _ in range(30):
             running.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
             running.drive()
-        assert running.services.operations.forest(running.tenant, "bob") != old
+        assert running.services.operations.find_forest(running.tenant, "bob") != old
         found["rebuild"] = arrived(running, "bob")
     return found
 
