@@ -53,7 +53,7 @@ class Erasure:
         """Ask for exactly one target to be deleted: turns of a session by the caller's ids, a whole session, a fact,
         what was said in [since, until), a speaker's words, or everything.
 
-        Times are aware, or read in the forest's zone; either end may be open. An owner's memory is nobody's from the
+        Times are aware, or read in the forest's zone; either end may be open. An owner has no memory from the
         moment this returns, unless it is being merged: then once that is done. What is being built or imported for the
         owner goes with it. ``part_of`` is the operation that this deletion is a part of. Raises InvalidInput, NotFound,
         ForestFrozen, StoreUnavailable.

@@ -14,7 +14,7 @@ from memforest_core.work.runner import Handler
 from memforest_core.work.states import WorkState
 
 Clear = Callable[[TenantId, ForestId], bool]
-"""Delete a bounded batch of a forest that is nobody's; True when nothing is left."""
+"""Delete a bounded batch of a forest that has no owner any more; True when nothing is left."""
 
 
 class Cancelling:

@@ -1,4 +1,4 @@
-"""Finds what stands still: lost leases, open cells past their time, work that nobody was woken for."""
+"""The reconciler: frees lost leases, closes open cells past their time, and wakes workers for work without a wake-up."""
 
 from __future__ import annotations
 

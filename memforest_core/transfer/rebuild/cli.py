@@ -75,7 +75,7 @@ def rematerialize(
         operation = memory.lifecycle.rematerialize(
             owner, rules=wanted, extract=extract, summaries=summaries, actor=actor_named(actor)
         )
-        follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="building anew")
+        follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="rebuilding")
 
 
 def _reembed(data: Path | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:
