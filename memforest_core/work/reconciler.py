@@ -1,4 +1,4 @@
-"""The reconciler: frees lost leases, closes open cells past their time, and wakes workers for work without a wake-up."""
+"""The reconciler: frees lost leases, closes open cells past their time, wakes workers for work without a wake-up."""
 
 from __future__ import annotations
 
