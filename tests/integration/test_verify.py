@@ -379,7 +379,7 @@ DAMAGE = [
     ),
     (Check.INDEX_ROWS, "object_lives", f"UPDATE memforest.index_row SET deleted = true WHERE point_id = {CELL}"),
     (Check.INDEX_ROWS, "not_behind", f"UPDATE memforest.index_row SET version = version + 1 WHERE point_id = {CELL}"),
-    (Check.INDEX_ROWS, "ahead", f"UPDATE memforest.index_row SET indexed_version = 9 WHERE point_id = {CELL}"),
+    (Check.INDEX_ROWS, "ahead", f"UPDATE memforest.index_row SET indexed_version = version + 1 WHERE point_id = {CELL}"),
     (Check.UNINDEXED, "cell", f"DELETE FROM memforest.index_row WHERE point_id = {CELL}"),
     (Check.UNINDEXED, "fact", f"DELETE FROM memforest.index_row WHERE point_id = {FACT}"),
     (Check.UNINDEXED, "node", f"DELETE FROM memforest.index_row WHERE point_id = {INNER}"),

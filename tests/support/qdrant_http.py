@@ -85,8 +85,9 @@ class Collections:
                 raise Refused(409, f"Wrong input: Collection `{name}` already exists!")
             folder = self._path / name / "shard"
             folder.mkdir(parents=True)
-            self._open[name] = engine.EdgeShard.create(str(folder), _config(body))
+            shard = engine.EdgeShard.create(str(folder), _config(body))
             (self._path / name / "created.json").write_text(json.dumps(body))
+            self._open[name] = shard  # Last: whoever finds the collection reads created.json.
         return True
 
     def drop(self, name: str) -> bool:
