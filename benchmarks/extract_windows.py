@@ -12,9 +12,9 @@ import tempfile
 import time
 
 from benchmarks.harness import Report, Row, parser, say
+from benchmarks.support.processes import serving
 from memforest_core.api import MemForest
 from memforest_core.settings import load_settings
-from tests.support.processes import serving
 
 WINDOWS = 40
 SLOTS = 40
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
     chosen = options.parse_args(arguments)
     report = Report(chosen.seed, chosen.json)
     with (
-        serving("tests.support.model_server", "--port", "0", "--latency", str(LATENCY_S)) as url,
+        serving("benchmarks.support.model_server", "--port", "0", "--latency", str(LATENCY_S)) as url,
         tempfile.TemporaryDirectory(prefix="memforest-bench-") as directory,
     ):
         model = {"model": "openai/test-model", "api_base": url, "api_key": "test", "concurrency": SLOTS}

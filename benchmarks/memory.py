@@ -16,10 +16,10 @@ from pathlib import Path
 import psutil
 
 from benchmarks.harness import Report, Row, parser, say
+from benchmarks.support.processes import Deployment, deployment
+from benchmarks.support.servers import session_servers
+from benchmarks.support.stack import make_template
 from memforest_core.client import MemForestClient
-from tests.support.processes import Deployment, deployment
-from tests.support.servers import session_servers
-from tests.support.stack import make_template
 
 DETAILS = ("kayaks", "lamps", "stamps", "chairs", "kites", "maps", "drums", "bowls")
 VARIETY = 500

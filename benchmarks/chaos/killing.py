@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks.support.kill_points import Arena, arena
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import make_template
 from memforest_core.embedded.servers import EmbeddedServers
-from tests.support.kill_points import Arena, arena
-from tests.support.servers import SessionServers
-from tests.support.stack import make_template
 
 A = TypeVar("A", bound=Arena)
 

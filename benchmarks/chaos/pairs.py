@@ -9,9 +9,9 @@ from collections import Counter
 
 from benchmarks.chaos.killing import place
 from benchmarks.harness import Report, Row, parser, say
-from tests.support.kill_operations import BESIDE
-from tests.support.kill_pairs import PAIRS, Outcome, Pair, PairArena, drawn
-from tests.support.kill_points import Prepared
+from benchmarks.support.kill_operations import BESIDE
+from benchmarks.support.kill_pairs import PAIRS, Outcome, Pair, PairArena, drawn
+from benchmarks.support.kill_points import Prepared
 
 POINTS = 20
 PROCESSES = 2

@@ -24,6 +24,8 @@ from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.chaos.outcome import Candidate, Difference, Facts, difference, is_ready
 from benchmarks.chaos.scenarios import SCENARIOS, UNRELIABLE
 from benchmarks.fairness import Busy, Waited, row
+from benchmarks.support.processes import IndexServer, environment
+from benchmarks.support.servers import SessionServers
 from memforest_core.accept.records import SessionProgress, Stage
 from memforest_core.domain.ids import SessionId, TenantId
 from memforest_core.domain.turns import Role
@@ -31,8 +33,6 @@ from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.offline import propose
 from memforest_core.settings import BrokerSettings
 from memforest_core.work.broker import CeleryWakeUps
-from tests.support.processes import IndexServer, environment
-from tests.support.servers import SessionServers
 
 ROOT = Path(__file__).parents[2]
 

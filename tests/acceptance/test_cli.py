@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
+from benchmarks.support.processes import deployment, environment
+from benchmarks.support.servers import SessionServers
 from memforest_core.demo import load_conversation, load_questions
-from tests.support.processes import deployment, environment
-from tests.support.servers import SessionServers
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 DEMO_LIMIT_S = 90.0

@@ -16,10 +16,10 @@ from benchmarks.eval.__main__ import run
 from benchmarks.eval.answers import ANSWERS
 from benchmarks.eval.records import RECORDS, RESULT, WrongRun, read_records
 from benchmarks.eval.tables import Verdict, read
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.processes import environment
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import load_settings
-from tests.support.model_server import ModelServer
-from tests.support.processes import environment
 
 ROOT = Path(__file__).parents[2]
 METHODS = [

@@ -25,10 +25,10 @@ from typing import Any
 import psutil
 import pytest
 
+from benchmarks.support.processes import environment, settings_from
 from memforest_core.client import MemForestClient
 from memforest_core.messages import TASK_NAMES, Queue
 from tests.support.chromium import Chromium, Page
-from tests.support.processes import environment, settings_from
 
 UP = [sys.executable, "-m", "memforest_core.cli", "up"]
 READY_S = 60.0

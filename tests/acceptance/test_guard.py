@@ -9,7 +9,7 @@ import psutil
 
 STARTS = """
 import subprocess, sys, time
-from tests.support.guard import Guard
+from benchmarks.support.guard import Guard
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 Guard().watch(child.pid)
 print(child.pid, flush=True)

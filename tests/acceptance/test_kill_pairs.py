@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kill_beside import Told
-from tests.support.kill_pairs import ASKERS, KINDS, PAIRS, Ends, Pair, PairArena, against, drawn
-from tests.support.kill_points import Prepared, arena
-from tests.support.servers import SessionServers
+from benchmarks.support.kill_beside import Told
+from benchmarks.support.kill_pairs import ASKERS, KINDS, PAIRS, Ends, Pair, PairArena, against, drawn
+from benchmarks.support.kill_points import Prepared, arena
+from benchmarks.support.servers import SessionServers
 
 SEED = 9
 DANGEROUS: tuple[Pair, ...] = (

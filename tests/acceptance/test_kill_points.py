@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.end_state import differences
-from tests.support.kill_operations import REAL, TOYS
-from tests.support.kill_points import Arena, Calm, Prepared, arena, chosen
-from tests.support.kill_tape import COMMITTED
-from tests.support.servers import SessionServers
+from benchmarks.support.end_state import differences
+from benchmarks.support.kill_operations import REAL, TOYS
+from benchmarks.support.kill_points import Arena, Calm, Prepared, arena, chosen
+from benchmarks.support.kill_tape import COMMITTED
+from benchmarks.support.servers import SessionServers
 
 POINTS = 2
 """Of each operation here; ``python -m benchmarks.chaos.operations`` takes fifty."""

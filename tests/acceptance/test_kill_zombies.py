@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kill_beside import IDLE
-from tests.support.kill_points import Prepared, arena
-from tests.support.kill_zombies import MEANWHILE, STAGES, Calm, ZombieArena, drawn
-from tests.support.servers import SessionServers
+from benchmarks.support.kill_beside import IDLE
+from benchmarks.support.kill_points import Prepared, arena
+from benchmarks.support.kill_zombies import MEANWHILE, STAGES, Calm, ZombieArena, drawn
+from benchmarks.support.servers import SessionServers
 
 SEED = 3
 

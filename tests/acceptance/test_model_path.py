@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.extract_windows import LATENCY_S, SLOTS, WINDOWS, extraction_s, turns
+from benchmarks.support.processes import serving
 from memforest_core.api import MemForest
 from memforest_core.settings import load_settings
-from tests.support.processes import serving
 
 
 @contextmanager
 def memory_with_model(directory: Path, *arguments: str) -> Iterator[MemForest]:
     """An embedded node whose extraction calls a model server in a process of its own."""
-    with serving("tests.support.model_server", "--port", "0", *arguments) as url:
+    with serving("benchmarks.support.model_server", "--port", "0", *arguments) as url:
         settings = load_settings(
             llm={"extract": {"model": "openai/test-model", "api_base": url, "api_key": "test", "concurrency": SLOTS}}
         )

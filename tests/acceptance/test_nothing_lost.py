@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.support.processes import Deployment, deployment
-from tests.support.servers import SessionServers
+from benchmarks.support.processes import Deployment, deployment
+from benchmarks.support.servers import SessionServers
 
 SESSIONS = 12
 KILLED = 4

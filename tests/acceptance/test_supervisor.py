@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.builders import said
-from tests.support.processes import Deployment, deployment, environment
-from tests.support.servers import SessionServers
+from benchmarks.support.processes import Deployment, deployment, environment
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
 
 
 def until(condition: Callable[[], bool], timeout_s: float = 40.0) -> None:

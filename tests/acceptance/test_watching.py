@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks.support.processes import deployment, free_port
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
 from tests.integration.test_tracing import collecting
-from tests.support.builders import said
-from tests.support.processes import deployment, free_port
-from tests.support.servers import SessionServers
 
 PLANTED = "kumquat"
 

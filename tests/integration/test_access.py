@@ -14,6 +14,9 @@ import typer
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, admin, at, database, settings_for
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
 from memforest_core.client import MemForestClient
@@ -26,9 +29,6 @@ from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import open_engine, tenant_transaction, transaction
 from memforest_core.store.schema import check_ready, upgrade
 from memforest_core.work.jobs import WorkKind
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, at, database, settings_for
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 

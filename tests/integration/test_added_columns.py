@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support.servers import SessionServers
+from benchmarks.support.servers import SessionServers
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.model_faults import Fault
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.models.calls import Embedder
-from tests.support.builders import said
-from tests.support.model_faults import Fault
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 TALK = ("I moved from Boston to Davis in May 2023.", "How nice.", "I bought 3 red kayaks there.", "Great.")
 

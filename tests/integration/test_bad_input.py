@@ -12,6 +12,9 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, admin, at, database, settings_for, stack
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
 from memforest_core.client import MemForestClient
@@ -20,9 +23,6 @@ from memforest_core.index.collection_rows import claim_collection
 from memforest_core.models.calls import Embedded
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
 from memforest_core.store.schema import upgrade
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, at, database, settings_for, stack
 
 NOWHERE = "postgresql+psycopg://memforest_app@127.0.0.1:1/memforest"
 

@@ -12,6 +12,9 @@ from uuid import uuid4
 
 import pytest
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by
 from memforest_core.domain.beside import RULES, Answer, Role, answer
 from memforest_core.domain.ids import WorkerId
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
@@ -23,9 +26,6 @@ from memforest_core.verify.service import open_verification
 from memforest_core.work.operations import OperationFailed
 from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.runner import LEASE_S
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Grown, Stack, cloned, grown_by
 
 WORD = "zanzibarium"
 BY = "tests"

@@ -10,6 +10,8 @@ import pytest
 import redis
 from pydantic import SecretStr
 
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import TenantId
 from memforest_core.embedded.valkey import EmbeddedValkey
 from memforest_core.messages import Queue
@@ -17,8 +19,6 @@ from memforest_core.models.calls import Embedder
 from memforest_core.settings import BrokerSettings
 from memforest_core.work.broker import ENOUGH, CeleryWakeUps
 from memforest_workers.worker import BackgroundWorker
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 from tests.unit.workers.test_broker import headers, message
 
 TENANT = TenantId("default")

@@ -14,6 +14,9 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
@@ -27,9 +30,6 @@ from memforest_core.transfer.bundles.service import Bundles
 from memforest_core.transfer.bundles.writer import writing
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(16)])
 HOMES = said("I live in Davis.", "She moved to Miami.", "My sister Clara visited me with Rufus.", start=1_700_900_000)

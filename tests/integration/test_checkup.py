@@ -8,13 +8,13 @@ import pytest
 from pydantic import SecretStr
 from redis import Redis
 
+from benchmarks.support.model_faults import Fault
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, admin, at
 from memforest_core.bootstrap import checkup as checks
 from memforest_core.bootstrap.checkup import Check, State, checkup
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
-from tests.support.model_faults import Fault
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, admin, at
 
 
 def by_name(settings: Settings, **options: Any) -> dict[str, Check]:

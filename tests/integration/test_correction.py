@@ -10,6 +10,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from benchmarks.support.model_faults import Fault
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by, stack
 from memforest_core.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, TenantId
@@ -22,10 +26,6 @@ from memforest_core.recall.timeline.states import TimelineState
 from memforest_core.reduce.service import Reduced, ReductionService
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
-from tests.support.model_faults import Fault
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Grown, Stack, cloned, grown_by, stack
 
 ACTOR = "ann"
 SPRING = (

@@ -12,6 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
 from memforest_core.accept.records import Stage
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import CellId, TenantId
@@ -24,8 +26,6 @@ from memforest_core.work.cli import dead as command
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.records import DeadKind, DeadRef
 from memforest_core.work.rows.dead import DeadRows, DeadStore
-from tests.support.builders import said
-from tests.support.stack import Stack
 
 TALK = ("I moved from Boston to Davis in May 2023.", "How nice.", "I bought 3 red kayaks there.", "Great.")
 CELLS = """SELECT ordinal, window_ordinal, state, placed, outcome, attempts, lost_leases, error_code

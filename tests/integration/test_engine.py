@@ -10,6 +10,9 @@ from typing import Literal
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import database, opened, settings_for
 from memforest_core.client import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, StoreUnavailable
@@ -17,10 +20,7 @@ from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, DeploymentSettings, Settings
 from memforest_core.store.connections import check_connections
 from memforest_core.store.engine import open_engine, tenant_transaction, transaction
-from tests.support.builders import said
 from tests.support.pgbouncer import pooled
-from tests.support.servers import SessionServers
-from tests.support.stack import database, opened, settings_for
 
 TENANT = TenantId("default")
 SETTINGS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "timezone", "jit")

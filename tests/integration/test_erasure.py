@@ -12,6 +12,10 @@ import pytest
 import qdrant_edge as engine
 import sqlalchemy as sa
 
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by, stack
 from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.erase import steps
 from memforest_core.erase.arguments import ordinals_in
@@ -28,10 +32,6 @@ from memforest_core.store.vectors import text_hash
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
-from tests.support.builders import said
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Grown, Stack, cloned, grown_by, stack
 
 ACTOR = "tester"
 START = 1_700_000_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import stack
 from memforest_core.models.calls import Embedder
-from tests.support.builders import said
-from tests.support.model_server import ModelServer
 from tests.support.searching import in_broker, in_index_files, in_points, in_tables
-from tests.support.servers import SessionServers
-from tests.support.stack import stack
 
 SYLLABLES = ("bar", "dol", "fen", "gim", "kav", "lur", "mop", "nez", "quib", "tas")
 PHRASES = tuple(f"{first}{second}ovix" for first in SYLLABLES for second in SYLLABLES[:5])

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
 from memforest_core.models.calls import Embedder
@@ -19,8 +21,6 @@ from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.service import open_timeline
 from memforest_core.recall.timeline.states import TimelineState
 from tests.integration.test_recall import AwayEmbedder, AwayIndex
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 Case = dict[str, Any]
 CASES: list[Case] = json.loads((Path(__file__).parent / "data" / "holding.json").read_text(encoding="utf-8"))

@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from benchmarks.support.stack import Stack
 from memforest_core.accept import cli as ingest_command
 from memforest_core.cli.commands import Commands
-from tests.support.stack import Stack
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
 from memforest_core.client import MemForestClient
 from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
@@ -22,8 +24,7 @@ from memforest_core.extract.service import window_of
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.states import TRANSITIONS, WorkState
-from tests.support.builders import candidate, said, statement
-from tests.support.stack import Stack
+from tests.support.builders import candidate, statement
 
 AGAIN = Again(60.0, 3_600.0)
 LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=3)

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.aio import AsyncMemForest
 from memforest_core.api import MemForest
 from memforest_core.cli.program import app
@@ -25,9 +28,6 @@ from memforest_core.transfer.bundles.importing import Import
 from memforest_core.transfer.merge import cli as merge
 from memforest_core.transfer.rebuild import cli as rematerialize
 from memforest_core.work.cli import audit
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 BETWEEN_S = 0.05
 COMMANDS = (audit, bundle, correct, forget, merge, policy, rematerialize)

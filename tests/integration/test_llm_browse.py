@@ -12,6 +12,11 @@ from uuid import UUID
 
 import pytest
 
+from benchmarks.support.model_answers import last_user_text
+from benchmarks.support.model_faults import Fault
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.vector_index import IndexFilter
 from memforest_core.models.calls import Embedder, Step
@@ -25,11 +30,6 @@ from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import PlacedNode, RecallRows
 from memforest_core.recall.rewriting import LAST_TURNS, standalone
 from memforest_core.recall.rows.reading import PostgresRecallStore
-from tests.support.model_answers import last_user_text
-from tests.support.model_faults import Fault
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 from tests.support.weights import weights
 
 QUESTION = "Which lamp did Bob carry to the lighthouse?"

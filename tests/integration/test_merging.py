@@ -9,15 +9,15 @@ from uuid import uuid4
 
 import pytest
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.models.calls import Embedder
 from memforest_core.transfer.merge.report import NearDuplicate, RenamedSession
 from memforest_core.transfer.merge.service import MAX_SOURCES, Merging
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Grown, Stack, cloned, grown_by
 
 DAY = 86_400
 MONDAY = 1_700_000_000

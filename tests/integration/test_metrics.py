@@ -11,6 +11,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CallRecord, Step
@@ -22,7 +23,6 @@ from memforest_core.settings import Settings
 from memforest_core.store.engine import open_engine
 from memforest_core.work.telemetry import Telemetry
 from tests.integration.test_pipeline import said
-from tests.support.stack import Stack
 
 LOCALHOST = "127.0.0.1"
 ACME = TenantId("acme")

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.engine import tenant_transaction
@@ -16,7 +17,6 @@ from memforest_core.store.owners import find_forest, lock_forests, set_forest_st
 from memforest_core.work.operations import OperationFailed, Operations
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
 from memforest_core.work.waiting import WaitTimeout, waited
-from tests.support.stack import Stack
 
 KIND = MaintenanceKind.RETAIN
 SAID = [{"role": "user", "content": "I moved to Quito.", "timestamp": "2024-05-01T10:00:00Z"}]

@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from benchmarks.support.stack import Stack
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
@@ -18,7 +19,6 @@ from memforest_core.observe.cli import cost, status, top
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.records import CostBy, CostFilter, Spent
 from tests.integration.test_pipeline import said
-from tests.support.stack import Stack
 
 SECRET = "zanzibar"
 MAY = datetime(2024, 5, 6, 12, tzinfo=UTC)

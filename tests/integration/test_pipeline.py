@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.memtree import TreeHead, violations
 from memforest_core.store.trees import node_of
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 
 def said(*sentences: str, start: int = 1_700_000_000, name: str = "Bob") -> list[dict[str, object]]:

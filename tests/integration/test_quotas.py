@@ -14,6 +14,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.accept import cli as ingest_command
 from memforest_core.accept.quotas import DAY_S, DEPTH_S
 from memforest_core.accept.records import TenantLimits
@@ -28,9 +31,6 @@ from memforest_core.settings import AcceptSettings
 from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import Lane
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Freshness, RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scopes import TreeKind
@@ -20,7 +21,6 @@ from memforest_core.recall.rows import sql as statements
 from memforest_core.recall.rows.reading import PostgresRecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.store.engine import tenant_transaction
-from tests.support.stack import Stack
 
 MOVING = (
     ("2023-05-08T10:00:00Z", "I grew up in Boston, right by the harbour."),

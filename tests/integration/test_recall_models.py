@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.model_answers import messages_of
+from benchmarks.support.model_faults import Fault
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.evidence import Mode
 from memforest_core.models.calls import Embedder
 from tests.integration.test_recall_options import SAID
-from tests.support.model_answers import messages_of
-from tests.support.model_faults import Fault
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 HARBOUR = "Who loves the boats?"
 

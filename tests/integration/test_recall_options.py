@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Mode, RecallResult
-from tests.support.stack import Stack
 
 SAID = {
     "spring": (

@@ -8,6 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.support.model_answers import HASH_DIMENSION, hash_vector
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.lifecycle import open_reembedding
 from memforest_core.bootstrap.service import open_services
@@ -16,11 +21,6 @@ from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step
 from memforest_core.store.vectors import from_bytes
 from memforest_core.verify.service import open_verification
 from memforest_workers.runtime import Runtime
-from tests.support.builders import said
-from tests.support.model_answers import HASH_DIMENSION, hash_vector
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(12)])
 PETS = said("I adopted a dog named Rex.", "I love hiking.", "I live in Davis.", name="Ada")

@@ -14,6 +14,7 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.support.stack import Stack
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ReadyNode
@@ -21,7 +22,6 @@ from memforest_core.refresh.rows import RefreshRows
 from memforest_core.refresh.service import RefreshService
 from memforest_core.store.engine import tenant_transaction
 from tests.integration.test_pipeline import said
-from tests.support.stack import Stack
 
 
 @dataclass

@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support import model_answers
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by, stack
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.models.calls import Embedded, Embedder
@@ -18,11 +23,6 @@ from memforest_core.transfer.rebuild.service import CopyLost, Rematerializing, S
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
-from tests.support import model_answers
-from tests.support.builders import said
-from tests.support.model_server import ModelServer
-from tests.support.servers import SessionServers
-from tests.support.stack import Grown, Stack, cloned, grown_by, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)])
 PETS = said("I adopted a dog named Rex.", "I love hiking.", "I live in Davis.", start=1_700_900_000)

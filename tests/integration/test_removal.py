@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
 from memforest_core.memtree import Node, TreeHead, delete
 from memforest_core.models.calls import CallRecord
@@ -23,8 +25,6 @@ from memforest_core.store.vectors import from_bytes
 from memforest_core.verify.service import open_verification
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.integration.test_refresh import CountingSummarizer, service
-from tests.support.builders import said
-from tests.support.stack import Stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
 HIKING = "I love hiking."

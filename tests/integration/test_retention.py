@@ -13,6 +13,9 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
 from memforest_core.erase.clearing import ForestEraser
@@ -30,9 +33,6 @@ from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Grown, Stack, cloned, grown_by
 
 LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)]
 MARCH = 1_709_300_000

@@ -18,11 +18,11 @@ import structlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from benchmarks.support.processes import environment
 from memforest_core.errors import InvalidSettings, ModelUnavailable
 from memforest_core.observe.otel import OtelTracing
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import ObserveSettings
-from tests.support.processes import environment
 
 SAID = "my locker code is marzipan-4711"
 REMOTE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

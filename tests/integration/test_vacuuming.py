@@ -12,14 +12,14 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by
 from memforest_core.erase.receipt import Receipt
 from memforest_core.models.calls import Embedder
 from memforest_core.store.cli import db as db_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Grown, Stack, cloned, grown_by
 
 CODES = importlib.import_module("memforest_core.store.migrations.versions.0007_access").CODES
 WORDS = ("zanzibarium", "quixotelia", "bromeliadix")

@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
 from memforest_core.api import MemForest
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import ModelAuthFailed
@@ -22,9 +25,6 @@ from memforest_core.store.vectors import text_hash
 from memforest_core.transfer.bundles.records import TABLES
 from memforest_core.transfer.bundles.schema import Digests
 from memforest_core.verify.service import open_verification
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import Stack, stack
 
 MOVED = said("I moved from Boston to Denver last month.", "I have a dog called Rex.")
 ALLERGIC = said("I live in Boston and I am allergic to peanuts.")

@@ -16,6 +16,14 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import (
+    Grown,
+    Stack,
+    cloned,
+    grown_by,
+)
 from memforest_core.api import MemForest
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.errors import IndexUnavailable, NotFound
@@ -27,14 +35,6 @@ from memforest_core.verify import cli as command
 from memforest_core.verify.records import Check, Found
 from memforest_core.verify.report import CheckResult, Report, can_be_repaired
 from memforest_core.verify.service import KEPT, open_verification
-from tests.support.builders import said
-from tests.support.servers import SessionServers
-from tests.support.stack import (
-    Grown,
-    Stack,
-    cloned,
-    grown_by,
-)
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
 LETTER = said(
@@ -379,7 +379,11 @@ DAMAGE = [
     ),
     (Check.INDEX_ROWS, "object_lives", f"UPDATE memforest.index_row SET deleted = true WHERE point_id = {CELL}"),
     (Check.INDEX_ROWS, "not_behind", f"UPDATE memforest.index_row SET version = version + 1 WHERE point_id = {CELL}"),
-    (Check.INDEX_ROWS, "ahead", f"UPDATE memforest.index_row SET indexed_version = version + 1 WHERE point_id = {CELL}"),
+    (
+        Check.INDEX_ROWS,
+        "ahead",
+        f"UPDATE memforest.index_row SET indexed_version = version + 1 WHERE point_id = {CELL}",
+    ),
     (Check.UNINDEXED, "cell", f"DELETE FROM memforest.index_row WHERE point_id = {CELL}"),
     (Check.UNINDEXED, "fact", f"DELETE FROM memforest.index_row WHERE point_id = {FACT}"),
     (Check.UNINDEXED, "node", f"DELETE FROM memforest.index_row WHERE point_id = {INNER}"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers import SessionServers, session_servers
+from benchmarks.support.servers import SessionServers, session_servers
 
 
 @pytest.fixture(scope="session")

@@ -12,11 +12,11 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from pydantic import SecretStr
 
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import SERVICE_ROLE, admin, at
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import check_ready, upgrade
-from tests.support.servers import SessionServers
-from tests.support.stack import SERVICE_ROLE, admin, at
 
 OLD = """
 INSERT INTO memforest.tenant (tenant_id) VALUES ('acme'), ('other');

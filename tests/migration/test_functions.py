@@ -6,11 +6,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from benchmarks.support.servers import SessionServers
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
 from memforest_core.store.schema import upgrade
 from tests.migration.test_migrations import connected, empty
-from tests.support.servers import SessionServers
 
 FILES = sorted(Path(functions.__file__).parent.glob("*.sql"), key=lambda file: file.name)
 FUNCTIONS = sa.text(

@@ -21,14 +21,14 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import SERVICE_ROLE, admin, at
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import schema
 from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import SERVICE_GROUP, check_ready, current_revision, head_revision, upgrade
 from memforest_core.store.tables import SCHEMA, Base
-from tests.support.servers import SessionServers
-from tests.support.stack import SERVICE_ROLE, admin, at
 
 Objects = dict[str, list[tuple[object, ...]]]
 

@@ -32,9 +32,9 @@ def add_to_metadata() -> None:
 
 def run(postgres_url: str, broker_url: str, redis_url: str, directory: Path) -> dict[str, dict[str, list[int]]]:
     """For each way of copying and each table: rows of the new forest, and rows with the value."""
-    from tests.support.builders import said
-    from tests.support.servers import SessionServers
-    from tests.support.stack import Stack, stack
+    from benchmarks.support.sayings import said
+    from benchmarks.support.servers import SessionServers
+    from benchmarks.support.stack import Stack, stack
 
     def arrived(running: Stack, owner: str) -> dict[str, list[int]]:
         found = {}

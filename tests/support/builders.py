@@ -41,14 +41,6 @@ def turn(
     )
 
 
-def said(*sentences: str, start: int = 1_700_000_000, name: str = "Bob", step: int = 60) -> list[dict[str, object]]:
-    """User turns as a caller sends them, ``step`` seconds apart."""
-    return [
-        {"role": "user", "name": name, "speaker_id": name.lower(), "content": text, "timestamp": start + step * number}
-        for number, text in enumerate(sentences)
-    ]
-
-
 def window_turn(
     number: int = 1,
     text: str = "I live in Davis.",

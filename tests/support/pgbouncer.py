@@ -15,10 +15,10 @@ import psycopg
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import admin
 from memforest_core.embedded.account import hand_over, server_account
 from memforest_core.settings import DatabaseSettings
-from tests.support.servers import SessionServers
-from tests.support.stack import admin
 
 PORT = 6432
 """Only a part of the socket's name."""

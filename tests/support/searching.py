@@ -9,8 +9,8 @@ import redis
 import sqlalchemy as sa
 from qdrant_edge import ScrollRequest
 
+from benchmarks.support.stack import Stack
 from memforest_core.index.qdrant.edge import EdgeIndex
-from tests.support.stack import Stack
 
 PAGE = 500
 

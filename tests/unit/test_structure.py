@@ -46,6 +46,12 @@ def test_only_the_command_line_imports_commands(graph: grimp.ImportGraph) -> Non
     assert wrong == set()
 
 
+def test_benchmarks_need_no_test() -> None:
+    imports = grimp.build_graph("benchmarks", include_external_packages=True, cache_dir=None)
+
+    assert importers(imports, "tests") == set()
+
+
 @pytest.mark.parametrize(
     ("library", "folder"),
     [("qdrant_client", "index"), ("qdrant_edge", "index")],

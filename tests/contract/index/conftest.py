@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from qdrant_client import QdrantClient
 
+from benchmarks.support.qdrant_http import QdrantHttp
+from benchmarks.support.stack import copy_index
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.served.client import ServedIndex
 from memforest_core.index.served.server import IndexServer
 from memforest_core.index.vector_index import VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
-from tests.support.qdrant_http import QdrantHttp
-from tests.support.stack import copy_index
 
 
 @contextmanager

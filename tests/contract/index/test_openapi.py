@@ -10,6 +10,8 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient
 
+from benchmarks.support.qdrant_http import QdrantHttp
+from benchmarks.support.qdrant_openapi import operation, problem
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import space
 from memforest_core.index.qdrant.server import QdrantServerIndex
@@ -24,8 +26,6 @@ from tests.contract.index.builders import (
     point,
     terms,
 )
-from tests.support.qdrant_http import QdrantHttp
-from tests.support.qdrant_openapi import operation, problem
 
 
 class Recorder(httpx.BaseTransport):

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from benchmarks.support.stack import copy_index
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.served import server as serving
@@ -23,7 +24,6 @@ from memforest_core.index.served.client import ServedIndex
 from memforest_core.index.served.server import THREADS, WAITING, IndexServer
 from memforest_core.index.served.wire import MAX_BODY
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, point
-from tests.support.stack import copy_index
 
 
 @pytest.fixture

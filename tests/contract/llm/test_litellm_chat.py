@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.model_faults import CONTENT_FAULTS, Fault
+from benchmarks.support.model_server import ModelServer
 from memforest_core.errors import (
     ContentRefused,
     ContextTooLong,
@@ -26,8 +28,6 @@ from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
 from tests.support.litellm_warm import warm_up
-from tests.support.model_faults import CONTENT_FAULTS, Fault
-from tests.support.model_server import ModelServer
 
 SECRET = "my sister Anna lives in Lisbon"
 SCHEMA = {"type": "object", "properties": {"items": {"type": "array"}}, "required": ["items"]}

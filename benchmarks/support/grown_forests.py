@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.builders import said
-from tests.support.stack import Stack
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
 
 DAY_S = 86_400
 MONDAY = 1_700_000_000

@@ -1,4 +1,4 @@
-"""A process that is stopped at its work for longer than its lease, and goes on when others have done it: no harm done?"""
+"""A process is stopped at its work for longer than its lease, and continues after others did it: is any harm done?"""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import psutil
 
-from tests.support.end_state import State, differences
-from tests.support.kill_beside import IDLE
-from tests.support.kill_pairs import ASKERS, POLL_S, Copy, PairArena, Started
-from tests.support.kill_points import Broken, Prepared
+from benchmarks.support.end_state import State, differences
+from benchmarks.support.kill_beside import IDLE
+from benchmarks.support.kill_pairs import ASKERS, POLL_S, Copy, PairArena, Started
+from benchmarks.support.kill_points import Broken, Prepared
 
 STAGES = ("extract", "reduce", "refresh", "index")
 MEANWHILE = ("nothing", "erase-new-session", "erase-owner")

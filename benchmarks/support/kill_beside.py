@@ -1,4 +1,4 @@
-"""What each of several processes does on one database: one asks and works, another serves the index, a last one looks."""
+"""What each of several processes does on one database: one asks and works, one serves the index, a last one looks."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ import psycopg
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
+from benchmarks.support.end_state import State, end_state
+from benchmarks.support.grown_forests import BOB, NEW_SESSION, ZOO
+from benchmarks.support.hashed_words import HashedWords
+from benchmarks.support.kill_child import ONE_STEP_S, QUEUES, UNDONE
+from benchmarks.support.kill_operations import ASKING, BESIDE
+from benchmarks.support.kill_tape import Tape, record_engine, recorded_index
+from benchmarks.support.qdrant_http import QdrantHttp
+from benchmarks.support.stack import settings_for
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.cli.logs import configure_logs
@@ -32,14 +40,6 @@ from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceKind, TaskId
 from memforest_core.work.rows import operations as maintenance
 from memforest_workers.runtime import ALL_KINDS, Runtime
-from tests.support.end_state import State, end_state
-from tests.support.grown_forests import BOB, NEW_SESSION, ZOO
-from tests.support.hashed_words import HashedWords
-from tests.support.kill_child import ONE_STEP_S, QUEUES, UNDONE
-from tests.support.kill_operations import ASKING, BESIDE
-from tests.support.kill_tape import Tape, record_engine, recorded_index
-from tests.support.qdrant_http import QdrantHttp
-from tests.support.stack import settings_for
 
 HEARTBEAT_S = 0.25
 DEAD_AFTER_S = 1.0
@@ -48,7 +48,7 @@ IDLE_S = 0.01
 IDLE = "idle"
 """An event of a step that found nothing to do."""
 ROUNDS = 2_000
-"""Of a worker, until everything must be at rest: more than half a minute. Time in which it was stopped does not count."""
+"""Of a worker, until everything must be at rest: over half a minute. Time in which it was stopped does not count."""
 DEADLINE_S = 300
 """After which a process that hangs, or was stopped and forgotten, is ended by SIGALRM."""
 OPEN_S = 1.5
@@ -79,8 +79,8 @@ class Part:
 
     role: str
     """"index": serve it; "prepare": what operations need; "serial": ask, work to rest, the next; "beside": ask, and
-    work beside others;
-    "accept": enqueue a session and leave it; "after": work to rest, then as "beside"; "look": say what it has come to."""
+    work beside others; "accept": enqueue a session and leave it; "after": work to rest, then as "beside"; "look":
+    say what it has come to."""
     url: str
     """Of the copy's database, as the service's role."""
     broker: str
@@ -323,7 +323,7 @@ def _beside(process: Process) -> Told:
 
 
 def _look(process: Process) -> Told:
-    """What it has come to: rows, points, files, whether ``verify`` and the receipts are clean, who asked in which order."""
+    """What it has come to: rows, points, files, whether ``verify`` and receipts are clean, who asked in which order."""
     services, tenant = process.services, process.tenant
     state = end_state(services.engine, services.index, tenant)
     # Who asked for what is compared by itself: an operation may be refused in one run and find nothing in another.

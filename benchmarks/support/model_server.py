@@ -1,7 +1,7 @@
 """An OpenAI-compatible model server over HTTP, with set latency and set faults.
 
 In process: ``with ModelServer(latency_s=0.3) as server: server.url``; as a process of its own:
-``python -m tests.support.model_server --latency 0.3 --faults '{"rate_limit": 0.1}' --seed 1``,
+``python -m benchmarks.support.model_server --latency 0.3 --faults '{"rate_limit": 0.1}' --seed 1``,
 which prints its url as its first line. One event loop serves it, so hundreds of slow calls are
 cheap. ``GET /requests`` lists what was received; ``POST /control`` changes latency and faults.
 """
@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from tests.support import model_answers
-from tests.support.model_faults import CONTENT_FAULTS, Fault, FaultPlan
+from benchmarks.support import model_answers
+from benchmarks.support.model_faults import CONTENT_FAULTS, Fault, FaultPlan
 
 Answer = Callable[[Mapping[str, Any]], str]
 

@@ -24,13 +24,13 @@ SINGLE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS"
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 90
 """After which a child that hangs is ended by SIGALRM."""
-ONE_CHILD = "tests.support.kill_child"
-SEVERAL = "tests.support.kill_beside"
+ONE_CHILD = "benchmarks.support.kill_child"
+SEVERAL = "benchmarks.support.kill_beside"
 IMPORTED = (
     "memforest_core.index.qdrant.edge",
     "memforest_core.index.qdrant.server",
     "memforest_core.extract.offline",
-    "tests.support.qdrant_http",
+    "benchmarks.support.qdrant_http",
     ONE_CHILD,
     SEVERAL,
 )
@@ -71,7 +71,7 @@ class Zygote:
         self._lock = threading.Lock()
         self._asked: dict[int, SimpleQueue[int | None]] = {}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.kill_zygote"],
+            [sys.executable, "-m", "benchmarks.support.kill_zygote"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -98,7 +98,8 @@ class Zygote:
 
     def close(self) -> None:
         """End the process, and the children that still run."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=DEADLINE_S)
         self._reader.join()

@@ -1,6 +1,6 @@
 """A Qdrant server for tests: the part of its REST API that MemForest uses, over the real engine.
 
-``python -m tests.support.qdrant_http --path DIR --port 0`` prints the port and serves until killed;
+``python -m benchmarks.support.qdrant_http --path DIR --port 0`` prints the port and serves until killed;
 started again on the same directory it has the same points. Each request is checked against Qdrant's
 OpenAPI description and answered with 400 when it does not fit.
 """
@@ -24,7 +24,7 @@ from uuid import UUID
 
 import qdrant_edge as engine
 
-from tests.support.qdrant_openapi import problem
+from benchmarks.support.qdrant_openapi import problem
 
 Json = Any
 
@@ -353,7 +353,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(sent)
 
-    do_GET = do_PUT = do_POST = do_DELETE = _serve
+    do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 (the names that http.server looks for)
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet: one line a request would drown the test's output."""

@@ -19,11 +19,11 @@ import httpx
 import psutil
 import sqlalchemy as sa
 
+from benchmarks.support.guard import Guard
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import database
 from memforest_core.client import MemForestClient
 from memforest_core.settings import Settings, load_settings
-from tests.support.guard import Guard
-from tests.support.servers import SessionServers
-from tests.support.stack import database
 
 READY_TIMEOUT_S = 40.0
 ALL_QUEUES = "extract,reduce,refresh,maintain"
@@ -68,7 +68,7 @@ class IndexServer:
 
     def start(self) -> None:
         """Serve; returns when it listens."""
-        module, port = "tests.support.qdrant_http", str(self._port)
+        module, port = "benchmarks.support.qdrant_http", str(self._port)
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, "--path", str(self._directory), "--port", port],
             stdout=subprocess.PIPE,
@@ -248,7 +248,7 @@ def deployment(
         if not offline:
             model = stack.enter_context(
                 serving(
-                    "tests.support.model_server",
+                    "benchmarks.support.model_server",
                     "--port",
                     "0",
                     "--latency",

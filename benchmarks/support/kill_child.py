@@ -1,4 +1,4 @@
-"""What one process does for a point: asks for an operation, works until it is killed or all is done, says what is left."""
+"""What one process does for a point: asks for an operation, works until killed or done, says what is left."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
+from benchmarks.support.end_state import State, end_state, receipts
+from benchmarks.support.hashed_words import HashedWords
+from benchmarks.support.kill_operations import ACTOR, OPERATIONS, Operation
+from benchmarks.support.kill_tape import Tape, record_engine, recorded_index
+from benchmarks.support.stack import settings_for
 from memforest_core.bootstrap.service import open_services
 from memforest_core.domain.ids import TenantId
 from memforest_core.index.opening import open_maintenance
@@ -17,11 +22,6 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import MaintenanceKind
 from memforest_workers.runtime import ALL_KINDS, Runtime
-from tests.support.end_state import State, end_state, receipts
-from tests.support.hashed_words import HashedWords
-from tests.support.kill_operations import ACTOR, OPERATIONS, Operation
-from tests.support.kill_tape import Tape, record_engine, recorded_index
-from tests.support.stack import settings_for
 
 QUEUES = ("extract", "reduce", "refresh", "maintain")
 DEAD_AFTER_S = 0.05

@@ -45,8 +45,8 @@ def default_answer(body: Mapping[str, Any]) -> str:
     """An extraction's facts by the offline rules, or the first characters of the user's text."""
     if not wants_extraction(body):
         return last_user_text(body)[:SUMMARY_CHARS]
+    from benchmarks.support.rendered_windows import parse_window
     from memforest_core.extract.offline import propose
-    from tests.support.rendered_windows import parse_window
 
     rendered = [text for role, text in messages_of(body) if role == "user" and '"turns"' in text]
     window = parse_window(rendered[-1])

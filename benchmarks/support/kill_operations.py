@@ -12,6 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from benchmarks.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
 from memforest_core.bootstrap.service import Services
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import NotFound
@@ -19,7 +20,6 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers
 from memforest_core.work.runner import Handler
-from tests.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
 
 ACTOR = "kill-points"
 ASKING: ContextVar[str] = ContextVar("asking", default=ACTOR)

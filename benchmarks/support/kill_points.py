@@ -19,15 +19,15 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from tests.support.end_state import differences
-from tests.support.grown_forests import grow
-from tests.support.hashed_words import HashedWords
-from tests.support.kill_child import ANSWER, REQUEST, Answer, Request
-from tests.support.kill_operations import OPERATIONS
-from tests.support.kill_tape import COMMITTED
-from tests.support.kill_zygote import Zygote
-from tests.support.servers import SessionServers
-from tests.support.stack import database_settings, stack
+from benchmarks.support.end_state import differences
+from benchmarks.support.grown_forests import grow
+from benchmarks.support.hashed_words import HashedWords
+from benchmarks.support.kill_child import ANSWER, REQUEST, Answer, Request
+from benchmarks.support.kill_operations import OPERATIONS
+from benchmarks.support.kill_tape import COMMITTED
+from benchmarks.support.kill_zygote import Zygote
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import database_settings, stack
 
 _ANSWER_FILE = "answer.json"
 _BLOCK = 64 * 1024

@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from benchmarks.support.servers import SessionServers
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.domain.ids import ForestId, TenantId
@@ -28,7 +29,6 @@ from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import upgrade
 from memforest_core.work.jobs import WorkKind
 from memforest_workers.runtime import Runtime
-from tests.support.servers import SessionServers
 
 TEMPLATE = "memforest_template"
 SERVICE_ROLE = "memforest_app"

@@ -12,7 +12,7 @@ from uuid import UUID
 from jsonschema import Draft4Validator
 from jsonschema.exceptions import best_match
 
-SUBSET = Path(__file__).parents[1] / "contract" / "index" / "qdrant-openapi-subset.json"
+SUBSET = Path(__file__).with_name("qdrant-openapi-subset.json")
 
 _ENOUGH = 4
 """Numbers of a long list that go through the schema; all of them are checked to be numbers."""

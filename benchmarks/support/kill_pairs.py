@@ -14,15 +14,15 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 from uuid import uuid4
 
+from benchmarks.support.end_state import State, differences
+from benchmarks.support.grown_forests import grow
+from benchmarks.support.hashed_words import HashedWords
+from benchmarks.support.kill_beside import INDEX_TIMEOUT_S, PART, TOLD, Part, Told
+from benchmarks.support.kill_operations import BESIDE
+from benchmarks.support.kill_points import Arena, Broken, Prepared, copy_sparse
+from benchmarks.support.kill_zygote import SEVERAL, Forked, Zygote
+from benchmarks.support.stack import database_settings, stack
 from memforest_core.domain.beside import Answer, Role, answer
-from tests.support.end_state import State, differences
-from tests.support.grown_forests import grow
-from tests.support.hashed_words import HashedWords
-from tests.support.kill_beside import INDEX_TIMEOUT_S, PART, TOLD, Part, Told
-from tests.support.kill_operations import BESIDE
-from tests.support.kill_points import Arena, Broken, Prepared, copy_sparse
-from tests.support.kill_zygote import SEVERAL, Forked, Zygote
-from tests.support.stack import database_settings, stack
 
 KINDS = ("erase-session", "erase-owner", "correct", "merge-live", "export", "import", "rematerialize", "retain")
 """Of each kind of operation one, of deletions two."""

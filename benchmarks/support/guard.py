@@ -1,4 +1,4 @@
-"""Ends processes together with the one that started them, even when that one gets kill -9; ``python -m`` runs the guard."""
+"""Ends processes together with the one that started them, even after its kill -9; ``python -m`` runs the guard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.guard"],
+            [sys.executable, "-m", "benchmarks.support.guard"],
             stdin=subprocess.PIPE,
             text=True,
             cwd=ROOT,

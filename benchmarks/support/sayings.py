@@ -1,0 +1,11 @@
+"""Turns as a caller sends them."""
+
+from __future__ import annotations
+
+
+def said(*sentences: str, start: int = 1_700_000_000, name: str = "Bob", step: int = 60) -> list[dict[str, object]]:
+    """User turns as a caller sends them, ``step`` seconds apart."""
+    return [
+        {"role": "user", "name": name, "speaker_id": name.lower(), "content": text, "timestamp": start + step * number}
+        for number, text in enumerate(sentences)
+    ]
