@@ -26,39 +26,32 @@ from memforest_core.work.states import WorkState
 CONTEXT_TURNS = 2
 """Turns before a window that are shown, not extracted."""
 
-_CLAIM_HEAD = sa.text(
-    """
+_CLAIM_HEAD = sa.text("""
     SELECT session_id, window_ordinal FROM memforest.cell
      WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND available_at <= clock_timestamp()
      ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-    """
-)
+    """)
 
 # A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
 # cells are read by a statement that begins after they are locked, and so in their latest state.
-_HOLD_WINDOW = sa.text(
-    """
+_HOLD_WINDOW = sa.text("""
     SELECT cell_id FROM memforest.cell
      WHERE tenant_id = :t AND session_id = :session AND window_ordinal = :window AND state = 'ready'
      ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED
-    """
-)
+    """)
 
 LATEST_FACTS = 500
 """Facts whose attributes are counted: as many in a large forest as in a small one."""
 
 # Names only. A long text, or one with other characters, is a model's mistake and not suggested.
-_KNOWN_ATTRIBUTES = sa.text(
-    """
+_KNOWN_ATTRIBUTES = sa.text("""
     SELECT attribute FROM (
         SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) f
      WHERE attribute ~ '^[[:alnum:]][[:alnum:] _/-]{0,39}$'
      GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
-    """
-)
+    """)
 
-_CLAIM = sa.text(
-    """
+_CLAIM = sa.text("""
     UPDATE memforest.cell c
        SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
@@ -68,8 +61,7 @@ _CLAIM = sa.text(
                           AND x.state = 'ready' AND x.cell_id <> ALL(CAST(:held AS uuid[])))
     RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
               c.attempts, c.outcome, c.lane
-    """
-)
+    """)
 
 
 def _again_at(again: Again) -> sa.ColumnElement[Any]:

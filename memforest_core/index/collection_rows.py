@@ -22,13 +22,11 @@ _MARK_LOCK = 0x6D666D6B
 STORE = """concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
                      'memforest.collection'::regclass::oid, extract(epoch FROM pg_postmaster_start_time()))"""
 
-_LOOK = sa.text(
-    f"""
+_LOOK = sa.text(f"""
     SELECT name, model, dimension, generation, store_started AS confirmed_store, {STORE} AS store,
            extract(epoch FROM clock_timestamp())::double precision AS now
       FROM memforest.collection WHERE live
-    """  # noqa: S608 - a constant of this module
-)
+    """)  # noqa: S608 - a constant of this module
 
 _LIVE = sa.select(m.Collection.name, m.Collection.model, m.Collection.dimension).where(m.Collection.live)
 

@@ -28,16 +28,14 @@ _FACTS = sa.select(
     m.FactRow.statement["speaker"].astext.label("speaker"),
 )
 
-_NODES = sa.text(
-    """
+_NODES = sa.text("""
     SELECT n.node_id, n.tree_id, n.level, n.parent_id, n.time_start, n.time_end, n.leaf_count, s.vector, s.terms,
            r.kind, r.session_id
       FROM memforest.node n
       JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
       JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
 
 def read_contents(

@@ -34,8 +34,7 @@ UNSURE = f"""(
                 WHERE k.tenant_id = :t AND k.kind = '{MaintenanceKind.PARITY.value}'
                   AND k.state IN ('held', 'ready', 'running')))"""  # noqa: S608 - constants of this package
 
-_CLAIM = sa.text(
-    f"""
+_CLAIM = sa.text(f"""
     WITH behind AS (
         SELECT point_id FROM memforest.index_row
          WHERE tenant_id = :t AND kind = ANY(CAST(:kinds AS text[])) AND state = 'ready'
@@ -46,29 +45,23 @@ _CLAIM = sa.text(
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM behind WHERE i.tenant_id = :t AND i.point_id = behind.point_id
     RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.indexed_version
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
-_HOLD = sa.text(
-    """
+_HOLD = sa.text("""
     SELECT point_id, forest_id, version, deleted FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
      ORDER BY point_id FOR UPDATE SKIP LOCKED
-    """
-)
+    """)
 
 # What belongs to nobody any more becomes a tombstone of its writer's.
-_BURY = sa.text(
-    f"""
+_BURY = sa.text(f"""
     UPDATE memforest.index_row i SET deleted = true, version = {NEXT_VERSION}
      WHERE i.tenant_id = :t AND i.lease_token = :token AND i.point_id = ANY(CAST(:ids AS uuid[]))
-    """  # noqa: S608 - a constant of this package
-)
+    """)  # noqa: S608 - a constant of this package
 
 _FREE = "lease_token = NULL, lease_until = NULL, worker_id = NULL"
 
 # What was marked again meanwhile is behind still.
-_FINISH = sa.text(
-    f"""
+_FINISH = sa.text(f"""
     UPDATE memforest.index_row i
        SET state = CASE WHEN i.version = u.version THEN 'done' ELSE 'ready' END, indexed_version = u.version,
            erased_version = CASE WHEN u.version > i.erased_version THEN 0 ELSE i.erased_version END,
@@ -77,53 +70,41 @@ _FINISH = sa.text(
       FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND NOT i.deleted
     RETURNING i.point_id
-    """  # noqa: S608 - a constant of this module
-)
+    """)  # noqa: S608 - a constant of this module
 
 # A writer of the forest that has locked a row is about to take the lease off it. Whoever waited for it while holding
 # others could wait for a writer that waits for those: several rows are taken without waiting, what is left one by one.
-_WAIT = sa.text(
-    """
+_WAIT = sa.text("""
     SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND point_id = :id FOR UPDATE
-    """
-)
+    """)
 
 _UNDER = sa.text("SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token")
 
-_FORGET = sa.text(
-    """
+_FORGET = sa.text("""
     DELETE FROM memforest.index_row i USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND i.deleted AND i.version = u.version
     RETURNING i.point_id
-    """
-)
+    """)
 
-_GIVE_BACK = sa.text(
-    f"""
+_GIVE_BACK = sa.text(f"""
     UPDATE memforest.index_row SET state = 'ready', attempts = greatest(attempts - 1, 0), {_FREE}
      WHERE tenant_id = :t AND lease_token = :token AND NOT deleted AND point_id = ANY(CAST(:ids AS uuid[]))
     RETURNING point_id
-    """  # noqa: S608 - a constant of this module
-)
+    """)  # noqa: S608 - a constant of this module
 
-_DROP_LOST = sa.text(
-    """
+_DROP_LOST = sa.text("""
     DELETE FROM memforest.index_row
      WHERE tenant_id = :t AND lease_token = :token AND deleted AND point_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
-_RENEW = sa.text(
-    f"""
+_RENEW = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = {NEXT_VERSION}, indexed_version = 0, attempts = 0, available_at = clock_timestamp(),
            state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
-    """  # noqa: S608 - a constant of this package
-)
+    """)  # noqa: S608 - a constant of this package
 
-_BEHIND = sa.text(
-    f"""
+_BEHIND = sa.text(f"""
     SELECT CASE WHEN {UNSURE} THEN :n ELSE (
         SELECT count(*) FROM (
             (SELECT 1 FROM memforest.index_row
@@ -132,72 +113,57 @@ _BEHIND = sa.text(
             (SELECT 1 FROM memforest.index_row
               WHERE tenant_id = :t AND forest_id = :f AND state = 'running' AND lease_until IS NOT NULL LIMIT :n)
             ) rows) END
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
-_BEHIND_BY_KIND = sa.text(
-    """
+_BEHIND_BY_KIND = sa.text("""
     SELECT kind, count(*) FROM (
         SELECT kind FROM memforest.index_row WHERE tenant_id = :t AND state = 'ready'
          UNION ALL
         SELECT kind FROM memforest.index_row
          WHERE tenant_id = :t AND state = 'running' AND lease_until IS NOT NULL) rows
      GROUP BY kind
-    """
-)
+    """)
 
 _ANY_INDEXED = sa.text("SELECT EXISTS (SELECT 1 FROM memforest.index_row WHERE tenant_id = :t AND indexed_version > 0)")
 
 # Rows are locked in the order of ids, as everywhere; an index that was lost has no point of a row any more.
-_PICK_ALL = sa.text(
-    """
+_PICK_ALL = sa.text("""
     SELECT point_id FROM memforest.index_row
      WHERE tenant_id = :t AND point_id > :after AND NOT deleted AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
      ORDER BY point_id LIMIT :n
-    """
-)
+    """)
 
-_MARK_ALL = sa.text(
-    f"""
+_MARK_ALL = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = {NEXT_VERSION}, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
            state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp(), lease_token = NULL,
            lease_until = NULL, worker_id = NULL
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
-    """  # noqa: S608 - a constant of this package
-)
+    """)  # noqa: S608 - a constant of this package
 
-_FORESTS_OF = sa.text(
-    """
+_FORESTS_OF = sa.text("""
     SELECT DISTINCT forest_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
-_LOCK_POINTS = sa.text(
-    """
+_LOCK_POINTS = sa.text("""
     SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
      ORDER BY point_id FOR NO KEY UPDATE
-    """
-)
+    """)
 
-_OVERTAKE = sa.text(
-    f"""
+_OVERTAKE = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = greatest(u.version + 1, {NEXT_VERSION}), state = 'ready', lane = 1, attempts = 0,
            available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
       FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND NOT i.deleted AND u.version > i.indexed_version
-    """  # noqa: S608 - a constant of this package
-)
+    """)  # noqa: S608 - a constant of this package
 
-_MARK_MISSING = sa.text(
-    """
+_MARK_MISSING = sa.text("""
     UPDATE memforest.index_row i
        SET indexed_version = u.found, state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp()
       FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[]), CAST(:found AS bigint[])) AS u(id, version, found)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.state = 'done' AND NOT i.deleted
-    """
-)
+    """)
 
 
 POINT_ROW = (

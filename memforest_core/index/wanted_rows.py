@@ -32,8 +32,7 @@ def want_indexed_in(
     if not forests:
         return
     connection.execute(
-        sa.text(
-            """
+        sa.text("""
             INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
             SELECT :t, u.id, u.forest, :k, :lane
               FROM unnest(CAST(:ids AS uuid[]), CAST(:forests AS uuid[])) AS u(id, forest) ORDER BY u.id
@@ -41,7 +40,6 @@ def want_indexed_in(
             SET version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false,
                 state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
                 available_at = clock_timestamp()
-            """
-        ),
+            """),
         {"t": tenant, "k": kind, "ids": list(forests), "forests": list(forests.values()), "lane": lane},
     )

@@ -58,19 +58,16 @@ _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
     CostBy.MODEL: (_CALL.model, sa.literal("")),
 }
 
-_TREES = sa.text(
-    """
+_TREES = sa.text("""
     SELECT r.tree_id, r.kind, r.label, r.scope_key, r.k, r.leaf_count, r.height, r.due_at, n.time_start, n.time_end,
            (SELECT count(*) FROM memforest.node d
              WHERE d.tenant_id = :t AND d.tree_id = r.tree_id AND d.version > d.clean_version) AS dirty_nodes
       FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = r.root_id
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state = 'active'
      ORDER BY r.kind, n.time_start NULLS LAST, r.label, r.tree_id
-    """
-)
+    """)
 
-_NODES = sa.text(
-    """
+_NODES = sa.text("""
     SELECT n.node_id, n.parent_id, n.level, n.time_start, n.time_end, n.leaf_count,
            n.version > n.clean_version AS dirty, coalesce(s.text, f.text, c.text, '') AS text,
            CASE WHEN f.fact_id IS NOT NULL THEN 'fact' WHEN c.cell_id IS NOT NULL THEN 'cell'
@@ -83,8 +80,7 @@ _NODES = sa.text(
       LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = n.payload_id
      WHERE n.tenant_id = :t AND n.tree_id = :tree AND n.level >= :lowest
      ORDER BY n.level DESC, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """
-)
+    """)
 
 
 def _moment(value: int | None) -> datetime | None:
@@ -342,12 +338,10 @@ class ObserveStore:
 
 
 def _backlog(connection: sa.Connection, tenant: TenantId | None) -> list[QueueDepth]:
-    statement = sa.text(
-        """
+    statement = sa.text("""
         SELECT tenant_id, kind, state, items, oldest_s FROM memforest.backlog()
          WHERE CAST(:t AS text) IS NULL OR tenant_id = :t ORDER BY tenant_id, kind, state
-        """
-    )
+        """)
     try:
         rows = connection.execute(statement, {"t": tenant}).all()
     except ProgrammingError as error:

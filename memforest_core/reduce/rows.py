@@ -41,31 +41,26 @@ from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_b
 from memforest_core.work.states import WorkState
 
 # A forest whose row is locked is being written: its writer looks for cells again after its commit.
-_PICK = sa.text(
-    """
+_PICK = sa.text("""
     SELECT f.forest_id, f.owner FROM memforest.cell c
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
      WHERE c.tenant_id = :t AND c.state = 'done' AND NOT c.placed
        AND f.reduce_available_at <= clock_timestamp()
      ORDER BY c.lane, c.extracted_at
      LIMIT 1 FOR NO KEY UPDATE OF f SKIP LOCKED
-    """
-)
+    """)
 
 # A correction or an erasure may have changed a cell's candidates since it was loaded: then it is loaded again before it
 # is placed. Its row is locked, so that it can't change any more.
 _UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                                WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
 
-_LOCK_CELLS = sa.text(
-    """
+_LOCK_CELLS = sa.text("""
     SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))
      ORDER BY cell_id FOR NO KEY UPDATE
-    """
-)
+    """)
 
-_STILL_WAITING = sa.text(
-    f"""
+_STILL_WAITING = sa.text(f"""
     SELECT c.cell_id, c.first_turn,
            ARRAY(SELECT k.item FROM memforest.candidate k
                   WHERE k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0 AND {_UNATTACHED}
@@ -75,16 +70,13 @@ _STILL_WAITING = sa.text(
                   ORDER BY k.item) AS hashes
       FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[])) AND c.state = 'done' AND NOT c.placed
-    """  # noqa: S608 - a constant of this module
-)
+    """)  # noqa: S608 - a constant of this module
 
-_CANDIDATES = sa.text(
-    f"""
+_CANDIDATES = sa.text(f"""
     SELECT k.* FROM memforest.candidate k
      WHERE k.tenant_id = :t AND k.cell_id = ANY(CAST(:cells AS uuid[])) AND k.item >= 0 AND {_UNATTACHED}
      ORDER BY k.cell_id, k.item
-    """  # noqa: S608 - a constant of this module
-)
+    """)  # noqa: S608 - a constant of this module
 
 
 class ReduceQueueRows(TenantRows):
@@ -242,14 +234,12 @@ class ReduceQueueRows(TenantRows):
         )
 
 
-_UNSEEN = sa.text(
-    """
+_UNSEEN = sa.text("""
     SELECT f.fact_id FROM memforest.fact f
       JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = f.fact_id
      WHERE f.tenant_id = :t AND f.forest_id = :f AND i.indexed_version = 0
      ORDER BY f.seq DESC LIMIT :n
-    """
-)
+    """)
 
 
 class FactRows(TenantRows):
@@ -350,28 +340,22 @@ class FactRows(TenantRows):
         )
 
 
-_EVIDENCE = sa.text(
-    """
+_EVIDENCE = sa.text("""
     SELECT tree_id, count(*) AS facts, count(DISTINCT session_id) AS sessions FROM memforest.placement
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[])) GROUP BY tree_id
-    """
-)
+    """)
 
-_MEMBERS = sa.text(
-    """
+_MEMBERS = sa.text("""
     SELECT p.tree_id, f.fact_id, f.key_time, f.key_ordinal, f.key_item, f.time_start, f.time_end, f.mentioned_at
       FROM memforest.placement p JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
      WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
-_MOVE_MEMBERS = sa.text(
-    """
+_MOVE_MEMBERS = sa.text("""
     INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
     SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
      WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING
-    """
-)
+    """)
 
 
 class ScopeRows(TenantRows):
@@ -497,14 +481,12 @@ class ScopeRows(TenantRows):
         )
 
 
-_REVIVE = sa.text(
-    """
+_REVIVE = sa.text("""
     UPDATE memforest.fact f SET superseded_by = NULL, superseded_at = NULL
       FROM unnest(CAST(:facts AS uuid[]), CAST(:said AS timestamptz[])) AS u(fact, said)
      WHERE f.tenant_id = :t AND f.fact_id = u.fact AND f.superseded_at < u.said
     RETURNING f.fact_id
-    """
-)
+    """)
 
 
 class ReduceRows(RemovalRows):

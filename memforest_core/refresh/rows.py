@@ -37,8 +37,7 @@ _STALE = """EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.
 
 _OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
 
-_CLAIM = sa.text(
-    f"""
+_CLAIM = sa.text(f"""
     SELECT n.node_id
       FROM memforest.tree r
       JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
@@ -46,11 +45,9 @@ _CLAIM = sa.text(
        AND n.lease_token IS NULL AND NOT n.dead AND n.available_at <= clock_timestamp()
        AND n.attempts BETWEEN :tried AND :most AND ({_OVERDUE} OR NOT {_STALE})
      ORDER BY n.level, r.due_at LIMIT :n FOR NO KEY UPDATE OF n SKIP LOCKED
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
-_LEASE = sa.text(
-    f"""
+_LEASE = sa.text(f"""
     UPDATE memforest.node n
        SET lease_token = :token, worker_id = :worker, attempts = least(n.attempts + 1, 1000),
            lease_until = clock_timestamp() + make_interval(secs => :lease)
@@ -59,13 +56,11 @@ _LEASE = sa.text(
        AND r.due_at <= clock_timestamp() AND ({_OVERDUE} OR NOT {_STALE})
     RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, {_STALE} AS stale,
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
 # Nothing but the version decides: a summary read before a deletion or a newer save is dropped. A summary made from
 # stale children stays one version behind, so that its node stays dirty.
-_SAVE = sa.text(
-    """
+_SAVE = sa.text("""
     UPDATE memforest.node n
        SET clean_version = greatest(n.clean_version, u.version - u.behind), lease_token = NULL, lease_until = NULL,
            worker_id = NULL, attempts = 0, lost_leases = 0, error_code = NULL, error_text = NULL
@@ -73,46 +68,37 @@ _SAVE = sa.text(
      WHERE n.tenant_id = :t AND n.node_id = u.id AND n.lease_token = :token
        AND u.version > n.clean_version AND u.version > n.erased_version
     RETURNING n.node_id
-    """
-)
+    """)
 
-_SETTLE = sa.text(
-    """
+_SETTLE = sa.text("""
     UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
       FROM unnest(CAST(:trees AS uuid[]), CAST(:marks AS bigint[])) AS u(tree, marks)
      WHERE r.tenant_id = :t AND r.tree_id = u.tree AND r.marks = u.marks
        AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
                           AND n.version > n.clean_version AND NOT n.dead)
     RETURNING r.tree_id
-    """
-)
+    """)
 
-_IDLE = sa.text(
-    """
+_IDLE = sa.text("""
     SELECT r.tree_id FROM memforest.tree r
      WHERE r.tenant_id = :t AND r.due_at <= clock_timestamp()
        AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
                           AND n.version > n.clean_version AND NOT n.dead)
      ORDER BY r.due_at LIMIT :n
-    """
-)
+    """)
 
-_REDO_PICK = sa.text(
-    """
+_REDO_PICK = sa.text("""
     SELECT s.node_id, n.tree_id, r.forest_id FROM memforest.node_summary s
       JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = s.node_id
       JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
      WHERE s.tenant_id = :t AND s.redo_at <= clock_timestamp() ORDER BY s.redo_at LIMIT :n
-    """
-)
+    """)
 
-_MARK_TREES = sa.text(
-    """
+_MARK_TREES = sa.text("""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(),
            first_mark_at = coalesce(first_mark_at, now()), due_at = now()
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-    """
-)
+    """)
 
 
 _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}

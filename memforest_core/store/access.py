@@ -15,12 +15,10 @@ from memforest_core.store.engine import open_engine, transaction
 from memforest_core.store.schema import LIMITED_GROUP, SERVICE_GROUP
 from memforest_core.store.tables import TenantRole
 
-_ROLE = sa.text(
-    """
+_ROLE = sa.text("""
     SELECT rolcanlogin, rolsuper OR rolbypassrls AS unbound, pg_has_role(oid, :service, 'MEMBER') AS serves
       FROM pg_roles WHERE rolname = :role
-    """
-)
+    """)
 
 
 @contextmanager

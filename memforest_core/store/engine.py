@@ -44,16 +44,14 @@ _BIND_TENANT = sa.text("SELECT set_config('memforest.tenant', :tenant, true)")
 
 # One statement, and for the transaction only: a pooler passes no start options on, and gives the next transaction
 # another session. Months and days are cut in UTC; compiling plans costs more than it saves here.
-_BEGIN = sa.text(
-    """
+_BEGIN = sa.text("""
     SELECT set_config('memforest.tenant', :tenant, true),
            set_config('statement_timeout', :statement_timeout, true),
            set_config('lock_timeout', :lock_timeout, true),
            set_config('idle_in_transaction_session_timeout', '60000', true),
            set_config('timezone', 'UTC', true),
            set_config('jit', 'off', true)
-    """
-)
+    """)
 
 TROUBLED = {
     "53100": "Postgres has no disk space left: free some on its volume",

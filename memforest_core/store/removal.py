@@ -31,71 +31,56 @@ class Retired:
 
 
 # For each fact first the candidate that most likely made it, by whose routing text it went to its scenes.
-_SUPERSEDED = sa.text(
-    """
+_SUPERSEDED = sa.text("""
     SELECT o.fact_id, k.routing_hash FROM memforest.occurrence o
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
       JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = o.fact_id
       JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) AND o.item < 0
      ORDER BY o.fact_id, k.text_hash <> f.text_hash, c.session_id, c.ordinal, o.item DESC
-    """
-)
+    """)
 
-_SUPERSEDED_ONLY = sa.text(
-    """
+_SUPERSEDED_ONLY = sa.text("""
     SELECT DISTINCT o.fact_id FROM memforest.occurrence o
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) AND o.item < 0
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence p
                         WHERE p.tenant_id = :t AND p.fact_id = o.fact_id AND p.item >= 0)
-    """
-)
+    """)
 
-_ORPHANS = sa.text(
-    """
+_ORPHANS = sa.text("""
     SELECT f.fact_id FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.fact_id = ANY(CAST(:ids AS uuid[]))
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = f.fact_id)
-    """
-)
+    """)
 
 # A scope counts the sessions that speak for it: a fact that lost its occurrence in one speaks for another.
-_ATTEST = sa.text(
-    """
+_ATTEST = sa.text("""
     UPDATE memforest.placement p SET session_id = o.session_id
       FROM (SELECT DISTINCT ON (fact_id) fact_id, session_id FROM memforest.occurrence
              WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) ORDER BY fact_id, session_id) o
      WHERE p.tenant_id = :t AND p.payload_id = o.fact_id
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence x
                         WHERE x.tenant_id = :t AND x.fact_id = p.payload_id AND x.session_id = p.session_id)
-    """
-)
+    """)
 
-_UNPLACE = sa.text(
-    """
+_UNPLACE = sa.text("""
     DELETE FROM memforest.placement WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
     RETURNING tree_id, payload_id, leaf_id
-    """
-)
+    """)
 
-_CENTROIDS = sa.text(
-    """
+_CENTROIDS = sa.text("""
     UPDATE memforest.tree r SET centroid = u.centroid
       FROM unnest(CAST(:trees AS uuid[]), CAST(:centroids AS bytea[])) AS u(tree, centroid)
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
-    """
-)
+    """)
 
-_WITHOUT_TREE = sa.text(
-    """
+_WITHOUT_TREE = sa.text("""
     UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
            height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-    """
-)
+    """)
 
-_ABOVE = sa.text(
-    """
+_ABOVE = sa.text("""
     WITH RECURSIVE path AS (
         SELECT n.parent_id AS node_id, n.tree_id FROM memforest.node n
          WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
@@ -105,16 +90,13 @@ _ABOVE = sa.text(
                 WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) n
          WHERE n.parent_id IS NOT NULL)
     SELECT node_id, tree_id FROM path
-    """
-)
+    """)
 
-_DUE = sa.text(
-    """
+_DUE = sa.text("""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
            due_at = least(coalesce(due_at, now()), now())
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-    """
-)
+    """)
 
 
 class RemovalRows(TreeRows):

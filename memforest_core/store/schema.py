@@ -34,13 +34,11 @@ _LOCK = 0x6D656D66
 """Key of the advisory lock that lets one upgrade run at a time."""
 
 
-_UNBOUND = sa.text(
-    """
+_UNBOUND = sa.text("""
     SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
      WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r'
        AND a.attname = 'tenant_id' AND NOT a.attisdropped AND NOT row_security_active(c.oid) ORDER BY 1
-    """
-)
+    """)
 
 
 def _config(connection: sa.Connection) -> Config:

@@ -33,8 +33,7 @@ _COLUMNS = (
 )
 
 # For each wanted key the level-1 node it descends to: one index probe each, whatever the tree's size.
-_SEEK = sa.text(
-    """
+_SEEK = sa.text("""
     SELECT DISTINCT n.node_id
       FROM unnest(CAST(:trees AS uuid[]), CAST(:kt AS bigint[]), CAST(:ko AS int[]), CAST(:ki AS int[]),
                   CAST(:kid AS text[])) AS w(tree, kt, ko, ki, kid)
@@ -43,11 +42,9 @@ _SEEK = sa.text(
          WHERE tenant_id = :t AND tree_id = w.tree AND level = 1
            AND (key_time, key_ordinal, key_item, key_id) <= (w.kt, w.ko, w.ki, w.kid COLLATE "C")
          ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, key_id DESC LIMIT 1) n
-    """
-)
+    """)
 
-_ANCESTORS = sa.text(
-    f"""
+_ANCESTORS = sa.text(f"""
     WITH RECURSIVE path AS (
         SELECT {_COLUMNS} FROM memforest.node
          WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
@@ -56,8 +53,7 @@ _ANCESTORS = sa.text(
           FROM path CROSS JOIN LATERAL (
                SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
     SELECT * FROM path
-    """  # noqa: S608 - column names are constants of this module
-)
+    """)  # noqa: S608 - column names are constants of this module
 
 _CHILDREN = sa.text(
     f"SELECT {_COLUMNS} FROM memforest.node"  # noqa: S608 - constants of this module
@@ -65,8 +61,7 @@ _CHILDREN = sa.text(
 )
 
 # The nodes right before and right after each of these on their level, under any parent: two index probes each.
-_BESIDE = sa.text(
-    """
+_BESIDE = sa.text("""
     SELECT DISTINCT b.node_id
       FROM memforest.node n
      CROSS JOIN LATERAL (
@@ -80,24 +75,20 @@ _BESIDE = sa.text(
            AND (r.key_time, r.key_ordinal, r.key_item, r.key_id) > (n.key_time, n.key_ordinal, n.key_item, n.key_id)
          ORDER BY r.key_time, r.key_ordinal, r.key_item, r.key_id LIMIT 1)) b
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
 _ARRAYS = """unnest(CAST(:node_id AS uuid[]), CAST(:tree_id AS uuid[]), CAST(:parent_id AS uuid[]),
     CAST(:level AS smallint[]), CAST(:key_time AS bigint[]), CAST(:key_ordinal AS int[]), CAST(:key_item AS int[]),
     CAST(:key_id AS text[]), CAST(:time_start AS bigint[]), CAST(:time_end AS bigint[]), CAST(:leaf_count AS int[]),
     CAST(:version AS bigint[]), CAST(:clean_version AS bigint[]), CAST(:payload_id AS uuid[]))"""
 
-_INSERT = sa.text(
-    f"""
+_INSERT = sa.text(f"""
     INSERT INTO memforest.node (tenant_id, {_COLUMNS})
     SELECT :t, u.* FROM {_ARRAYS} AS u
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
 # The clean version belongs to refresh, which saves without the forest's lock: it is never written here.
-_UPDATE = sa.text(
-    f"""
+_UPDATE = sa.text(f"""
     UPDATE memforest.node n
        SET parent_id = u.parent_id, level = u.level, key_time = u.key_time, key_ordinal = u.key_ordinal,
            key_item = u.key_item, key_id = u.key_id, time_start = u.time_start, time_end = u.time_end,
@@ -105,16 +96,13 @@ _UPDATE = sa.text(
       FROM {_ARRAYS} AS u(node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start,
            time_end, leaf_count, version, clean_version, payload_id)
      WHERE n.tenant_id = :t AND n.node_id = u.node_id
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
 # A summary whose children were read before the removal may quote deleted words: it is not saved any more.
-_ERASE = sa.text(
-    """
+_ERASE = sa.text("""
     UPDATE memforest.node SET erased_version = greatest(erased_version, version - 1)
      WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
 NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
 """The version after that of an index row ``i``: newer than what any point of any row ever had."""
@@ -135,16 +123,13 @@ _BURY_POINTS = [
 
 _DELETE = sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))")
 
-_PLACE = sa.text(
-    """
+_PLACE = sa.text("""
     UPDATE memforest.placement p SET leaf_id = u.leaf
       FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:leaves AS uuid[])) AS u(tree, payload, leaf)
      WHERE p.tenant_id = :t AND p.tree_id = u.tree AND p.payload_id = u.payload
-    """
-)
+    """)
 
-_HEADS = sa.text(
-    """
+_HEADS = sa.text("""
     UPDATE memforest.tree r
        SET state = 'active', root_id = u.root, height = u.height, leaf_count = u.leaves, marks = r.marks + 1,
            last_mark_at = now(), first_mark_at = coalesce(r.first_mark_at, now()),
@@ -153,28 +138,23 @@ _HEADS = sa.text(
       FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]))
            AS u(tree, root, height, leaves)
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
-    """
-)
+    """)
 
-_ABSORBED = sa.text(
-    """
+_ABSORBED = sa.text("""
     UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
            first_mark_at = NULL, marks = marks + 1
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-    """
-)
+    """)
 
 # Routing prefers scenes that are near in time: a scene spans what it holds.
-_SPANS = sa.text(
-    """
+_SPANS = sa.text("""
     UPDATE memforest.tree r
        SET time_start = timestamptz 'epoch' + n.time_start * interval '1 microsecond',
            time_end = timestamptz 'epoch' + n.time_end * interval '1 microsecond'
       FROM memforest.node n
      WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:trees AS uuid[])) AND r.kind = 'scene'
        AND n.tenant_id = :t AND n.node_id = r.root_id AND n.time_start IS NOT NULL AND n.time_end IS NOT NULL
-    """
-)
+    """)
 
 
 def lock_nodes(connection: sa.Connection, tenant: TenantId, ids: Sequence[NodeId]) -> None:

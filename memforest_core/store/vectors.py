@@ -29,32 +29,26 @@ UNUSED = """NOT EXISTS (SELECT 1 FROM memforest.cell c
                         WHERE k.tenant_id = :t AND k.routing_hash = v.text_hash)"""
 """The condition that no cell, fact or candidate of its own forest has the text of vector ``v``: it is an orphan."""
 
-_SELECT = sa.text(
-    """
+_SELECT = sa.text("""
     SELECT v.forest_id, v.text_hash, v.vector FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[])) AS u(forest, hash)
       JOIN memforest.vector v
         ON v.tenant_id = :t AND v.forest_id = u.forest AND v.model = :m AND v.text_hash = u.hash
-    """
-)
+    """)
 
-_HOLD_FORESTS = sa.text(
-    """
+_HOLD_FORESTS = sa.text("""
     SELECT forest_id FROM memforest.forest
      WHERE tenant_id = :t AND forest_id = ANY(CAST(:f AS uuid[])) AND state <> 'gone'
      ORDER BY forest_id FOR KEY SHARE
-    """
-)
+    """)
 
 # In one order for everybody: two writers of the same texts never wait for each other.
-_PUT = sa.text(
-    """
+_PUT = sa.text("""
     INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector)
     SELECT :t, u.forest, :m, u.hash, u.vector
       FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:v AS bytea[])) AS u(forest, hash, vector)
      ORDER BY u.forest, u.hash
     ON CONFLICT DO NOTHING
-    """
-)
+    """)
 
 _OF_HASHES = """v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
        AND v.text_hash = ANY(CAST(:h AS bytea[]))"""

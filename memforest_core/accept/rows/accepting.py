@@ -279,8 +279,7 @@ class AcceptRows(TenantRows):
 
 
 # A dead cell does not delay its session. A cell that was in the trees before it was opened again stays in them.
-_PROGRESS = sa.text(
-    """
+_PROGRESS = sa.text("""
     SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
            count(c.cell_id) FILTER (WHERE i.indexed_version > 0) AS indexed,
            count(c.cell_id) FILTER (WHERE c.state = 'done') AS extracted,
@@ -312,12 +311,10 @@ _PROGRESS = sa.text(
       LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
      WHERE s.tenant_id = :t AND s.session_id = :s
      GROUP BY s.turn_count
-    """
-)
+    """)
 
 # While a model is left alone after failures nothing is claimed: then another waiting cell says why.
-_LAST_ERROR = sa.text(
-    """
+_LAST_ERROR = sa.text("""
     SELECT error_code, error_text FROM (
         (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell
           WHERE tenant_id = :t AND session_id = :s AND state <> 'done' AND error_code IS NOT NULL)
@@ -336,12 +333,10 @@ _LAST_ERROR = sa.text(
                          WHERE u.tenant_id = :t AND u.session_id = :s AND u.state IN ('ready', 'running'))
           LIMIT 1)) e
      ORDER BY place, available_at DESC LIMIT 1
-    """
-)
+    """)
 
 # What an operation builds beside a live forest was accepted before.
-_WAITING = sa.text(
-    """
+_WAITING = sa.text("""
     SELECT (SELECT count(*) FROM (
                 SELECT 1 FROM memforest.cell x
                  WHERE x.tenant_id = :t AND x.state = 'ready' AND x.ordinal = x.window_ordinal
@@ -354,12 +349,10 @@ _WAITING = sa.text(
               FROM (SELECT session_id, ordinal FROM memforest.cell
                      WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
                      ORDER BY lane, available_at LIMIT :sample) h) AS sampled
-    """
-)
+    """)
 
 # A session that began before the span has stored in it what came after its last cell from before.
-_STORED_TURNS = sa.text(
-    """
+_STORED_TURNS = sa.text("""
     WITH span AS (SELECT clock_timestamp() - make_interval(secs => :span) AS start)
     SELECT coalesce(sum(s.turn_count - coalesce(b.turns, 0)), 0) AS turns,
            coalesce(extract(epoch FROM clock_timestamp() - min(
@@ -372,8 +365,7 @@ _STORED_TURNS = sa.text(
      WHERE s.tenant_id = :t AND s.updated_at >= span.start
        AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = s.forest_id
                       AND f.state IN ('live', 'frozen'))
-    """
-)
+    """)
 
 
 @contextmanager

@@ -10,19 +10,16 @@ from memforest_core.store.owners import find_forest
 from memforest_core.store.rows import TenantRows
 from memforest_core.work.jobs import WorkError
 
-_BACKLOG = sa.text(
-    """
+_BACKLOG = sa.text("""
     SELECT (SELECT count(*) FROM memforest.cell
              WHERE tenant_id = :t AND forest_id = :f AND NOT placed AND state <> 'dead') AS cells,
            (SELECT count(*) FROM memforest.tree
              WHERE tenant_id = :t AND forest_id = :f AND due_at IS NOT NULL) AS trees,
            (SELECT count(*) FROM memforest.index_row
              WHERE tenant_id = :t AND forest_id = :f AND state IN ('ready', 'running')) AS points
-    """
-)
+    """)
 
-_LAST_ERROR = sa.text(
-    """
+_LAST_ERROR = sa.text("""
     SELECT error_code, error_text FROM (
         (SELECT error_code, error_text, available_at FROM memforest.cell
           WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
@@ -34,30 +31,24 @@ _LAST_ERROR = sa.text(
            JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
           WHERE r.tenant_id = :t AND r.forest_id = :f AND r.due_at IS NOT NULL AND n.error_code IS NOT NULL LIMIT 1)
     ) e ORDER BY available_at DESC LIMIT 1
-    """
-)
+    """)
 
-_RELEASE = sa.text(
-    """
+_RELEASE = sa.text("""
     UPDATE memforest.cell SET state = 'ready', available_at = clock_timestamp()
      WHERE tenant_id = :t AND state = 'held' AND cell_id IN (
         SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f AND state = 'held'
          ORDER BY cell_id FOR NO KEY UPDATE)
-    """
-)
+    """)
 
 # A waiting caller asks again each second: a tree that is being written now is made due the next time.
-_DUE_FOREST = sa.text(
-    """
+_DUE_FOREST = sa.text("""
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
         SELECT tree_id FROM memforest.tree
          WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
          ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
-    """
-)
+    """)
 
-_DUE_SESSION = sa.text(
-    """
+_DUE_SESSION = sa.text("""
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
         SELECT tree_id FROM memforest.tree
          WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp() AND tree_id IN (
@@ -65,8 +56,7 @@ _DUE_SESSION = sa.text(
                 SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
                 UNION ALL SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :s))
          ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
-    """
-)
+    """)
 
 
 class FlushRows(TenantRows):

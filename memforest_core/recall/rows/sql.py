@@ -18,25 +18,20 @@ KNOWN_BY_THEN = f"""(o.item < {CORRECTED_ITEM} OR {_UNTIL} IS NULL OR {_UNTIL} >
                                  WHERE tenant_id = :t AND fact_id = p.fact_id LIMIT 1) w
             WHERE p.tenant_id = :t AND p.cell_id = o.cell_id AND w.superseded_by = o.fact_id), '-infinity'))"""  # noqa: S608 - constants of this package
 
-ENTITY_ROOTS = sa.text(
-    """
+ENTITY_ROOTS = sa.text("""
     SELECT root_id FROM memforest.tree
      WHERE tenant_id = :t AND forest_id = :f AND kind = 'entity' AND scope_key = ANY(CAST(:keys AS text[]))
        AND root_id IS NOT NULL ORDER BY scope_key
-    """
-)
+    """)
 
-CELLS = sa.text(
-    """
+CELLS = sa.text("""
     SELECT cell_id, session_id, first_turn, last_turn, char_start, char_end, time_start, time_end, placed
       FROM memforest.cell
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
-    """
-)
+    """)
 
 # A fact that was said a thousand times is met where it was said last.
-LINKS_OF_FACTS = sa.text(
-    f"""
+LINKS_OF_FACTS = sa.text(f"""
     SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.corrected, NULL AS superseded_by
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
@@ -46,11 +41,9 @@ LINKS_OF_FACTS = sa.text(
          WHERE o.tenant_id = :t AND o.fact_id = w.id
            AND ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
          ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
-LINKS_OF_CELLS = sa.text(
-    f"""
+LINKS_OF_CELLS = sa.text(f"""
     SELECT o.fact_id, o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected,
            CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
       FROM memforest.occurrence o CROSS JOIN LATERAL (
@@ -58,13 +51,11 @@ LINKS_OF_CELLS = sa.text(
          WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
      ORDER BY o.cell_id, o.item
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
 # The states next to a fact's own in its chain of (subject, attribute): repetitions of the same value are passed over, a
 # few dozen of them at most.
-CHAINS = sa.text(
-    f"""
+CHAINS = sa.text(f"""
     SELECT w.id AS fact_id, n.fact_id AS linked
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
@@ -84,46 +75,36 @@ CHAINS = sa.text(
                AND attribute <> '' AND key_time >= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
              ORDER BY key_time LIMIT 32) a
           WHERE a.value <> f.value ORDER BY a.key_time LIMIT :n)) n
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
-FACT_HEADS = sa.text(
-    """
+FACT_HEADS = sa.text("""
     SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
-ROOTS_ABOVE = sa.text(
-    """
+ROOTS_ABOVE = sa.text("""
     SELECT p.payload_id, r.root_id FROM memforest.placement p CROSS JOIN LATERAL (
         SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = p.tree_id LIMIT 1) r
      WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
        AND r.root_id IS NOT NULL AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY p.payload_id, r.kind, p.tree_id
-    """
-)
+    """)
 
-FACTS = sa.text(
-    f"""
+FACTS = sa.text(f"""
     SELECT fact_id, statement, pinned, CASE WHEN {_KNOWN_WRONG.format("fact")} THEN superseded_by END AS superseded_by
       FROM memforest.fact
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
-LOWEST_ABOVE = sa.text(
-    """
+LOWEST_ABOVE = sa.text("""
     SELECT n.payload_id, n.parent_id FROM memforest.node n CROSS JOIN LATERAL (
         SELECT kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
        AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, r.kind, n.tree_id
-    """
-)
+    """)
 
 # LIMIT 1 keeps each step an index probe: the planner takes a recursion for a hundred times larger than a path is, and
 # would read whole tables to join it.
-PATHS = sa.text(
-    """
+PATHS = sa.text("""
     WITH RECURSIVE path AS (
         SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version AS stale
           FROM memforest.node
@@ -135,8 +116,7 @@ PATHS = sa.text(
     SELECT path.*, r.kind, r.label FROM path CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = path.tree_id LIMIT 1) r
      ORDER BY r.kind, path.tree_id, path.level, path.node_id
-    """
-)
+    """)
 
 _PLACED = """
     SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
@@ -145,22 +125,17 @@ _PLACED = """
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND """
 
-CHILDREN = sa.text(
-    f"""{_PLACED} n.parent_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id"""
-)
+CHILDREN = sa.text(f"""{_PLACED} n.parent_id = ANY(CAST(:ids AS uuid[]))
+     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id""")
 
 NODES = sa.text(f"{_PLACED} n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id")
 
-SUMMARIES = sa.text(
-    """
+SUMMARIES = sa.text("""
     SELECT node_id, left(text, :chars) AS text FROM memforest.node_summary
      WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
-TURNS = sa.text(
-    """
+TURNS = sa.text("""
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
            t.occurred_at, t.dated, t.role, s.origin_owner
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
@@ -170,41 +145,33 @@ TURNS = sa.text(
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner FROM memforest.session
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
-    """
-)
+    """)
 
-MARKED_TURNS = sa.text(
-    """
+MARKED_TURNS = sa.text("""
     SELECT t.session_id, t.ordinal
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
      CROSS JOIN LATERAL (
         SELECT session_id, ordinal, metadata FROM memforest.turn
          WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
      WHERE t.metadata @> CAST(:metadata AS jsonb)
-    """
-)
+    """)
 
 LAST_SAID = sa.text("SELECT max(time_end) FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f")
 
-SESSIONS = sa.text(
-    """
+SESSIONS = sa.text("""
     SELECT session_id FROM memforest.session
      WHERE tenant_id = :t AND forest_id = :f AND external_id = ANY(CAST(:names AS text[]))
-    """
-)
+    """)
 
-TURN_TEXTS = sa.text(
-    """
+TURN_TEXTS = sa.text("""
     SELECT t.session_id, t.ordinal, t.content
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.turn
          WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal AND NOT erased LIMIT 1) t
-    """
-)
+    """)
 
-AROUND = sa.text(
-    """
+AROUND = sa.text("""
     SELECT w.id AS leaf, n.payload_id, n.side
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = w.id LIMIT 1) l
@@ -219,46 +186,38 @@ AROUND = sa.text(
             AND (key_time, key_ordinal, key_item, key_id) > (l.key_time, l.key_ordinal, l.key_item, l.key_id)
           ORDER BY key_time, key_ordinal, key_item, key_id LIMIT :n)) n
      ORDER BY w.id, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """
-)
+    """)
 
 # The parser of full text doesn't cut Chinese, Japanese or Thai: pieces of the question are looked for in the texts.
-TEXT_OF_CELLS = sa.text(
-    """
+TEXT_OF_CELLS = sa.text("""
     SELECT x.cell_id AS id, x.text FROM memforest.cell x CROSS JOIN LATERAL (
         SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
      WHERE x.tenant_id = :t AND x.forest_id = :f
        AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
      ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
      LIMIT :n
-    """
-)
+    """)
 
-TEXT_OF_FACTS = sa.text(
-    f"""
+TEXT_OF_FACTS = sa.text(f"""
     SELECT x.fact_id AS id, x.text FROM memforest.fact x CROSS JOIN LATERAL (
         SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
      WHERE x.tenant_id = :t AND x.forest_id = :f AND NOT {_KNOWN_WRONG.format("x")}
        AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
      ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
      LIMIT :n
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
 # After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only
 # when it was itself lost or restored, or when a new version of the program has begun a new collection.
-INDEX_UNSURE = sa.text(
-    """
+INDEX_UNSURE = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.maintenance
                     WHERE tenant_id = :t AND kind = 'index_parity' AND state IN ('held', 'ready', 'running')
                       AND arguments ->> 'found' IN ('index_changed', 'unmarked'))
-    """
-)
+    """)
 
 # What is behind is ready or running; both states have partial indexes, which are empty when nothing is behind.
 
-NOT_INDEXED = sa.text(
-    """
+NOT_INDEXED = sa.text("""
     SELECT c.cell_id AS id, c.text
       FROM (SELECT point_id FROM memforest.index_row
              WHERE tenant_id = :t AND kind = 'cell' AND state = 'ready' AND forest_id = :f AND indexed_version = 0
@@ -268,26 +227,21 @@ NOT_INDEXED = sa.text(
                AND forest_id = :f AND indexed_version = 0) i
       JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = i.point_id AND c.forest_id = :f
      ORDER BY c.time_start DESC, c.cell_id LIMIT :n
-    """
-)
+    """)
 
-TEXTS = sa.text(
-    """
+TEXTS = sa.text("""
     SELECT cell_id AS id, left(text, :chars) AS text FROM memforest.cell
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[]))
      UNION ALL
     SELECT fact_id, left(text, :chars) FROM memforest.fact
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
-    """
-)
+    """)
 
-LAST_TURNS = sa.text(
-    """
+LAST_TURNS = sa.text("""
     SELECT t.name, t.content, t.occurred_at
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
         SELECT name, content, occurred_at, ordinal FROM memforest.turn
          WHERE tenant_id = :t AND session_id = w.id AND NOT erased ORDER BY ordinal DESC LIMIT :n) t
      ORDER BY t.ordinal
-    """
-)
+    """)

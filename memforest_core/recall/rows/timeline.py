@@ -18,8 +18,7 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.statements import from_document
 
-OF_SUBJECTS = sa.text(
-    """
+OF_SUBJECTS = sa.text("""
     SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
            f.superseded_by, f.superseded_at
       FROM memforest.fact f
@@ -27,23 +26,19 @@ OF_SUBJECTS = sa.text(
        AND f.subject_key = ANY(CAST(:subjects AS text[])) AND f.subject_key <> ''
        AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
      ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
-    """
-)
+    """)
 
-OF_ATTRIBUTES = sa.text(
-    """
+OF_ATTRIBUTES = sa.text("""
     SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
            f.superseded_by, f.superseded_at
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> '' AND f.subject_key <> ''
        AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
      ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
-    """
-)
+    """)
 
 # LIMIT 1 keeps the lookup of each fact an index probe, whatever the planner takes the placements for.
-OF_TREES = sa.text(
-    """
+OF_TREES = sa.text("""
     SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
            f.superseded_by, f.superseded_at
       FROM (SELECT DISTINCT payload_id FROM memforest.placement
@@ -51,28 +46,22 @@ OF_TREES = sa.text(
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.fact WHERE tenant_id = :t AND fact_id = p.payload_id LIMIT 1) f
      ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
-    """
-)
+    """)
 
-SCENES = sa.text(
-    """
+SCENES = sa.text("""
     SELECT tree_id, label FROM memforest.tree
      WHERE tenant_id = :t AND forest_id = :f AND kind = 'scene' AND state <> 'merged'
      ORDER BY leaf_count DESC, label, tree_id
-    """
-)
+    """)
 
-CHAINS = sa.text(
-    """
+CHAINS = sa.text("""
     SELECT subject_key, min(statement ->> 'subject') AS subject, attribute, count(*) AS facts FROM memforest.fact
      WHERE tenant_id = :t AND forest_id = :f AND attribute <> '' AND subject_key <> ''
      GROUP BY subject_key, attribute ORDER BY facts DESC, subject_key, attribute
-    """
-)
+    """)
 
 # How something stands now hangs on when it was said last, and since when it is known on when it was said first.
-MENTIONS = sa.text(
-    f"""
+MENTIONS = sa.text(f"""
     SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at
       FROM unnest(CAST(:facts AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
@@ -89,11 +78,9 @@ MENTIONS = sa.text(
             WINDOW said AS (ORDER BY t.occurred_at, o.session_id, o.turn_ordinals)) every
          WHERE place <= CAST(:n AS int) / 2 OR place > mentions - (CAST(:n AS int) + 1) / 2
          ORDER BY place) o
-    """  # noqa: S608 - constants of this package
-)
+    """)  # noqa: S608 - constants of this package
 
-SOURCES = sa.text(
-    """
+SOURCES = sa.text("""
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.name, t.occurred_at,
            left(t.content, :chars) AS content
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
@@ -102,8 +89,7 @@ SOURCES = sa.text(
          WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
      CROSS JOIN LATERAL (
         SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
-    """
-)
+    """)
 
 
 class TimelineRows:

@@ -14,8 +14,7 @@ from memforest_core.store.repeating import repeated
 
 # Rows are inserted, and so locked, in order of ids. Whoever deletes a forest waits for this, or this finds it going. A
 # node is visited as often as what is below it; a fact in two trees is visited once, and so is all above it in each.
-_ADD = sa.text(
-    """
+_ADD = sa.text("""
     WITH RECURSIVE alive AS (
         SELECT forest_id FROM memforest.forest
          WHERE tenant_id = :t AND forest_id = ANY(CAST(:forests AS uuid[])) AND state = ANY(CAST(:visible AS text[]))
@@ -48,8 +47,7 @@ _ADD = sa.text(
         ON CONFLICT (tenant_id, item_id) DO UPDATE
        SET visits = least(CAST(visit.visits AS bigint) + excluded.visits, 2147483647),
            last_visit_at = greatest(visit.last_visit_at, excluded.last_visit_at), forest_id = excluded.forest_id
-    """
-)
+    """)
 
 
 class VisitStore:

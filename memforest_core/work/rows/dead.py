@@ -62,36 +62,30 @@ _FIND = sa.text(f"SELECT kind, id FROM ({_DEAD}) d WHERE {_MEANT} ORDER BY id") 
 
 _ONE = sa.text(f"SELECT * FROM ({_DEAD}) d WHERE kind = :kind AND id = :id")  # noqa: S608 - the same
 
-_STARTING = sa.text(
-    """
+_STARTING = sa.text("""
     SELECT kind, id FROM (
         SELECT 'cell' AS kind, cell_id AS id FROM memforest.cell WHERE tenant_id = :t AND state = 'dead'
         UNION ALL SELECT 'node', node_id FROM memforest.node WHERE tenant_id = :t AND dead
         UNION ALL SELECT 'task', task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'dead') d
      WHERE replace(id::text, '-', '') LIKE ANY (CAST(:patterns AS text[])) ORDER BY id
-    """
-)
+    """)
 
 _ABOUT = {
-    DeadKind.CELL: sa.text(
-        """
+    DeadKind.CELL: sa.text("""
         SELECT c.session_id, c.ordinal AS cell, c.first_turn, c.last_turn, c.window_ordinal AS window, c.lane,
                length(c.text) AS characters, c.agains,
                (SELECT count(*) FROM memforest.candidate k
                  WHERE k.tenant_id = :t AND k.cell_id = c.cell_id) AS candidates
           FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = :id
-        """
-    ),
-    DeadKind.NODE: sa.text(
-        """
+        """),
+    DeadKind.NODE: sa.text("""
         SELECT n.tree_id, r.kind AS tree_kind, n.level, n.leaf_count AS leaves, n.version, n.clean_version,
                coalesce(s.source, 'none') AS summary,
                (SELECT count(*) FROM memforest.node x WHERE x.tenant_id = :t AND x.parent_id = n.node_id) AS children
           FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
           LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
          WHERE n.tenant_id = :t AND n.node_id = :id
-        """
-    ),
+        """),
     DeadKind.TASK: sa.text(
         "SELECT kind, subject, created_at, progress FROM memforest.maintenance WHERE tenant_id = :t AND task_id = :id"
     ),
@@ -99,8 +93,7 @@ _ABOUT = {
 
 _TEXTS = {
     DeadKind.CELL: sa.text("SELECT text FROM memforest.cell WHERE tenant_id = :t AND cell_id = :id"),
-    DeadKind.NODE: sa.text(
-        """
+    DeadKind.NODE: sa.text("""
         SELECT coalesce(s.text, x.text, nullif(c.summary, ''), c.text, '') AS text
           FROM memforest.node n
           LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
@@ -108,18 +101,15 @@ _TEXTS = {
           LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = n.payload_id
          WHERE n.tenant_id = :t AND n.parent_id = :id
          ORDER BY n.key_time, n.key_ordinal, n.key_item, n.key_id
-        """
-    ),
+        """),
 }
 
-_FORESTS = sa.text(
-    """
+_FORESTS = sa.text("""
     SELECT c.forest_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[]))
     UNION
     SELECT r.forest_id FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:nodes AS uuid[]))
-    """
-)
+    """)
 
 _CHOSEN = f"""
     WITH chosen AS MATERIALIZED (
@@ -131,8 +121,7 @@ _STILL_DEAD = sa.text(f"{_CHOSEN} SELECT cell_id FROM chosen")  # noqa: S608 - a
 
 # A window is claimed by its first cell: without it, a cell goes alone. The outcome that it had before is the one that
 # its candidates tell.
-_RETRY_CELLS = sa.text(
-    f"""{_CHOSEN}
+_RETRY_CELLS = sa.text(f"""{_CHOSEN}
     UPDATE memforest.cell c
        SET state = CASE WHEN d.reduced THEN 'done' ELSE 'ready' END, attempts = 0, lost_leases = 0,
            available_at = clock_timestamp(),
@@ -148,41 +137,33 @@ _RETRY_CELLS = sa.text(
             WHERE x.tenant_id = :t AND x.cell_id = d.cell_id AND x.item >= 0) k
      WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
     RETURNING c.cell_id, c.forest_id, c.state, c.ordinal = c.window_ordinal AS head
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
 # A correction that was not placed goes, so the fact that it was to supersede holds again.
-_HOLD_AGAIN = sa.text(
-    """
+_HOLD_AGAIN = sa.text("""
     UPDATE memforest.fact x SET superseded_by = NULL, superseded_at = NULL
      WHERE x.tenant_id = :t AND x.superseded_by IS NOT NULL
        AND x.fact_id IN (SELECT o.fact_id FROM memforest.occurrence o
                           WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])))
        AND NOT EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = x.superseded_by)
-    """
-)
+    """)
 
 # Facts that are in the trees stay.
-_DROP_CANDIDATES = sa.text(
-    """
+_DROP_CANDIDATES = sa.text("""
     DELETE FROM memforest.candidate k
      WHERE k.tenant_id = :t AND k.cell_id = ANY(CAST(:ids AS uuid[])) AND k.item >= 0
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                         WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)
     RETURNING k.cell_id, k.text_hash, k.routing_hash
-    """
-)
+    """)
 
 # Verbatim facts that a later extraction had moved aside come back.
-_MOVE_BACK = sa.text(
-    """
+_MOVE_BACK = sa.text("""
     UPDATE memforest.candidate SET item = -1 - item
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND item < 0
-    """
-)
+    """)
 
-_END_CELLS = sa.text(
-    """
+_END_CELLS = sa.text("""
     UPDATE memforest.cell c
        SET state = 'done', placed = k.kept, outcome = CASE WHEN k.kept THEN 'verbatim' ELSE 'dead' END,
            extracted_at = coalesce(c.extracted_at, clock_timestamp()), again_at = NULL
@@ -191,12 +172,10 @@ _END_CELLS = sa.text(
                                          WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) k
      WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
     RETURNING c.cell_id, c.forest_id, c.placed
-    """
-)
+    """)
 
 # Ancestors were summarized without it, or will be: they are due again with it.
-_PATHS = sa.text(
-    """
+_PATHS = sa.text("""
     WITH RECURSIVE path AS (
         SELECT node_id, parent_id, tree_id FROM memforest.node
          WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[])) AND dead
@@ -204,14 +183,12 @@ _PATHS = sa.text(
         SELECT n.node_id, n.parent_id, n.tree_id FROM path CROSS JOIN LATERAL (
                SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
     SELECT node_id, tree_id FROM path
-    """
-)
+    """)
 
 # Of several of one kind and subject only the newest is ready again; while one is under way, none, nor while another
 # operation is that would have refused it. An operation that excludes others keeps its place before them; the rest is
 # asked for now.
-_RETRY_TASKS = sa.text(
-    """
+_RETRY_TASKS = sa.text("""
     UPDATE memforest.maintenance SET state = 'ready', attempts = 0, lost_leases = 0, finished_at = NULL,
            available_at = clock_timestamp()
      WHERE tenant_id = :t AND state = 'dead' AND task_id IN (
@@ -231,28 +208,22 @@ _RETRY_TASKS = sa.text(
                               AND memforest.beside(theirs.role, mine.role) = 'refused'))
          ORDER BY kind, subject, created_at DESC)
     RETURNING task_id
-    """
-)
+    """)
 
-_ASK_AGAIN = sa.text(
-    """
+_ASK_AGAIN = sa.text("""
     UPDATE memforest.maintenance SET asked = DEFAULT
      WHERE tenant_id = :t AND task_id = ANY(CAST(:ids AS uuid[])) AND kind NOT IN ('erase', 'correct')
-    """
-)
+    """)
 
-_DISCARD_TASKS = sa.text(
-    """
+_DISCARD_TASKS = sa.text("""
     UPDATE memforest.maintenance SET state = 'done', finished_at = clock_timestamp()
      WHERE tenant_id = :t AND state = 'dead' AND kind NOT IN ('merge', 'rematerialize')
        AND task_id = ANY(CAST(:ids AS uuid[])) RETURNING task_id
-    """
-)
+    """)
 
 # Workers undo what was half built, as after a cancel; a merge that has moved a source into a living memory can only be
 # tried again.
-_UNDO_TASKS = sa.text(
-    """
+_UNDO_TASKS = sa.text("""
     UPDATE memforest.maintenance k
        SET state = 'ready', cancelled_by = 'memforest dead discard', attempts = 0, lost_leases = 0, finished_at = NULL,
            subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp()
@@ -262,8 +233,7 @@ _UNDO_TASKS = sa.text(
                 AND EXISTS (SELECT 1 FROM memforest.forest f
                              WHERE f.tenant_id = :t AND f.forest_id = k.forest_id AND f.state <> 'hidden'))
     RETURNING task_id
-    """
-)
+    """)
 
 
 class DeadRows:

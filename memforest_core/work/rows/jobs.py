@@ -27,8 +27,7 @@ _LOST = f"(lease_until <= clock_timestamp() OR worker_id NOT IN ({_ALIVE}))"
 
 # Work that keeps losing its workers may be what kills them: past the limit it waits for a person. A window is freed
 # as a whole: without its first cell nobody would claim the rest.
-_FREE_CELLS = sa.text(
-    f"""
+_FREE_CELLS = sa.text(f"""
     WITH free AS MATERIALIZED (
         SELECT cell_id, session_id, window_ordinal FROM memforest.cell
          WHERE tenant_id = :t AND state = 'running' AND {_LOST}
@@ -46,22 +45,18 @@ _FREE_CELLS = sa.text(
             SELECT 1 FROM memforest.cell m
              WHERE m.tenant_id = :t AND m.session_id = f.session_id AND m.window_ordinal = f.window_ordinal
                AND m.state = 'running' AND m.cell_id NOT IN (SELECT cell_id FROM free)))
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
-_FREE_POINTS = sa.text(
-    f"""
+_FREE_POINTS = sa.text(f"""
     UPDATE memforest.index_row
        SET state = 'ready', lost_leases = least(lost_leases + 1, 1000), lease_token = NULL, lease_until = NULL,
            worker_id = NULL
      WHERE tenant_id = :t AND point_id IN (
         SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND state = 'running' AND {_LOST}
            FOR NO KEY UPDATE SKIP LOCKED)
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
-_FREE_NODES = sa.text(
-    f"""
+_FREE_NODES = sa.text(f"""
     UPDATE memforest.node
        SET dead = lost_leases + 1 > :max_lost,
            error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
@@ -72,34 +67,28 @@ _FREE_NODES = sa.text(
      WHERE tenant_id = :t AND node_id IN (
         SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_token IS NOT NULL AND {_LOST}
          ORDER BY node_id FOR NO KEY UPDATE SKIP LOCKED)
-    """  # noqa: S608 - constants of this module
-)
+    """)  # noqa: S608 - constants of this module
 
 _FREE_TASKS = free_tasks(_LOST)
 
-_REOPEN_PICK = sa.text(
-    """
+_REOPEN_PICK = sa.text("""
     SELECT h.session_id, h.window_ordinal FROM memforest.cell h
      WHERE h.tenant_id = :t AND h.again_at <= clock_timestamp() AND h.ordinal = h.window_ordinal
        AND NOT EXISTS (SELECT 1 FROM memforest.cell s
                         WHERE s.tenant_id = :t AND s.session_id = h.session_id
                           AND s.window_ordinal = h.window_ordinal AND NOT (s.state = 'done' AND s.placed))
      ORDER BY h.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
-    """
-)
+    """)
 
 # Whether all of a window is done is asked again once it is locked: a correction or an erasure may have come between. A
 # window of which somebody holds a cell is looked at in the next round.
-_REOPEN_HOLD = sa.text(
-    """
+_REOPEN_HOLD = sa.text("""
     SELECT c.cell_id FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
       JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
      WHERE c.state = 'done' AND c.placed ORDER BY c.cell_id FOR NO KEY UPDATE OF c SKIP LOCKED
-    """
-)
+    """)
 
-_REOPEN = sa.text(
-    """
+_REOPEN = sa.text("""
     UPDATE memforest.cell c
        SET state = 'ready', again_at = NULL, attempts = 0, lost_leases = 0, lane = 1,
            available_at = clock_timestamp()
@@ -111,8 +100,7 @@ _REOPEN = sa.text(
        AND NOT EXISTS (SELECT 1 FROM memforest.cell s
                         WHERE s.tenant_id = :t AND s.session_id = w.session AND s.window_ordinal = w.head
                           AND NOT (s.state = 'done' AND s.placed AND s.cell_id = ANY(CAST(:held AS uuid[]))))
-    """
-)
+    """)
 
 
 class JobRows:

@@ -37,41 +37,32 @@ _TRIES = 3
 # or claimed after it. Forests are locked before this, task rows after it.
 _TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('memforest.asking ' || :t, 0))")
 
-_KEEP_FORESTS = sa.text(
-    """
+_KEEP_FORESTS = sa.text("""
     SELECT forest_id FROM memforest.forest
      WHERE tenant_id = :t AND forest_id = ANY(CAST(:forests AS uuid[])) AND state <> 'gone'
      ORDER BY forest_id FOR KEY SHARE
-    """
-)
+    """)
 
-_ENQUEUE = sa.text(
-    """
+_ENQUEUE = sa.text("""
     INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, forest_id, actor, state)
     VALUES (:t, :id, :kind, :subject, :arguments, :lane, :forest, :actor, :state)
     ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running') DO NOTHING
     RETURNING task_id
-    """
-).bindparams(sa.bindparam("arguments", type_=m.Maintenance.arguments.type))
+    """).bindparams(sa.bindparam("arguments", type_=m.Maintenance.arguments.type))
 
-_TOUCH = sa.text(
-    """
+_TOUCH = sa.text("""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
     SELECT :t, :id, u.forest, u.role
       FROM unnest(CAST(:forests AS uuid[]), CAST(:roles AS text[])) AS u(forest, role)
     ON CONFLICT DO NOTHING
-    """
-)
+    """)
 
-_PART_OF = sa.text(
-    """
+_PART_OF = sa.text("""
     UPDATE memforest.maintenance k SET asked = o.asked FROM memforest.maintenance o
      WHERE k.tenant_id = :t AND k.task_id = :id AND o.tenant_id = :t AND o.task_id = :parent
-    """
-)
+    """)
 
-_NEIGHBOURS = sa.text(
-    """
+_NEIGHBOURS = sa.text("""
     SELECT o.task_id, o.kind, o.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
       FROM memforest.maintenance k
       JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
@@ -87,11 +78,9 @@ _NEIGHBOURS = sa.text(
                                OR (o.kind = 'merge' AND o.progress ->> 'phase' IN ('merge', 'end', 'fold'))
            ELSE o.state <> 'dead' END
      ORDER BY o.asked
-    """
-)
+    """)
 
-_JOIN = sa.text(
-    """
+_JOIN = sa.text("""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
     SELECT :t, :id, :forest, :role
      WHERE NOT EXISTS (
@@ -101,27 +90,22 @@ _JOIN = sa.text(
          WHERE x.tenant_id = :t AND x.forest_id = :forest AND x.task_id <> :id
            AND memforest.beside(x.role, :role) <> 'beside')
     ON CONFLICT DO NOTHING
-    """
-)
+    """)
 
-_STATES = sa.text(
-    """
+_STATES = sa.text("""
     SELECT f.forest_id, f.state FROM memforest.maintenance_forest x
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id
      WHERE x.tenant_id = :t AND x.task_id = :id
-    """
-)
+    """)
 
 # Merges that were given up once they held their sources; the sources of one that has moved something stay held.
 _GIVEN_UP = """k.tenant_id = :t AND k.state = 'dead' AND k.kind = 'merge' AND k.progress ->> 'phase' = 'merge'"""
 
-_UNMOVED = sa.text(
-    f"""
+_UNMOVED = sa.text(f"""
     SELECT k.task_id, x.forest_id FROM memforest.maintenance k
       JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
      WHERE {_GIVEN_UP} AND (k.progress ->> 'next')::int = 0
-    """  # noqa: S608 - a constant of this module
-)
+    """)  # noqa: S608 - a constant of this module
 
 _RELEASE = [
     sa.text(statement)
@@ -136,30 +120,25 @@ _RELEASE = [
 ]
 
 # Its subject is free at once: asked for again, it is another task.
-_CANCEL = sa.text(
-    """
+_CANCEL = sa.text("""
     UPDATE memforest.maintenance
        SET cancelled_by = :actor, subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp(),
            state = CASE WHEN state = 'running' THEN state ELSE 'ready' END, finished_at = NULL, attempts = 0,
            lost_leases = 0
      WHERE tenant_id = :t AND task_id = :id AND state <> 'done' AND cancelled_by IS NULL
-    """
-)
+    """)
 
-_UNFINISHED = sa.text(
-    """
+_UNFINISHED = sa.text("""
     SELECT task_id FROM memforest.maintenance
      WHERE tenant_id = :t AND kind = :kind AND subject = :subject AND state IN ('held', 'ready', 'running')
-    """
-)
+    """)
 
 _READY = """tenant_id = :t AND state = 'ready' AND available_at <= clock_timestamp()
            AND kind = ANY(CAST(:kinds AS text[])) AND memforest.waits_for(:t, task_id) IS NULL"""
 
 _CLAIMABLE = sa.text(f"SELECT 1 FROM memforest.maintenance WHERE {_READY} LIMIT 1")  # noqa: S608 - a constant
 
-_CLAIM = sa.text(
-    f"""
+_CLAIM = sa.text(f"""
     WITH waiting AS (
         SELECT task_id FROM memforest.maintenance
          WHERE {_READY}
@@ -169,8 +148,7 @@ _CLAIM = sa.text(
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM waiting WHERE k.tenant_id = :t AND k.task_id = waiting.task_id
     RETURNING k.task_id
-    """  # noqa: S608 - a constant of this module
-)
+    """)  # noqa: S608 - a constant of this module
 
 _GIVEN_BACK = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
 
@@ -181,8 +159,7 @@ def free_tasks(lost: str) -> sa.TextClause:
     Takes :t, :max_lost and what ``lost`` names. Work that keeps losing its workers may be what kills them: past the
     limit it waits for a person.
     """
-    return sa.text(
-        f"""
+    return sa.text(f"""
         UPDATE memforest.maintenance
            SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
                error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
@@ -194,8 +171,7 @@ def free_tasks(lost: str) -> sa.TextClause:
          WHERE tenant_id = :t AND task_id IN (
             SELECT task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'running' AND {lost}
                FOR NO KEY UPDATE SKIP LOCKED)
-        """  # noqa: S608 - a constant of this package
-    )
+        """)  # noqa: S608 - a constant of this package
 
 
 def take_turn(connection: sa.Connection, tenant: TenantId) -> None:

@@ -22,25 +22,21 @@ _SNAPSHOT_SETTINGS = (
     "cursor_tuple_fraction = 1",
 )
 
-_HASHES = sa.text(
-    """
+_HASHES = sa.text("""
     SELECT text_hash FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
     UNION ALL
     SELECT h FROM memforest.cell c
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
      CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS u(h)
      WHERE c.tenant_id = :t AND c.forest_id = :f
-    """
-)
+    """)
 
-_MODELS = sa.text(
-    """
+_MODELS = sa.text("""
     SELECT DISTINCT s.model FROM memforest.tree r
       JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
       JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
      WHERE r.tenant_id = :t AND r.forest_id = :f
-    """
-)
+    """)
 
 
 class ExportRows:

@@ -33,23 +33,20 @@ PROGRAM_LIMIT = "54"
 
 # A window is claimed by its first cell: what waits in it has to be led by one that waits. One pass over the cells: rows
 # are not counted yet, and the planner would join by guesses.
-_WINDOWS = sa.text(
-    """
+_WINDOWS = sa.text("""
     UPDATE memforest.cell c SET window_ordinal = w.head
       FROM (SELECT cell_id, window_ordinal,
                    CASE WHEN count(*) OVER g > :most THEN ordinal ELSE min(ordinal) OVER g END AS head
               FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f AND state = 'ready'
             WINDOW g AS (PARTITION BY session_id, window_ordinal)) w
      WHERE c.tenant_id = :t AND c.cell_id = w.cell_id AND w.head <> w.window_ordinal
-    """
-)
+    """)
 
 _HEIGHT = sa.text("SELECT coalesce(max(height), 0) FROM memforest.tree WHERE tenant_id = :t AND forest_id = :f")
 
 # The keys of leaves end with their payload's id. Where ids have changed, a separator becomes the key of the first leaf
 # beneath; the leftmost of a level keeps none.
-_SEPARATORS = sa.text(
-    """
+_SEPARATORS = sa.text("""
     UPDATE memforest.node n
        SET key_time = c.key_time, key_ordinal = c.key_ordinal, key_item = c.key_item, key_id = c.key_id
       FROM memforest.tree r
@@ -58,11 +55,9 @@ _SEPARATORS = sa.text(
         SELECT k.* FROM memforest.node k WHERE k.tenant_id = :t AND k.parent_id = o.node_id
          ORDER BY k.key_time, k.key_ordinal, k.key_item, k.key_id LIMIT 1) c
      WHERE r.tenant_id = :t AND r.forest_id = :f AND n.tenant_id = :t AND n.node_id = o.node_id
-    """
-)
+    """)
 
-_ROUTING = sa.text(
-    """
+_ROUTING = sa.text("""
     SELECT v.vector FROM memforest.placement p
      CROSS JOIN LATERAL (
         SELECT k.routing_hash FROM memforest.occurrence o
@@ -72,8 +67,7 @@ _ROUTING = sa.text(
       JOIN memforest.vector v
         ON v.tenant_id = :t AND v.forest_id = r.forest_id AND v.model = :m AND v.text_hash = k.routing_hash
      WHERE p.tenant_id = :t AND p.tree_id = :scene
-    """
-)
+    """)
 
 _DIRTY = """EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
     AND n.version > n.clean_version AND NOT n.dead)"""
@@ -111,14 +105,12 @@ _SHOW = [
     )
 ]
 
-_BURY_FOREST = sa.text(
-    f"""
+_BURY_FOREST = sa.text(f"""
     UPDATE memforest.index_row i
        SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
            state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, available_at = clock_timestamp()
      WHERE i.tenant_id = :t AND i.forest_id = :f
-    """  # noqa: S608 - a constant
-)
+    """)  # noqa: S608 - a constant
 
 
 @contextmanager

@@ -60,13 +60,11 @@ class BundleTasks:
     def take(self, task: TaskId) -> MaintenanceTask | None:
         """Begin a new run; None when it has ended."""
         taken = self._db.execute(
-            sa.text(
-                """
+            sa.text("""
                 UPDATE memforest.maintenance
                    SET progress = progress || jsonb_build_object('run', coalesce((progress ->> 'run')::int, 0) + 1)
                  WHERE tenant_id = :t AND task_id = :id AND state = 'held'
-                """
-            ),
+                """),
             {"t": self._tenant, "id": task},
         )
         return self.tasks.get(task) if taken.rowcount else None

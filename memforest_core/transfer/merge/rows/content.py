@@ -43,25 +43,20 @@ def _ids(*names: str) -> str:
 
 
 # Workers lock the cells of a window from its first one on: in the same order no two transactions wait for each other.
-_HOLD_CELLS = sa.text(
-    """
+_HOLD_CELLS = sa.text("""
     SELECT 1 FROM memforest.cell
      WHERE tenant_id = :t AND forest_id = :f AND (state <> 'done' OR again_at IS NOT NULL)
      ORDER BY session_id, ordinal FOR NO KEY UPDATE
-    """
-)
+    """)
 
-_LOCK_SESSIONS = sa.text(
-    """
+_LOCK_SESSIONS = sa.text("""
     SELECT session_id, turn_count, cell_count FROM memforest.session
      WHERE tenant_id = :t AND session_id = ANY(CAST(:ids AS uuid[])) ORDER BY session_id FOR NO KEY UPDATE
-    """
-)
+    """)
 
 # As ``Turn.same_as``. What was erased on one side can't be compared: its place and id are enough. A turn without an id
 # of the caller's may have been stored by an older version, whose generated ids began otherwise.
-_DIFFER = sa.text(
-    f"""
+_DIFFER = sa.text(f"""
     SELECT u.old FROM unnest({_ids("old", "new")}) AS u(old, new)
      WHERE EXISTS (
         SELECT 1 FROM memforest.turn a
@@ -72,8 +67,7 @@ _DIFFER = sa.text(
                 OR (NOT a.erased AND NOT b.erased AND (
                 (a.role, a.content, a.speaker_id, a.name) IS DISTINCT FROM (b.role, b.content, b.speaker_id, b.name)
                 OR (a.dated AND b.dated AND a.occurred_at <> b.occurred_at)))))
-    """
-)
+    """)
 
 _LENGTHEN = [
     sa.text(statement)
@@ -93,13 +87,11 @@ _LENGTHEN = [
 ]
 
 # An owner without a name takes that of the first source that has one.
-_TAKE_NAME = sa.text(
-    """
+_TAKE_NAME = sa.text("""
     UPDATE memforest.forest f SET display_name = s.display_name FROM memforest.forest s
      WHERE f.tenant_id = :t AND f.forest_id = :target AND f.display_name IS NULL
        AND s.tenant_id = :t AND s.forest_id = :source AND s.display_name IS NOT NULL
-    """
-)
+    """)
 
 _CELL = f"""
     SELECT c.cell_id, c.session_id, c.ordinal, c.window_ordinal, c.first_turn, c.last_turn,
@@ -111,26 +103,22 @@ _CELL = f"""
                AND k.cell_id = c.cell_id AND k.item >= {CORRECTED_ITEM}) AS next_correction
       FROM memforest.cell c"""
 
-_CUT_TURNS = sa.text(
-    f"""
+_CUT_TURNS = sa.text(f"""
     SELECT u.cell, r.name, r.content, {micros("r.occurred_at")} AS at
       FROM unnest({_ids("cells", "sessions")}, CAST(:firsts AS int[]), CAST(:lasts AS int[]))
            AS u(cell, session, first, last)
       JOIN memforest.turn r ON r.tenant_id = :t AND r.session_id = u.session AND r.ordinal BETWEEN u.first AND u.last
      ORDER BY u.cell, r.ordinal
-    """
-)
+    """)
 
-_ITEMS = sa.text(
-    f"""
+_ITEMS = sa.text(f"""
     SELECT k.cell_id, k.item, k.turn_ordinals, o.fact_id,
            CASE WHEN o.fact_id IS NULL AND k.item >= {CORRECTED_ITEM} THEN k.statement END AS pending
       FROM memforest.cell c
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
       LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item
      WHERE c.tenant_id = :t AND c.forest_id = :f ORDER BY c.session_id, c.ordinal, k.item
-    """
-)
+    """)
 
 _FACT = f"""
     SELECT f.fact_id, f.statement, f.text_hash, f.key_time, f.key_ordinal, f.key_item,
@@ -139,8 +127,7 @@ _FACT = f"""
            f.pinned, f.superseded_by, f.superseded_at IS NOT NULL AS superseded
       FROM memforest.fact f"""
 
-_TAKE_CORRECTIONS = sa.text(
-    f"""
+_TAKE_CORRECTIONS = sa.text(f"""
     UPDATE memforest.fact g SET superseded_by = u.by, superseded_at = f.superseded_at
       FROM unnest({_ids("old", "new", "by")}) AS u(old, new, by)
       JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = u.old
@@ -152,11 +139,9 @@ _TAKE_CORRECTIONS = sa.text(
             WHERE o.tenant_id = :t AND o.fact_id = g.fact_id
               AND CAST(k.statement ->> 'mentioned_at' AS timestamptz) >= f.superseded_at)
     RETURNING g.fact_id
-    """
-)
+    """)
 
-_COPY_VISITS = sa.text(
-    f"""
+_COPY_VISITS = sa.text(f"""
     INSERT INTO memforest.visit AS mine (tenant_id, item_id, forest_id, visits, last_visit_at)
     SELECT :t, u.new, :target, sum(v.visits), max(v.last_visit_at)
       FROM memforest.visit v JOIN unnest({_ids("old", "new")}) AS u(old, new) ON u.old = v.item_id
@@ -164,12 +149,10 @@ _COPY_VISITS = sa.text(
      GROUP BY u.new ORDER BY u.new
     ON CONFLICT (tenant_id, item_id) DO UPDATE
     SET visits = mine.visits + excluded.visits, last_visit_at = greatest(mine.last_visit_at, excluded.last_visit_at)
-    """
-)
+    """)
 
 # What was cut or left behind brings no vector. What has just been copied has no statistics: each hash is looked up.
-_OF_TARGET = sa.text(
-    """
+_OF_TARGET = sa.text("""
     coalesce(
         (SELECT 1 FROM memforest.cell c
           WHERE c.tenant_id = :t AND c.forest_id = :target AND c.text_hash = old.text_hash LIMIT 1),
@@ -181,8 +164,7 @@ _OF_TARGET = sa.text(
         (SELECT 1 FROM memforest.candidate k JOIN memforest.cell c
              ON c.tenant_id = :t AND c.cell_id = k.cell_id AND c.forest_id = :target
           WHERE k.tenant_id = :t AND k.routing_hash = old.text_hash LIMIT 1)) IS NOT NULL
-    """
-)
+    """)
 
 _WAITING_AGAIN = sa.case((old("state") == "running", "ready"), else_=old("state"))
 
@@ -276,10 +258,8 @@ class ContentCopies:
 
     def cells_of(self, sessions: Sequence[SessionId]) -> Sequence[StoredCell]:
         """All cells of these sessions, by session and ordinal; locked, so that none is extracted again meanwhile."""
-        statement = sa.text(
-            f"""{_CELL} WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:ids AS uuid[]))
-             ORDER BY c.session_id, c.ordinal FOR NO KEY UPDATE OF c"""
-        )
+        statement = sa.text(f"""{_CELL} WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:ids AS uuid[]))
+             ORDER BY c.session_id, c.ordinal FOR NO KEY UPDATE OF c""")
         return [_cell(row) for row in self._db.execute(statement, {"t": self._tenant, "ids": list(sessions)})]
 
     def add_cells(self, target: ForestId, copies: Sequence[CellCopy]) -> None:

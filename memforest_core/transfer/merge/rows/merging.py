@@ -26,8 +26,7 @@ from memforest_core.transfer.merge.rows.trees import TreeCopies
 from memforest_core.work.records import Numbers, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
-_CONTENDED = sa.text(
-    """
+_CONTENDED = sa.text("""
     SELECT EXISTS (
         SELECT 1 FROM memforest.maintenance k
          WHERE k.tenant_id = :t AND k.state IN ('held', 'ready', 'running') AND k.task_id <> :task
@@ -38,31 +37,25 @@ _CONTENDED = sa.text(
                     OR EXISTS (SELECT 1 FROM jsonb_each_text(k.arguments) a WHERE a.key LIKE 'source%'
                                   AND a.value = ANY(CAST(:all AS text[])))
                ELSE false END)
-    """
-)
+    """)
 
-_UNFINISHED = sa.text(
-    """
+_UNFINISHED = sa.text("""
     SELECT f.forest_id FROM memforest.forest f
       JOIN memforest.maintenance k ON k.tenant_id = :t AND k.forest_id = f.forest_id AND k.kind = 'merge'
      WHERE f.tenant_id = :t AND f.owner = :owner AND f.state = 'hidden' AND k.state IN ('held', 'ready', 'running')
        AND k.arguments ->> 'source_0' = CAST(:like AS text)
      ORDER BY k.created_at LIMIT 1
-    """
-)
+    """)
 
-_FORESTS = sa.text(
-    """
+_FORESTS = sa.text("""
     SELECT f.forest_id, f.owner, f.state, f.rules - 'held' AS rules,
            (SELECT count(*) FROM memforest.fact x WHERE x.tenant_id = :t AND x.forest_id = f.forest_id) AS facts
       FROM memforest.forest f
      WHERE f.tenant_id = :t AND f.forest_id = ANY(CAST(:ids AS uuid[])) ORDER BY f.forest_id
-    """
-)
+    """)
 
 # An undated state holds until the next one of its chain. What is denied, planned or heard of contradicts nothing.
-_VALUE_CONFLICTS = sa.text(
-    f"""
+_VALUE_CONFLICTS = sa.text(f"""
     WITH held AS (
         SELECT f.forest_id, f.fact_id, f.subject_key, f.attribute, f.text, f.statement ->> 'value' AS value,
                {micros("coalesce(f.time_start, f.mentioned_at)")} AS since,
@@ -80,19 +73,16 @@ _VALUE_CONFLICTS = sa.text(
      WHERE a.forest_id = :source AND b.forest_id = :target AND lower(a.value) <> lower(b.value)
        AND (a.until IS NULL OR a.until > b.since) AND (b.until IS NULL OR b.until > a.since)
      ORDER BY since, a.fact_id, b.fact_id LIMIT :n
-    """  # noqa: S608 - constants
-)
+    """)  # noqa: S608 - constants
 
-_VECTORS = sa.text(
-    """
+_VECTORS = sa.text("""
     SELECT f.seq, f.fact_id, v.vector FROM memforest.fact f
       LEFT JOIN LATERAL (SELECT x.vector FROM memforest.vector x
                           WHERE x.tenant_id = :t AND x.forest_id = :f AND x.model = :m
                             AND x.text_hash = f.text_hash LIMIT 1) v ON true
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.superseded_at IS NULL AND f.seq > :after
      ORDER BY f.seq LIMIT :n
-    """
-)
+    """)
 
 _NEW_FOREST_LEFT_OUT = ("created_at", "reduce_available_at", "reduce_failures", "scene_seq")
 

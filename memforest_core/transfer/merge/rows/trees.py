@@ -26,31 +26,25 @@ _SCOPE = f"""
            {micros("r.time_start")} AS "start", {micros("r.time_end")} AS "end"
       FROM memforest.tree r"""
 
-_NODES = sa.text(
-    """
+_NODES = sa.text("""
     SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.key_time, n.key_ordinal, n.key_item, n.key_id, n.time_start,
            n.time_end, n.leaf_count, n.version, n.clean_version, n.payload_id
       FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state = 'active'
-    """
-)
+    """)
 
-_MEMBERS = sa.text(
-    """
+_MEMBERS = sa.text("""
     SELECT p.tree_id, p.payload_id, p.session_id
       FROM memforest.tree r JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state IN ('active', 'candidate')
      ORDER BY p.tree_id, p.payload_id
-    """
-)
+    """)
 
-_LOCK_NODES_OF = sa.text(
-    """
+_LOCK_NODES_OF = sa.text("""
     SELECT node_id FROM memforest.node
      WHERE tenant_id = :t AND (tree_id = ANY(CAST(:trees AS uuid[])) OR node_id = ANY(CAST(:nodes AS uuid[])))
      ORDER BY node_id FOR UPDATE
-    """
-)
+    """)
 
 _DIRTY = given("dirty")
 # A scope without a root is a candidate; a tree that has to be refreshed is due after the quiet time.

@@ -29,8 +29,7 @@ _FIRST = UUID(int=0)
 _NO_TOKEN = LeaseToken(UUID(int=0))
 """These windows are not claimed."""
 
-_COUNTS = sa.text(
-    """
+_COUNTS = sa.text("""
     SELECT count(*) AS sessions, coalesce(sum(s.turn_count), 0) AS turns, coalesce(sum(s.cell_count), 0) AS cells,
            coalesce(sum(k.candidates), 0) AS candidates, coalesce(sum(k.chars), 0) AS chars,
            coalesce(sum(k.text_chars), 0) AS text_chars,
@@ -42,11 +41,9 @@ _COUNTS = sa.text(
              FROM memforest.cell c JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
             WHERE c.tenant_id = :t AND c.session_id = s.session_id AND k.item >= 0) k
      WHERE s.tenant_id = :t AND s.forest_id = :source
-    """
-)
+    """)
 
-_UNEMBEDDED = sa.text(
-    """
+_UNEMBEDDED = sa.text("""
     SELECT count(*) AS texts, coalesce(sum(chars), 0) AS chars FROM (
         SELECT k.hash, max(k.chars) AS chars
           FROM memforest.cell c
@@ -61,23 +58,19 @@ _UNEMBEDDED = sa.text(
      WHERE NOT EXISTS (SELECT 1 FROM memforest.vector v
                         WHERE v.tenant_id = :t AND v.forest_id = :source AND v.model = :model
                           AND v.text_hash = texts.hash)
-    """
-)
+    """)
 
 _CELL_TEXTS = sa.text("SELECT text, time_start FROM memforest.cell WHERE tenant_id = :t AND forest_id = :source")
 
-_WINDOWS = sa.text(
-    """
+_WINDOWS = sa.text("""
     SELECT c.*, f.owner, f.display_name, f.time_zone AS zone FROM memforest.cell c
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
      WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:sessions AS uuid[]))
        AND (c.placed OR c.state IN ('done', 'dead'))
      ORDER BY c.session_id, c.window_ordinal, c.ordinal
-    """
-)
+    """)
 
-_TREES = sa.text(
-    """
+_TREES = sa.text("""
     WITH picked AS (
         SELECT tree_id, kind, label FROM memforest.tree
          WHERE tenant_id = :t AND forest_id = :source AND state = 'active' AND tree_id > :after
@@ -88,16 +81,13 @@ _TREES = sa.text(
       LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = n.payload_id
       LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = n.payload_id
      ORDER BY p.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """
-)
+    """)
 
-_SPENT = sa.text(
-    """
+_SPENT = sa.text("""
     SELECT count(*) AS calls, coalesce(sum(prompt_tokens), 0) AS prompt, coalesce(sum(completion_tokens), 0) AS written,
            coalesce(sum(cost_usd), 0) AS cost
       FROM memforest.llm_call WHERE tenant_id = :t AND step = :step AND model = :model AND outcome = 'ok'
-    """
-)
+    """)
 
 
 class PlanRows:

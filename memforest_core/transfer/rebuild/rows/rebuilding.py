@@ -57,8 +57,7 @@ _ABOUT = """(f.pinned OR f.superseded_at IS NOT NULL OR f.fact_id IN (
             SELECT superseded_by FROM memforest.fact
              WHERE tenant_id = :t AND forest_id = :source AND superseded_by IS NOT NULL))"""
 
-_CARRY_STATES = sa.text(
-    f"""
+_CARRY_STATES = sa.text(f"""
     WITH same AS MATERIALIZED (
         SELECT DISTINCT f.fact_id AS old, f.pinned, f.superseded_by, f.superseded_at, n.fact_id AS new,
                f.normalized = n.normalized AS alike FROM memforest.fact f {_SAME} AND {_ABOUT}),
@@ -81,12 +80,10 @@ _CARRY_STATES = sa.text(
        SET pinned = now.pinned, superseded_by = now.superseded_by, superseded_at = now.superseded_at
       FROM now WHERE g.tenant_id = :t AND g.fact_id = now.fact_id
     RETURNING g.fact_id, (now.before IS NULL) <> (now.superseded_at IS NULL) AS changed
-    """
-)
+    """)
 
 # A new extraction may leave out what people have said explicitly: those candidates are added to it.
-_LEFT_OUT = sa.text(
-    f"""
+_LEFT_OUT = sa.text(f"""
     WITH explicit AS (
         SELECT k.cell_id, k.item, k.item AS into_item FROM memforest.cell c
           JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= {CORRECTED_ITEM}
@@ -103,8 +100,7 @@ _LEFT_OUT = sa.text(
       FROM (SELECT * FROM explicit UNION SELECT * FROM pinned) w
       JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = w.cell_id
       {_TWIN} AND d.state = 'done'
-    """
-)
+    """)
 
 _DELETING = """EXISTS (SELECT 1 FROM memforest.maintenance_forest x
                      JOIN memforest.maintenance k
@@ -112,8 +108,7 @@ _DELETING = """EXISTS (SELECT 1 FROM memforest.maintenance_forest x
                     WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'erase')"""
 
 # What is asked of the live forest names its facts and sessions: the switch comes after it.
-_BUSY = sa.text(
-    f"""
+_BUSY = sa.text(f"""
     SELECT {_DELETING}
         OR EXISTS (SELECT 1 FROM memforest.maintenance_forest x
                      JOIN memforest.maintenance k
@@ -123,8 +118,7 @@ _BUSY = sa.text(
                     WHERE tenant_id = :t AND forest_id = :source AND state = 'running' AND NOT placed)
         OR EXISTS (SELECT 1 FROM memforest.forest
                     WHERE tenant_id = :t AND forest_id = :source AND state = 'frozen')
-    """
-)
+    """)
 
 # What still waits for extraction goes on in the copy where it stood; what was kept word by word is tried again there.
 _SWITCH = [

@@ -31,8 +31,7 @@ from memforest_core.transfer.rebuild.rows.plan import PlanRows
 _FIRST = UUID(int=0)
 
 # A candidate is compared by its sentence, and in routing by that under its origin and scene.
-_CANDIDATES = sa.text(
-    """
+_CANDIDATES = sa.text("""
     WITH cells AS (
         SELECT cell_id, forest_id FROM memforest.cell
          WHERE tenant_id = :t AND cell_id > :after ORDER BY cell_id LIMIT :n)
@@ -40,29 +39,23 @@ _CANDIDATES = sa.text(
            k.statement ->> 'origin' AS origin
       FROM cells c LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
      ORDER BY c.cell_id, k.item
-    """
-)
+    """)
 
-_SUMMARIES = sa.text(
-    """
+_SUMMARIES = sa.text("""
     SELECT s.node_id, s.version, s.text, s.source FROM memforest.node n
       JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
      WHERE n.tenant_id = :t AND n.level = :level AND s.vector_model <> :model ORDER BY s.node_id LIMIT :n
-    """
-)
+    """)
 
-_COUNTS = sa.text(
-    """
+_COUNTS = sa.text("""
     SELECT count(*) AS summaries, count(*) FILTER (WHERE source = 'model') AS written,
            coalesce(sum(length(text)) FILTER (WHERE source = 'model'), 0) AS chars,
            (SELECT count(*) FROM memforest.tree WHERE tenant_id = :t AND centroid IS NOT NULL) AS scenes
       FROM memforest.node_summary WHERE tenant_id = :t AND vector_model <> :model
-    """
-)
+    """)
 
 # For each fact of a scene first the candidate that most likely worded it, by whose routing text it went there.
-_MEMBERS = sa.text(
-    """
+_MEMBERS = sa.text("""
     WITH scenes AS (
         SELECT tree_id, forest_id FROM memforest.tree
          WHERE tenant_id = :t AND tree_id > :after AND kind = 'scene' AND centroid IS NOT NULL
@@ -74,8 +67,7 @@ _MEMBERS = sa.text(
       LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
       LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
      ORDER BY r.tree_id, p.payload_id, k.text_hash <> f.text_hash, o.cell_id, o.item DESC
-    """
-)
+    """)
 
 _WORKERS = sa.text(
     "SELECT name FROM memforest.worker WHERE heartbeat_at > clock_timestamp() - make_interval(secs => :s) ORDER BY name"

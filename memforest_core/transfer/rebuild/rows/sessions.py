@@ -27,8 +27,7 @@ _ON_ITS_WAY = """CASE WHEN s.forest_id = :copy THEN c.state = 'held'
                       ELSE NOT (c.placed OR c.state IN ('done', 'dead')) END"""
 
 # What makes two sessions the same, in numbers that do not depend on the order of rows.
-_DIFFERING = sa.text(
-    f"""
+_DIFFERING = sa.text(f"""
     WITH named AS (SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = :session),
     digest AS MATERIALIZED (
         SELECT s.session_id, s.forest_id, s.external_id, concat_ws(' ', s.turn_count, s.cell_count, (
@@ -52,12 +51,10 @@ _DIFFERING = sa.text(
       FULL JOIN (SELECT * FROM digest WHERE forest_id = :copy) b ON b.external_id = a.external_id
      WHERE (a.cells, a.erased, a.candidates) IS DISTINCT FROM (b.cells, b.erased, b.candidates)
      ORDER BY a.session_id LIMIT :n
-    """  # noqa: S608 - a constant
-)
+    """)  # noqa: S608 - a constant
 
 # A cell whose words are all deleted has nothing to extract; its window is left out if all of it is like that.
-_CELLS = sa.text(
-    """
+_CELLS = sa.text("""
     SELECT c.cell_id, c.ordinal, c.state, c.placed,
            NOT (c.placed OR c.state IN ('done', 'dead')) AS on_its_way,
            NOT EXISTS (SELECT 1 FROM memforest.cell w
@@ -66,12 +63,10 @@ _CELLS = sa.text(
                         WHERE w.tenant_id = :t AND w.session_id = c.session_id
                           AND w.window_ordinal = c.window_ordinal) AS erased
       FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :old ORDER BY c.ordinal
-    """
-)
+    """)
 
 # All vectors of the session's texts: a new extraction mostly says the same. Unused ones are deleted after the switch.
-_OF_TEXTS = sa.text(
-    """
+_OF_TEXTS = sa.text("""
     old.text_hash IN (
         SELECT c.text_hash FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :old
          UNION
@@ -79,11 +74,9 @@ _OF_TEXTS = sa.text(
          CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
          WHERE c.tenant_id = :t AND c.session_id = :old)
     AND old.model IN (SELECT model FROM memforest.collection)
-    """
-)
+    """)
 
-_REMAINING = sa.text(
-    """
+_REMAINING = sa.text("""
     SELECT count(*) FILTER (WHERE c.state IN ('ready', 'running')) AS extracting,
            count(*) FILTER (WHERE c.state = 'done' AND NOT c.placed) AS placing,
            count(*) FILTER (WHERE c.state = 'dead') AS dead,
@@ -92,17 +85,14 @@ _REMAINING = sa.text(
            (SELECT count(*) FROM memforest.index_row i
              WHERE i.tenant_id = :t AND i.forest_id = :f AND i.state IN ('ready', 'running')) AS points
       FROM memforest.cell c WHERE c.tenant_id = :t AND c.forest_id = :f
-    """
-)
+    """)
 
-_MAKE_DUE = sa.text(
-    """
+_MAKE_DUE = sa.text("""
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
         SELECT tree_id FROM memforest.tree
          WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
          ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
-    """
-)
+    """)
 
 _UPDATED = ("turn_count", "cell_count", "metadata", "updated_at", "origin_owner")
 """What a session's copy gets again when the session has changed."""
