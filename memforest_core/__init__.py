@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from memforest_core.settings import Settings, load_settings
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.operations import OperationFailed
-    from memforest_core.work.records import MaintenanceTask
+    from memforest_core.work.records import OperationTask
     from memforest_core.work.waiting import WaitTimeout
 
 __version__ = "0.1.0"
@@ -70,7 +70,7 @@ _HOMES = {
     "EmbeddedPartMissing": "memforest_core.embedded.process",
     "Evidence": "memforest_core.domain.evidence",
     "Lifecycle": "memforest_core.lifecycle",
-    "MaintenanceTask": "memforest_core.work.records",
+    "OperationTask": "memforest_core.work.records",
     "MemForest": "memforest_core.api",
     "MemForestClient": "memforest_core.client",
     "ModelPaused": "memforest_core.models.limits.model_limits",
@@ -115,7 +115,6 @@ __all__ = [
     "InvalidSettings",
     "InvariantViolated",
     "Lifecycle",
-    "MaintenanceTask",
     "MemForest",
     "MemForestClient",
     "MemForestError",
@@ -128,6 +127,7 @@ __all__ = [
     "NotFound",
     "Operation",
     "OperationFailed",
+    "OperationTask",
     "PermanentError",
     "QuotaExceeded",
     "RecallResult",

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.bootstrap.lifecycle import LifecycleParts
 from memforest_core.client import DEFAULT_TIMEOUT_S, waiting
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.erase.receipt import Receipt
 from memforest_core.retain.records import Policy, Preview
@@ -18,7 +19,7 @@ from memforest_core.transfer.bundles.service import Watch
 from memforest_core.transfer.merge.report import ConflictReport
 from memforest_core.transfer.rebuild.planning import Plan
 from memforest_core.transfer.rebuild.records import Options
-from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import Steps
 
 
@@ -27,15 +28,15 @@ class Operation:
     """An operation that was asked for: a task that goes on when its caller ends."""
 
     id: TaskId
-    kind: MaintenanceKind
+    kind: OperationKind
     _lifecycle: Lifecycle = field(compare=False, repr=False)
 
-    def state(self) -> MaintenanceTask:
+    def state(self) -> OperationTask:
         """How far it has come. Raises NotFound, StoreUnavailable."""
         return self._lifecycle.operation(self.id)
 
     def wait(
-        self, timeout_s: float = DEFAULT_TIMEOUT_S, watch: Callable[[MaintenanceTask], None] = lambda _: None
+        self, timeout_s: float = DEFAULT_TIMEOUT_S, watch: Callable[[OperationTask], None] = lambda _: None
     ) -> Numbers:
         """Wait, at most ``timeout_s`` seconds, until it is done; returns the counts of what was done, or in a dry run
         would be. ``watch`` is given the task at each look.
@@ -44,7 +45,7 @@ class Operation:
         """
         return self._lifecycle.wait(self.id, timeout_s, watch).progress
 
-    def wait_cancelled(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> MaintenanceTask:
+    def wait_cancelled(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> OperationTask:
         """Wait, at most ``timeout_s`` seconds, until it has ended in any way; raises WaitTimeout, StoreUnavailable."""
         return self._lifecycle.ended(self.id, timeout_s)
 
@@ -95,7 +96,7 @@ class Lifecycle:
             actor=actor,
             dry_run=dry_run,
         )
-        return self._asked(task, MaintenanceKind.ERASE)
+        return self._asked(task, OperationKind.ERASE)
 
     def receipt(self, operation: TaskId) -> Receipt:
         """What a finished deletion (by its operation's id) removed, and what the search for references to it found."""
@@ -133,15 +134,15 @@ class Lifecycle:
             actor=actor,
             dry_run=dry_run,
         )
-        return self._asked(task, MaintenanceKind.CORRECT)
+        return self._asked(task, OperationKind.CORRECT)
 
     def pin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
         """Keep a ``fact`` (its UUID) whatever a policy says."""
-        return self._asked(self._parts.correction.pin(self._tenant, owner, fact, actor), MaintenanceKind.CORRECT)
+        return self._asked(self._parts.correction.pin(self._tenant, owner, fact, actor), OperationKind.CORRECT)
 
     def unpin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
         """Let policies forget a ``fact`` (its UUID) again."""
-        return self._asked(self._parts.correction.unpin(self._tenant, owner, fact, actor), MaintenanceKind.CORRECT)
+        return self._asked(self._parts.correction.unpin(self._tenant, owner, fact, actor), OperationKind.CORRECT)
 
     def merge(
         self,
@@ -160,7 +161,7 @@ class Lifecycle:
         task = self._parts.merging.ask(
             self._tenant, sources, into, keep_sources=keep_sources, actor=actor, dry_run=dry_run
         )
-        return self._asked(task, MaintenanceKind.MERGE)
+        return self._asked(task, OperationKind.MERGE)
 
     def merge_conflicts(self, sources: Sequence[str], into: str) -> ConflictReport:
         """What a merge of ``sources`` into the owner ``into`` would do, and which facts contradict; changes nothing."""
@@ -238,7 +239,7 @@ class Lifecycle:
         """
         options = Options(dict(rules or {}), extract, summaries)
         task = self._parts.rematerializing.ask(self._tenant, owner, options, actor=actor, dry_run=dry_run)
-        return self._asked(task, MaintenanceKind.REMATERIALIZE)
+        return self._asked(task, OperationKind.REMATERIALIZE)
 
     def rematerialize_abandon(self, owner: str) -> int:
         """Delete the hidden forests that abandoned rebuilds of an owner's forest have left; returns how many."""
@@ -280,17 +281,17 @@ class Lifecycle:
     def apply_policy(self, owner: str | None = None, *, actor: str, dry_run: bool = False) -> Sequence[Operation]:
         """Forget now what is beyond an owner's policy, or (owner None) beyond anybody's."""
         tasks = self._parts.retention.apply(self._tenant, owner, actor=actor, dry_run=dry_run)
-        return [self._asked(task, MaintenanceKind.RETAIN) for task in tasks]
+        return [self._asked(task, OperationKind.RETAIN) for task in tasks]
 
     def preview_policy(self, owner: str) -> Preview:
         """Which facts and cells a policy would delete from an owner's forest now."""
         return self._parts.retention.preview(self._tenant, owner)
 
-    def operation(self, operation: TaskId) -> MaintenanceTask:
+    def operation(self, operation: TaskId) -> OperationTask:
         """An operation as it is."""
         return self._parts.operations.get(self._tenant, operation)
 
-    def operations(self, limit: int = 100) -> Sequence[MaintenanceTask]:
+    def operations(self, limit: int = 100) -> Sequence[OperationTask]:
         """The newest operations, at most ``limit``."""
         return self._parts.operations.list(self._tenant, limit)
 
@@ -307,8 +308,8 @@ class Lifecycle:
         self,
         operation: TaskId,
         timeout_s: float = DEFAULT_TIMEOUT_S,
-        watch: Callable[[MaintenanceTask], None] = lambda _: None,
-    ) -> Steps[MaintenanceTask]:
+        watch: Callable[[OperationTask], None] = lambda _: None,
+    ) -> Steps[OperationTask]:
         """Wait, at most ``timeout_s`` seconds, until an operation is done; ``watch`` is given it at each look.
 
         Raises OperationFailed, WaitTimeout.
@@ -316,7 +317,7 @@ class Lifecycle:
         return self._parts.operations.wait_steps(self._tenant, operation, timeout_s, watch)
 
     @waiting
-    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[MaintenanceTask]:
+    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[OperationTask]:
         """Wait, at most ``timeout_s`` seconds, until an operation is done, was given up or cancelled.
 
         Raises WaitTimeout.
@@ -342,5 +343,5 @@ class Lifecycle:
             self._tenant, owner, action=action, task=operation, since=moment, limit=limit
         )
 
-    def _asked(self, task: TaskId, kind: MaintenanceKind) -> Operation:
+    def _asked(self, task: TaskId, kind: OperationKind) -> Operation:
         return Operation(task, kind, self)

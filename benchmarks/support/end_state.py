@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.tables import Base
-from memforest_core.work.records import MaintenanceKind
 
 State = dict[str, list[str]]
 """Canonical rows under the name of what they are, sorted."""
@@ -208,7 +208,7 @@ def end_state(engine: sa.Engine, index: VectorIndex, tenant: TenantId) -> State:
         _line([row["kind"], row["state"], row["error_code"], row["actor"]])
         for row in rows["maintenance"]
         # How many there are depends on the clock: deletions of a span of time share one.
-        if row["kind"] != MaintenanceKind.VACUUM
+        if row["kind"] != OperationKind.VACUUM
     )
     state["audit"] = sorted(_line([row["action"], row["outcome"], row["actor"]]) for row in rows["audit"])
     return state

@@ -29,6 +29,7 @@ from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.cli.logs import configure_logs
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import CallerError, NotFound, QuotaExceeded, RetryableError
 from memforest_core.extract.service import Extracted
 from memforest_core.index.opening import open_maintenance
@@ -37,7 +38,7 @@ from memforest_core.reduce.service import Reduced
 from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import MaintenanceKind, TaskId
+from memforest_core.work.records import TaskId
 from memforest_core.work.rows import operations as maintenance
 from memforest_workers.runtime import ALL_KINDS, Runtime
 
@@ -154,7 +155,7 @@ class Process:
         sa.event.listen(services.engine, "connect", _end_open_transactions)
         # A vacuum changes no row, and waits for the transaction that a stopped process holds open: it stays waiting.
         handlers = services.lifecycle.handlers()
-        del handlers[MaintenanceKind.VACUUM]
+        del handlers[OperationKind.VACUUM]
         in_steps = settings.worker.model_copy(update={"task_budget_s": ONE_STEP_S})
         services.maintenance = open_maintenance(
             services.engine,
@@ -342,7 +343,7 @@ def _look(process: Process) -> Told:
         ends = [entry.outcome for entry in entries if entry.task_id == task and entry.outcome in ENDS]
         if ends != ["done"]:
             unclean.append(f"audit: {kind} ended {ends or 'never'}")
-        if kind == MaintenanceKind.ERASE and task is not None:
+        if kind == OperationKind.ERASE and task is not None:
             unclean += _receipt(services, tenant, task)
     askers = list(dict.fromkeys(entry.actor for entry in asked))
     at_once = len(askers) > len({entry.task_id for entry in asked})

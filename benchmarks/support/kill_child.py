@@ -16,11 +16,11 @@ from benchmarks.support.kill_tape import Tape, record_engine, recorded_index
 from benchmarks.support.stack import settings_for
 from memforest_core.bootstrap.service import open_services
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.index.opening import open_maintenance
 from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import MaintenanceKind
 from memforest_workers.runtime import ALL_KINDS, Runtime
 
 QUEUES = ("extract", "reduce", "refresh", "maintain")
@@ -103,7 +103,7 @@ class Child:
         record_engine(services.engine, self.tape)
         # A vacuum changes no row, and would take most of the points: it stays waiting.
         handlers = {**services.lifecycle.handlers(), **operation.handlers(services)}
-        del handlers[MaintenanceKind.VACUUM]
+        del handlers[OperationKind.VACUUM]
         in_steps = settings.worker.model_copy(update={"task_budget_s": ONE_STEP_S})
         services.maintenance = open_maintenance(
             services.engine,

@@ -15,10 +15,11 @@ import sqlalchemy as sa
 from benchmarks.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
 from memforest_core.bootstrap.service import Services
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import NotFound
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.transfer.rebuild.records import Options
-from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers
+from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
 
 ACTOR = "kill-points"
@@ -55,7 +56,7 @@ class Operation:
 
     act: Act
     """Asks for it; called again by whoever takes over from a killed process."""
-    kind: MaintenanceKind | None = None
+    kind: OperationKind | None = None
     """What the audit calls it; None for what nobody asks for."""
     prepare: Act | None = None
     """What it finds when it begins, where that is more than the three forests."""
@@ -72,7 +73,7 @@ def tenant_of(services: Services) -> TenantId:
     return TenantId(services.settings.tenant)
 
 
-def once(kind: MaintenanceKind, ask: Callable[[Services], object]) -> Act:
+def once(kind: OperationKind, ask: Callable[[Services], object]) -> Act:
     """Ask for an operation unless the audit says that it was asked for: a caller whose process died can look."""
 
     def act(services: Services, _directory: Path) -> None:
@@ -93,7 +94,7 @@ def _counting(sound: bool) -> Callable[[Services], Mapping[str, Handler]]:
         change = "scene_seq = 1000 + :step" if sound else "scene_seq = scene_seq + 1"
         statement = sa.text(f"UPDATE memforest.forest SET {change}")
 
-        def step(tenant: TenantId, _task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        def step(tenant: TenantId, _task: OperationTask, progress: Numbers) -> Numbers | None:
             at = int(progress.get("step", 0))
             if at == COUNT_TO:
                 return None
@@ -101,13 +102,13 @@ def _counting(sound: bool) -> Callable[[Services], Mapping[str, Handler]]:
                 connection.execute(statement, {"step": at + 1} if sound else {})
             return {"step": at + 1}
 
-        return {MaintenanceKind.RETAIN: step}
+        return {OperationKind.RETAIN: step}
 
     return handlers
 
 
 def _ask_to_count(services: Services) -> None:
-    services.operations.ask(tenant_of(services), MaintenanceKind.RETAIN, None, {}, actor=ASKING.get())
+    services.operations.ask(tenant_of(services), OperationKind.RETAIN, None, {}, actor=ASKING.get())
 
 
 def _rebuild(services: Services, _directory: Path) -> None:
@@ -120,10 +121,10 @@ def _rebuild(services: Services, _directory: Path) -> None:
 
 TOYS: Mapping[str, Operation] = {
     "counting": Operation(
-        once(MaintenanceKind.RETAIN, _ask_to_count), MaintenanceKind.RETAIN, handlers=_counting(sound=True)
+        once(OperationKind.RETAIN, _ask_to_count), OperationKind.RETAIN, handlers=_counting(sound=True)
     ),
     "counting-twice": Operation(
-        once(MaintenanceKind.RETAIN, _ask_to_count), MaintenanceKind.RETAIN, handlers=_counting(sound=False)
+        once(OperationKind.RETAIN, _ask_to_count), OperationKind.RETAIN, handlers=_counting(sound=False)
     ),
 }
 """What shows that a run catches a task that can't be repeated, and lets one pass that can."""
@@ -145,7 +146,7 @@ def _erasing(**target: object) -> Operation:
     def ask(services: Services) -> None:
         services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=ASKING.get())  # type: ignore[arg-type]
 
-    return Operation(once(MaintenanceKind.ERASE, ask), MaintenanceKind.ERASE)
+    return Operation(once(OperationKind.ERASE, ask), OperationKind.ERASE)
 
 
 def _erase_fact(services: Services) -> None:
@@ -160,7 +161,7 @@ def _correcting(*, erase: bool) -> Operation:
             tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=ASKING.get()
         )
 
-    return Operation(once(MaintenanceKind.CORRECT, ask), MaintenanceKind.CORRECT)
+    return Operation(once(OperationKind.CORRECT, ask), OperationKind.CORRECT)
 
 
 def _pin(services: Services) -> None:
@@ -171,7 +172,7 @@ def _merging(sources: Sequence[str], into: str) -> Operation:
     def ask(services: Services) -> None:
         services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=ASKING.get())
 
-    return Operation(once(MaintenanceKind.MERGE, ask), MaintenanceKind.MERGE)
+    return Operation(once(OperationKind.MERGE, ask), OperationKind.MERGE)
 
 
 def _rematerialize(services: Services) -> None:
@@ -179,14 +180,14 @@ def _rematerialize(services: Services) -> None:
     services.lifecycle.rematerializing.ask(tenant_of(services), BOB, Options(rules), actor=ASKING.get())
 
 
-def _ended(services: Services, kind: MaintenanceKind) -> bool:
+def _ended(services: Services, kind: OperationKind) -> bool:
     entries = services.operations.audit(tenant_of(services), action=kind.value)
     return any(entry.actor == ASKING.get() and entry.outcome == "done" for entry in entries)
 
 
 def _export(services: Services, directory: Path) -> None:
     """Whoever's process died exports again."""
-    if not _ended(services, MaintenanceKind.EXPORT):
+    if not _ended(services, OperationKind.EXPORT):
         _write_bundle(services, directory / _BUNDLE, ASKING.get())
 
 
@@ -208,7 +209,7 @@ def _importing(owner: str, prepare: Act) -> Operation:
     def act(services: Services, directory: Path) -> None:
         services.lifecycle.bundles.import_(tenant_of(services), directory / _MOVED, owner, actor=ASKING.get())
 
-    return Operation(act, MaintenanceKind.IMPORT, prepare=prepare)
+    return Operation(act, OperationKind.IMPORT, prepare=prepare)
 
 
 def _bundle_sums(_services: Services, directory: Path) -> Sequence[str]:
@@ -234,22 +235,22 @@ REAL: Mapping[str, Operation] = {
     "rebuild": Operation(_rebuild),
     "erase-turn": _erasing(session="home", turns=["home-1"]),
     "erase-session": _erasing(session="kyoto"),
-    "erase-fact": Operation(once(MaintenanceKind.ERASE, _erase_fact), MaintenanceKind.ERASE),
+    "erase-fact": Operation(once(OperationKind.ERASE, _erase_fact), OperationKind.ERASE),
     "erase-speaker": _erasing(speaker="dana"),
     "erase-range": _erasing(since=MONDAY + 39 * DAY_S, until=MONDAY + 40 * DAY_S + 300),
     "erase-owner": _erasing(everything=True),
     "correct": _correcting(erase=False),
     "correct-erase": _correcting(erase=True),
-    "pin": Operation(once(MaintenanceKind.CORRECT, _pin), MaintenanceKind.CORRECT),
+    "pin": Operation(once(OperationKind.CORRECT, _pin), OperationKind.CORRECT),
     "merge-new": _merging([BOB, PHONE], "bob-whole"),
     "merge-live": _merging([PHONE], BOB),
-    "export": Operation(_export, MaintenanceKind.EXPORT, seen=_bundle_sums),
+    "export": Operation(_export, OperationKind.EXPORT, seen=_bundle_sums),
     "import": _importing("bob-copy", _copy_out),
     "import-back": _importing(BOB, _move_out),
     "rematerialize": Operation(
-        once(MaintenanceKind.REMATERIALIZE, _rematerialize), MaintenanceKind.REMATERIALIZE, asked_before=True
+        once(OperationKind.REMATERIALIZE, _rematerialize), OperationKind.REMATERIALIZE, asked_before=True
     ),
-    "retain": Operation(once(MaintenanceKind.RETAIN, _retain), MaintenanceKind.RETAIN, prepare=_set_policy),
+    "retain": Operation(once(OperationKind.RETAIN, _retain), OperationKind.RETAIN, prepare=_set_policy),
 }
 
 OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}

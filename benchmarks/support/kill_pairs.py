@@ -22,7 +22,7 @@ from benchmarks.support.kill_operations import BESIDE
 from benchmarks.support.kill_points import Arena, Broken, Prepared, copy_sparse
 from benchmarks.support.kill_zygote import SEVERAL, Forked, Zygote
 from benchmarks.support.stack import database_settings, stack
-from memforest_core.domain.beside import Answer, Role, answer
+from memforest_core.domain.operations import Answer, Role, answer
 
 KINDS = ("erase-session", "erase-owner", "correct", "merge-live", "export", "import", "rematerialize", "retain")
 """Of each kind of operation one, of deletions two."""

@@ -11,6 +11,7 @@ from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
 from memforest_core.correct.service import Correction, Eraser
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.operations import OPERATIONS, OperationKind
 from memforest_core.erase.clearing import Clearing, ForestEraser
 from memforest_core.erase.service import Erasure
 from memforest_core.erase.steps import Erasing
@@ -38,8 +39,7 @@ from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 from memforest_core.transfer.rebuild.service import Rematerializing
 from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.work.cancelling import Cancelling, needs_its_file, undo_import, undo_nothing
-from memforest_core.work.operations import OPERATIONS
-from memforest_core.work.records import MaintenanceKind, TaskId
+from memforest_core.work.records import TaskId
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.runner import Handler
 
@@ -133,26 +133,26 @@ class LifecycleParts:
     def handlers(self) -> dict[str, Handler]:
         """The handlers of operations, by kind."""
         deleting: dict[str, Handler] = {
-            MaintenanceKind.ERASE: self.erasing.step,
-            MaintenanceKind.CORRECT: self.correction.step,
-            MaintenanceKind.REMATERIALIZE: self.rematerializing.step,
-            MaintenanceKind.MERGE: self.merging.step,
-            MaintenanceKind.RETAIN: self.retention.step,
+            OperationKind.ERASE: self.erasing.step,
+            OperationKind.CORRECT: self.correction.step,
+            OperationKind.REMATERIALIZE: self.rematerializing.step,
+            OperationKind.MERGE: self.merging.step,
+            OperationKind.RETAIN: self.retention.step,
         }
         following = {kind: self.vacuuming.following(handler) for kind, handler in deleting.items()}
         return following | {
-            MaintenanceKind.IMPORT: needs_its_file,
-            MaintenanceKind.EXPORT: needs_its_file,
-            MaintenanceKind.VACUUM: self.vacuuming.step,
+            OperationKind.IMPORT: needs_its_file,
+            OperationKind.EXPORT: needs_its_file,
+            OperationKind.VACUUM: self.vacuuming.step,
         }
 
     def undo(self) -> dict[str, Handler]:
         """The handlers of operations that were cancelled, by kind."""
         nothing: dict[str, Handler] = {kind: undo_nothing for kind in OPERATIONS}
         clearing: dict[str, Handler] = {
-            MaintenanceKind.MERGE: self.merging.undo,
-            MaintenanceKind.REMATERIALIZE: self.rematerializing.undo,
-            MaintenanceKind.IMPORT: undo_import(self.clearing.clear),
+            OperationKind.MERGE: self.merging.undo,
+            OperationKind.REMATERIALIZE: self.rematerializing.undo,
+            OperationKind.IMPORT: undo_import(self.clearing.clear),
         }
         return nothing | {kind: self.vacuuming.following(handler) for kind, handler in clearing.items()}
 

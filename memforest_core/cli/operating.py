@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memforest_core.lifecycle import Operation
-    from memforest_core.work.records import MaintenanceTask
+    from memforest_core.work.records import OperationTask
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -78,7 +78,7 @@ def _watched(operation: Operation, timeout_s: float, title: str, *, as_json: boo
     ) as shown:
         bar = shown.add_task(title, total=None, numbers="")
 
-        def watch(task: MaintenanceTask) -> None:
+        def watch(task: OperationTask) -> None:
             done, total = task.progress.get("done"), task.progress.get("total")
             shown.update(
                 bar,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -15,8 +16,7 @@ from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
 from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
-from memforest_core.correct import cli as correct
-from memforest_core.erase import cli as forget
+from memforest_core.domain.operations import FOLDERS
 from memforest_core.index import cli as index
 from memforest_core.observe.cli.cost import cost
 from memforest_core.observe.cli.status import status
@@ -25,11 +25,7 @@ from memforest_core.observe.cli.tree import tree
 from memforest_core.recall.calibration.cli import calibrate
 from memforest_core.recall.cli.recall import answer, recall
 from memforest_core.recall.timeline.cli import timeline
-from memforest_core.retain import cli as policy
 from memforest_core.store.cli import db, tenants
-from memforest_core.transfer.bundles import cli as bundle
-from memforest_core.transfer.merge import cli as merge
-from memforest_core.transfer.rebuild import cli as rematerialize
 from memforest_core.verify import cli as verify
 from memforest_core.work.cli import audit, dead
 
@@ -52,8 +48,9 @@ def _add(*commands: Callable[..., None]) -> None:
 _add(demo, up)
 ingest.register(app)
 _add(recall, answer, timeline, tree, status, top, cost)
-for module in (forget, correct, merge, bundle, rematerialize, policy, audit):
-    module.register(app)
+for folder in dict.fromkeys(FOLDERS.values()):
+    import_module(f"memforest_core.{folder}.cli").register(app)
+audit.register(app)
 _add(doctor)
 for module in (dead, verify, tenants, index):
     module.register(app)

@@ -12,6 +12,7 @@ from memforest_core.correct.rows import CorrectionRows, correcting
 from memforest_core.correct.wording import Wanted, corrected
 from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.extract.service import routing_text
@@ -22,7 +23,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import request
-from memforest_core.work.records import DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import DRY_RUN, Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import polled, waited
 from memforest_core.work.wakeups import WakeUps
 
@@ -148,7 +149,7 @@ class Correction:
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """The next step of a task: what was asked for is written already.
 
         Raises NotPlacedYet, CorrectionStuck, StoreUnavailable.
@@ -166,12 +167,12 @@ class Correction:
             case _:
                 return None
 
-    def _look(self, tenant: TenantId, task: MaintenanceTask) -> Numbers:
+    def _look(self, tenant: TenantId, task: OperationTask) -> Numbers:
         with correcting(self._engine, tenant) as rows:
             touched = rows.touched_by(_argument(task, FACT))
         return {"phase": "planned" if task.dry_run else "placing", "facts": 1, **touched}
 
-    def _placed(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
+    def _placed(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Wait until the reducer has placed the new fact, and give it the old one's pin."""
         old, new = _argument(task, FACT), _argument(task, BY)
         self._wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
@@ -191,7 +192,7 @@ class Correction:
             raise NotPlacedYet("The correction waits for a reducer: is a worker of the reduce queue running?")
         return placed
 
-    def _erased(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def _erased(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """Ask for the deletion of the old fact, unless it is gone already."""
         old = _argument(task, FACT)
         if self._erase is None or task.forest_id is None:
@@ -226,7 +227,7 @@ def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRe
 
 def _ask(rows: CorrectionRows, forest: ForestRef, asked: Numbers, actor: str) -> TaskId:
     """Ask for the task, in the transaction of what it follows."""
-    return request(rows.tasks, MaintenanceKind.CORRECT, forest.id, asked, actor=actor, owner=forest.owner)
+    return request(rows.tasks, OperationKind.CORRECT, forest.id, asked, actor=actor, owner=forest.owner)
 
 
 def _lock(rows: CorrectionRows, forest: ForestRef) -> None:
@@ -267,5 +268,5 @@ def _fact_id(given: UUID | str) -> FactId:
         raise InvalidInput("Name the fact by its id, as a recall gives it.", code="invalid_fact") from None
 
 
-def _argument(task: MaintenanceTask, name: str) -> FactId:
+def _argument(task: OperationTask, name: str) -> FactId:
     return FactId(UUID(str(task.arguments[name])))

@@ -9,7 +9,7 @@ from memforest_core.domain.ids import FactId, ForestId, SessionId
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.erase.records import Scope, Target
 from memforest_core.errors import InvariantViolated
-from memforest_core.work.records import MaintenanceTask, Numbers
+from memforest_core.work.records import Numbers, OperationTask
 
 
 def arguments_of(scope: Scope) -> Numbers:
@@ -29,7 +29,7 @@ def arguments_of(scope: Scope) -> Numbers:
     return arguments
 
 
-def scope_of(task: MaintenanceTask) -> Scope:
+def scope_of(task: OperationTask) -> Scope:
     """The target of a task. Raises InvariantViolated for a row that no version of this wrote."""
     given = task.arguments
     if task.forest_id is None or "target" not in given:

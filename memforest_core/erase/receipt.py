@@ -9,7 +9,7 @@ from typing import Any
 
 from memforest_core.domain.documents import plain
 from memforest_core.erase.removing import LEFT
-from memforest_core.work.records import MaintenanceTask, TaskId
+from memforest_core.work.records import OperationTask, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Receipt:
 _NOT_COUNTS = ("phase", "steps", "at", "after", "mark")
 
 
-def receipt_of(task: MaintenanceTask) -> Receipt:
+def receipt_of(task: OperationTask) -> Receipt:
     """The receipt that a task's last progress is."""
     counts = {name: int(count) for name, count in task.progress.items() if name not in _NOT_COUNTS}
     return Receipt(

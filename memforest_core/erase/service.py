@@ -8,8 +8,8 @@ from dataclasses import replace
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import FactId, ForestId, TenantId
+from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.erase.arguments import arguments_of
 from memforest_core.erase.receipt import Receipt, receipt_of
@@ -22,7 +22,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import FROZEN_S, Operations, request
-from memforest_core.work.records import MaintenanceKind, TaskId
+from memforest_core.work.records import TaskId
 
 _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a time range, a speaker, or everything."
 
@@ -85,7 +85,7 @@ class Erasure:
                 scope = _of_range(forest, since, until)
         return self._operations.ask(
             tenant,
-            MaintenanceKind.ERASE,
+            OperationKind.ERASE,
             forest.id,
             arguments_of(scope),
             actor=actor,
@@ -118,7 +118,7 @@ class Erasure:
             arguments = arguments_of(Scope(Target.OWNER, forest))
             task = request(
                 rows.deletion.tasks,
-                MaintenanceKind.ERASE,
+                OperationKind.ERASE,
                 forest,
                 arguments,
                 actor=actor,
@@ -134,7 +134,7 @@ class Erasure:
         """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""
         with erasing(self._engine, tenant) as rows:
             found = rows.deletion.tasks.get(task)
-        if found is None or found.kind != MaintenanceKind.ERASE:
+        if found is None or found.kind != OperationKind.ERASE:
             raise NotFound(f"There is no deletion {task}.")
         receipt = receipt_of(found)
         if receipt.finished_at is None or receipt.planned:

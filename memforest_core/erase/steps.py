@@ -18,7 +18,7 @@ from memforest_core.errors import NotFound, RetryableError
 from memforest_core.index.vector_index import PointKey, VectorIndex
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
-from memforest_core.work.records import MaintenanceTask, Numbers
+from memforest_core.work.records import Numbers, OperationTask
 
 BATCH_CELLS = 20
 """Cells of one transaction: the forest is held for some tens of milliseconds."""
@@ -44,7 +44,7 @@ class Erasing:
         self._model = model
         self._settings = settings
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One batch. Raises StoreUnavailable, IndexUnavailable, RetryableError while the forest is being merged, and
         NotFound when it was."""
         scope = scope_of(task)
@@ -64,7 +64,7 @@ class Erasing:
             case _:
                 return None
 
-    def _copies(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+    def _copies(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Clear copies of the forest, which hold the same words; a rebuild starts again after this."""
         with erasing(self._engine, tenant) as rows:
             progress = rows.deletion.further(task.id, progress)
@@ -78,7 +78,7 @@ class Erasing:
         self._clearing.batch(tenant, copy, None, {})
         return dict(progress) | {PHASE: _COPIES}
 
-    def _rows(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+    def _rows(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         with erasing(self._engine, tenant) as rows:
             state = rows.lock_forest(scope.forest)
             progress = rows.deletion.further(task.id, progress)
@@ -128,7 +128,7 @@ class Erasing:
     def _removal(self, rows: ErasureRows, forest: ForestId) -> Removal:
         return Removal(rows, forest, self._model, self._settings)
 
-    def _clear(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+    def _clear(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         with erasing(self._engine, tenant) as rows:
             rows.deletion.give_up_forests(task.id)
         with erasing(self._engine, tenant) as rows:
@@ -144,7 +144,7 @@ class Erasing:
             rows.deletion.keep(task.id, kept)
         return kept
 
-    def _points(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+    def _points(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Delete the points that hold what was erased, with nothing held; then wait for whoever was writing one.
 
         Tombstones are forgotten. The point of what lives on is deleted too, and written again by the indexer.
@@ -173,13 +173,13 @@ class Erasing:
         found = int(progress.get(INDEX_LEFT, 0)) + len(self._index.versions(gone))
         return dict(progress) | {"after": str(max(points)), INDEX_LEFT: found}
 
-    def _swept(self, tenant: TenantId, task: MaintenanceTask, kept: ForestId | None) -> int:
+    def _swept(self, tenant: TenantId, task: OperationTask, kept: ForestId | None) -> int:
         """Delete what late indexers left of the forests that went; how many points are left of them."""
         with erasing(self._engine, tenant) as rows:
             went = [forest for forest in rows.deletion.touched(task.id) if forest != kept]
         return sum(self._clearing.sweep(tenant, forest) for forest in went)
 
-    def _scan(self, tenant: TenantId, task: MaintenanceTask, scope: Scope, progress: Numbers) -> Numbers:
+    def _scan(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Search once more by what names the target: every batch has searched for the ids that it removed."""
         with erasing(self._engine, tenant) as rows:
             orphans = rows.vectors.drop_orphans(scope.forest)

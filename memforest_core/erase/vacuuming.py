@@ -6,7 +6,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.erase.rows.vacuuming import Vacuumed, ask_for_vacuum, held_back, tables_of_tenants, vacuum
 from memforest_core.errors import RetryableError
 from memforest_core.store.engine import Engine
-from memforest_core.work.records import MaintenanceTask, Numbers
+from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
 
 HELD_BACK_S = 10.0
@@ -27,7 +27,7 @@ class Vacuuming:
     def following(self, handler: Handler) -> Handler:
         """The handler of an operation that deletes rows; at its end it asks for a vacuum."""
 
-        def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+        def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
             after = handler(tenant, task, progress)
             if after is None and not task.dry_run:
                 ask_for_vacuum(self._engine, tenant, self._every_s)
@@ -35,7 +35,7 @@ class Vacuuming:
 
         return step
 
-    def step(self, _tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, _tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """Vacuum the next table. Raises StoreUnavailable, and RetryableError while it would remove nothing."""
         done = str(progress.get(AT, ""))
         table = next((name for name in tables_of_tenants(self._engine) if name > done), None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from memforest_core.domain.ids import TenantId
     from memforest_core.index.rebuild import IndexState, IndexUpkeep
-    from memforest_core.work.records import MaintenanceTask, TaskId
+    from memforest_core.work.records import OperationTask, TaskId
 
 POLL_S = 0.5
 
@@ -80,7 +80,7 @@ def _opened(data: Path | None) -> Iterator[tuple[IndexUpkeep, TenantId]]:
         yield made.upkeep, memory.client.tenant
 
 
-Rebuilt = tuple[list["MaintenanceTask"], int, bool]
+Rebuilt = tuple[list["OperationTask"], int, bool]
 """The rebuilds as they are, how many rows are behind, and whether all rebuilds have ended."""
 
 
@@ -107,7 +107,7 @@ def _waited(upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: fl
     return done or _looked(upkeep, asked)
 
 
-def _plain(task: MaintenanceTask) -> dict[str, object]:
+def _plain(task: OperationTask) -> dict[str, object]:
     """A task without what only its handler reads."""
     return {
         "id": str(task.id),
@@ -140,7 +140,7 @@ def _print_state(state: IndexState) -> None:
         _print_task(task)
 
 
-def _print_task(task: MaintenanceTask) -> None:
+def _print_task(task: OperationTask) -> None:
     steps = ", ".join(
         f"{name} {task.progress[name]}"
         for name in ("phase", "marked", "points", "deleted", "overtaken", "rows", "missing")
@@ -151,7 +151,7 @@ def _print_task(task: MaintenanceTask) -> None:
     console().print(f"  {task.created_at:%Y-%m-%d %H:%M:%S}  {task.kind}  {task.state}  {steps}{trouble}", style=style)
 
 
-def _print_rebuild(found: list[MaintenanceTask], behind: int, *, waited: bool) -> None:
+def _print_rebuild(found: list[OperationTask], behind: int, *, waited: bool) -> None:
     out = console()
     for task in found:
         _print_task(task)

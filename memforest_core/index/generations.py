@@ -12,12 +12,12 @@ from uuid import UUID, uuid4, uuid5
 
 import structlog
 
+from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionRows, CollectionStore
 from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.rows.operations import OperationStore
 
 log = structlog.get_logger(__name__)
@@ -166,7 +166,7 @@ class Generations:
             if needed:
                 with self._tasks.transaction(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
-                    tasks.enqueue(MaintenanceKind.PARITY, str(generation), arguments)
+                    tasks.enqueue(OperationKind.PARITY, str(generation), arguments)
                 asked += 1
         if asked:
             # Every restart of Postgres is followed by a comparison, which is no reason to worry.

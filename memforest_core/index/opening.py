@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import InvalidSettings
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import Generations
@@ -18,7 +19,6 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
-from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.runner import Handler, OperationRunner
 from memforest_core.work.telemetry import SILENT, Telemetry
@@ -49,8 +49,8 @@ def open_maintenance(
     """
     rows, collections, tasks = IndexStore(engine), CollectionStore(engine), OperationStore(engine)
     own: dict[str, Handler] = {
-        MaintenanceKind.REBUILD: Rebuild(rows, collections, index).step,
-        MaintenanceKind.PARITY: Parity(rows, collections, index).step,
+        OperationKind.REBUILD: Rebuild(rows, collections, index).step,
+        OperationKind.PARITY: Parity(rows, collections, index).step,
     }
     return Maintenance(
         tasks=OperationRunner(

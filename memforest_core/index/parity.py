@@ -12,7 +12,7 @@ from memforest_core.index.generations import WHOLE
 from memforest_core.index.records import PointRow
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
-from memforest_core.work.records import MaintenanceTask, Numbers
+from memforest_core.work.records import Numbers, OperationTask
 
 PAGE = 500
 """Points or rows compared in one step."""
@@ -100,7 +100,7 @@ class Parity:
         self._index = index
         self._sweep = Sweep(store, collections, index)
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One page. Raises StoreUnavailable, IndexUnavailable."""
         if progress.get("phase", _POINTS) == _POINTS:
             whole = bool(task.arguments.get(WHOLE))

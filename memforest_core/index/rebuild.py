@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import parse_generation
@@ -15,7 +16,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.messages import Queue
 from memforest_core.store.owners import known
-from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.wakeups import WakeUps
 
@@ -36,7 +37,7 @@ class Rebuild:
         self._index = index
         self._sweep = Sweep(store, collections, index)
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One batch. Raises StoreUnavailable, IndexUnavailable, InvalidSettings for another dimension."""
         forest = ForestId(UUID(str(task.arguments[FOREST]))) if FOREST in task.arguments else None
         match progress.get("phase"):
@@ -75,7 +76,7 @@ class IndexState:
     """Whether the index has that mark; None while it is away or nothing is marked yet."""
     behind: Mapping[str, int]
     """Rows that the index does not have as they are, by kind."""
-    tasks: tuple[MaintenanceTask, ...]
+    tasks: tuple[OperationTask, ...]
     """The newest rebuilds and comparisons."""
 
 
@@ -110,13 +111,13 @@ class IndexUpkeep:
         subject = str(forest or "")
         with self._tasks.transaction(tenant) as tasks:
             asked = {FOREST: subject} if forest else {}
-            task = tasks.enqueue(MaintenanceKind.REBUILD, subject, asked, lane=1, forest=forest)
+            task = tasks.enqueue(OperationKind.REBUILD, subject, asked, lane=1, forest=forest)
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
-    def progress(self, asked: Mapping[TenantId, TaskId]) -> tuple[list[MaintenanceTask], int]:
+    def progress(self, asked: Mapping[TenantId, TaskId]) -> tuple[list[OperationTask], int]:
         """The tasks as they are, and how many rows of their tenants are behind. Raises StoreUnavailable."""
-        found: list[MaintenanceTask] = []
+        found: list[OperationTask] = []
         behind = 0
         for tenant, task in asked.items():
             with self._tasks.transaction(tenant) as tasks:
@@ -146,7 +147,7 @@ class IndexUpkeep:
         except IndexUnavailable:
             points = None
         with self._tasks.transaction(tenant) as rows:
-            tasks = rows.list((MaintenanceKind.REBUILD, MaintenanceKind.PARITY), 4)
+            tasks = rows.list((OperationKind.REBUILD, OperationKind.PARITY), 4)
         return IndexState(
             collection=stored.name,
             model=stored.model,

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.index.collection_rows import STORE
 from memforest_core.index.content_rows import Content, read_contents
 from memforest_core.index.records import PointRow, StalePoint
@@ -21,7 +22,6 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.trees import NEXT_VERSION
 from memforest_core.store.vectors import VectorRows
-from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.states import WorkState
 
 _FIRST = UUID(int=0)
@@ -31,7 +31,7 @@ _FIRST = UUID(int=0)
 UNSURE = f"""(
     EXISTS (SELECT 1 FROM memforest.collection c WHERE c.live AND c.store_started <> {STORE})
     OR EXISTS (SELECT 1 FROM memforest.maintenance k
-                WHERE k.tenant_id = :t AND k.kind = '{MaintenanceKind.PARITY.value}'
+                WHERE k.tenant_id = :t AND k.kind = '{OperationKind.PARITY.value}'
                   AND k.state IN ('held', 'ready', 'running')))"""  # noqa: S608 - constants of this package
 
 _CLAIM = sa.text(f"""

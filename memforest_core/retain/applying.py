@@ -8,15 +8,15 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.domain.operations import Role
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.retain.choice import Plan, plan_of
 from memforest_core.retain.records import HeldForest, Leaf, When
 from memforest_core.retain.rows import RetentionRows, retaining
 from memforest_core.store.engine import Engine
-from memforest_core.work.records import AuditEntry, MaintenanceTask, Numbers
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask
 
 SERVICE = "memforest"
 """The actor of what policies do by themselves."""
@@ -83,7 +83,7 @@ class Applying:
         self._eraser = eraser
         self._batch = batch
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step of a RETAIN task: of its forest, or of all that are under a policy."""
         if "phase" not in progress:
             with retaining(self._engine, tenant) as rows:
@@ -104,7 +104,7 @@ class Applying:
             case Phase.DONE | Phase.PLANNED:
                 return None
 
-    def _look(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
+    def _look(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Find the next forest that is over its budget; those that are not cost one count."""
         at, after = _at(progress), _id(progress, "after")
         with retaining(self._engine, tenant) as rows:
@@ -144,9 +144,7 @@ class Applying:
         counted |= _goal(counted, _FACTS, totals.facts, len(plan.facts))
         return _least(counted, plan) | {"phase": Phase.WORDS.value}
 
-    def _take(
-        self, tenant: TenantId, task: MaintenanceTask, progress: Numbers, kind: _LeafKind, then: Phase
-    ) -> Numbers:
+    def _take(self, tenant: TenantId, task: OperationTask, progress: Numbers, kind: _LeafKind, then: Phase) -> Numbers:
         """Erase one batch of a kind; down to what is to remain, go on to the next phase."""
         forest, when = _forest(progress), When(_at(progress), _cutoff(progress))
         upto = int(progress[f"upto_{kind.name}"])
@@ -168,7 +166,7 @@ class Applying:
             return _to(told, then, kind)
         return _oldest(told, leaves) if kind is _AGED else told
 
-    def _leave(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers:
+    def _leave(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Done with a forest: on to the next."""
         forest = _forest(progress)
         with retaining(self._engine, tenant) as rows:

@@ -15,12 +15,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.importance import FIRST_HALF_LIFE_DAYS, LONGEST_HALF_LIFE_DAYS, VISITS_PER_DOUBLING
+from memforest_core.domain.operations import OperationKind
 from memforest_core.retain.records import HeldForest, Leaf, Limits, Policy, Totals, When
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import visible
 from memforest_core.work.jobs import Lane
-from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.rows.operations import OperationRows
 
 _DAY_S = 86_400
@@ -306,7 +306,7 @@ class RetentionRows:
 
     def ask_sweep(self, subject: str, every_s: float) -> bool:
         """Ask for a run over all forests if there is a policy and none was asked for this long; whether it was."""
-        kind = MaintenanceKind.RETAIN
+        kind = OperationKind.RETAIN
         due = self._db.scalar(_SWEEP_DUE, self._values(kind=kind.value, every=every_s))
         if due:
             self.tasks.enqueue(kind, subject, {}, Lane.BACKFILL)

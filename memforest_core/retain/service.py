@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.errors import NotFound
@@ -17,7 +18,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations, subject_of
-from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
 
 SET, CLEARED = "set_policy", "clear_policy"
 _NO_POLICY = "No retention policy holds for owner {!r:.80}: set one first."
@@ -94,7 +95,7 @@ class Retention:
             raise NotFound(_NO_POLICY.format(owner))
         task = self._operations.ask(
             tenant,
-            MaintenanceKind.RETAIN,
+            OperationKind.RETAIN,
             forest,
             {},
             actor=actor,
@@ -138,7 +139,7 @@ class Retention:
                 asked += rows.ask_sweep(subject_of(None, {}), every_s)
         return asked
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step of a RETAIN task."""
         return self._applying.step(tenant, task, progress)
 

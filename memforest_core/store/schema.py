@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.settings import DatabaseSettings
+from memforest_core.store import functions
 from memforest_core.store.engine import INSUFFICIENT_PRIVILEGE, open_engine, set_tenant, store_errors, transaction
 from memforest_core.store.refusals import OWNER, SERVICE
 from memforest_core.store.tables import SCHEMA, MigrationRow, Tenant
@@ -66,6 +67,8 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
             connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
             connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
             command.upgrade(_config(connection), revision)
+            if current_revision(connection) == head_revision():
+                functions.install(connection)
             _note_migrations(connection)
             _ensure_service_role(connection, sa.make_url(settings.url.get_secret_value()))
             return current_revision(connection) or ""
@@ -202,6 +205,11 @@ def check_ready(engine: sa.Engine) -> None:
             raise InvalidSettings(
                 f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
                 f" run memforest db upgrade with {OWNER} set."
+            )
+        if found == head_revision() and not functions.has_rules(connection):
+            raise InvalidSettings(
+                "The database has other rules than this version about which operations run beside each other: run"
+                f" memforest db upgrade of this version with {OWNER} set."
             )
     _check_apart(engine)
 

@@ -504,7 +504,7 @@ class IndexRow(OfTenant, Work, Base):
     deleted: Mapped[bool] = mapped_column(server_default="false")
 
 
-class Maintenance(OfTenant, Work, Base):
+class OperationRow(OfTenant, Work, Base):
     """A resumable task on the maintain queue: what it is about, and how far it has come (ids and numbers only)."""
 
     __tablename__ = "maintenance"
@@ -539,8 +539,8 @@ class Maintenance(OfTenant, Work, Base):
     """The actor that cancelled it: it is undone instead of continued."""
 
 
-class MaintenanceForest(OfTenant, Base):
-    """Which forests a task touches until it is done, and what it does to each; see domain/beside.py."""
+class OperationForestRow(OfTenant, Base):
+    """Which forests a task touches until it is done, and what it does to each; see domain/operations.py."""
 
     __tablename__ = "maintenance_forest"
     __table_args__ = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operations import OPERATIONS, OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.work.operations import OPERATIONS, Operations
-from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.operations import Operations
+from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.runner import Handler
 from memforest_core.work.states import WorkState
@@ -24,7 +25,7 @@ class Cancelling:
         self._store = store
         self._operations = operations
 
-    def cancel(self, tenant: TenantId, task: TaskId, actor: str) -> MaintenanceKind:
+    def cancel(self, tenant: TenantId, task: TaskId, actor: str) -> OperationKind:
         """Have an operation undone: workers clear what it has half built and release its forests. Its kind.
 
         Cancelling again is the same. Raises InvalidInput for what is done or can't be taken back any more, NotFound,
@@ -40,38 +41,38 @@ class Cancelling:
                 rows.cancel(task, actor)
                 rows.note(AuditEntry(actor, found.kind, "cancel asked", found.forest_id, task_id=task))
         self._operations.wake(tenant, task)
-        return MaintenanceKind(found.kind)
+        return OperationKind(found.kind)
 
 
-def check_cancellable(task: MaintenanceTask, states: Mapping[ForestId, str]) -> None:
+def check_cancellable(task: OperationTask, states: Mapping[ForestId, str]) -> None:
     """Whether a task can be taken back; ``states`` are those of its forests. Raises InvalidInput with the reason."""
     why = _too_late(task, states)
     if why is not None:
         raise InvalidInput(f"Operation {task.id} ({task.kind}) can't be cancelled any more: {why}", code="too_late")
 
 
-def _too_late(task: MaintenanceTask, states: Mapping[ForestId, str]) -> str | None:
+def _too_late(task: OperationTask, states: Mapping[ForestId, str]) -> str | None:
     begun = bool(task.progress) or task.state == WorkState.RUNNING
     if task.state == WorkState.DONE:
         return "it is done."
     if task.dry_run:
         return None
     match task.kind:
-        case MaintenanceKind.CORRECT:
+        case OperationKind.CORRECT:
             return "it was written when it was asked for. Correct the fact again."
-        case MaintenanceKind.ERASE if begun or "gone" in states.values():
+        case OperationKind.ERASE if begun or "gone" in states.values():
             return "what it deletes can't be brought back."
-        case MaintenanceKind.RETAIN if begun:
+        case OperationKind.RETAIN if begun:
             return "what it forgets can't be brought back."
-        case MaintenanceKind.MERGE:
+        case OperationKind.MERGE:
             return merge_moved(task, states)
-        case MaintenanceKind.REMATERIALIZE if task.progress.get(PHASE) in ("switched", "attributed", "overtaken"):
+        case OperationKind.REMATERIALIZE if task.progress.get(PHASE) in ("switched", "attributed", "overtaken"):
             return "the new forest is live."
         case _:
             return None
 
 
-def merge_moved(task: MaintenanceTask, states: Mapping[ForestId, str]) -> str | None:
+def merge_moved(task: OperationTask, states: Mapping[ForestId, str]) -> str | None:
     """Why a merge can't be taken back, if so: something of it is in a memory that people see."""
     if task.forest_id is not None and states.get(task.forest_id) == "hidden":
         return None
@@ -94,7 +95,7 @@ def undone(progress: Numbers) -> Numbers | None:
     return None if progress.get(PHASE) == CANCELLED else dict(progress) | {PHASE: CANCELLED}
 
 
-def undo_nothing(_tenant: TenantId, _task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+def undo_nothing(_tenant: TenantId, _task: OperationTask, progress: Numbers) -> Numbers | None:
     """Undo a task that has not begun, or that builds nothing here."""
     return undone(progress)
 
@@ -102,7 +103,7 @@ def undo_nothing(_tenant: TenantId, _task: MaintenanceTask, progress: Numbers) -
 def undo_import(clear: Clear) -> Handler:
     """The steps that clear the hidden forest of an import that was cancelled."""
 
-    def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         if progress.get(PHASE) == CANCELLED or task.forest_id is None or clear(tenant, task.forest_id):
             return undone(progress)
         return progress
@@ -110,7 +111,7 @@ def undo_import(clear: Clear) -> Handler:
     return step
 
 
-def needs_its_file(_tenant: TenantId, task: MaintenanceTask, _progress: Numbers) -> Numbers | None:
+def needs_its_file(_tenant: TenantId, task: OperationTask, _progress: Numbers) -> Numbers | None:
     """Refuse to carry on what only the process with the file can. Raises InvalidInput."""
     raise InvalidInput(
         f"Run memforest {task.kind} again with the same file to go on, or cancel operation {task.id}.",

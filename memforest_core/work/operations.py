@@ -8,41 +8,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, Role
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError
 from memforest_core.messages import Queue
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane, WorkError
-from memforest_core.work.records import (
-    DRY_RUN,
-    AuditEntry,
-    AuditFilter,
-    MaintenanceKind,
-    MaintenanceTask,
-    Neighbour,
-    Numbers,
-    TaskId,
-)
+from memforest_core.work.records import DRY_RUN, AuditEntry, AuditFilter, Neighbour, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.states import WorkState
 from memforest_core.work.waiting import Steps, WaitTimeout, polled
 from memforest_core.work.wakeups import WakeUps
 
 POLL_S = 0.1
-
-OPERATIONS = (
-    MaintenanceKind.ERASE,
-    MaintenanceKind.CORRECT,
-    MaintenanceKind.MERGE,
-    MaintenanceKind.EXPORT,
-    MaintenanceKind.IMPORT,
-    MaintenanceKind.REMATERIALIZE,
-    MaintenanceKind.RETAIN,
-)
-"""What people ask for."""
 
 FROZEN_S = 5.0
 """When to ask again for a forest that is being merged."""
@@ -78,7 +58,7 @@ class Operations:
     def ask(
         self,
         tenant: TenantId,
-        kind: MaintenanceKind,
+        kind: OperationKind,
         forest: ForestId | None,
         arguments: Numbers,
         *,
@@ -114,7 +94,7 @@ class Operations:
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
 
     @repeated
-    def get(self, tenant: TenantId, task: TaskId) -> MaintenanceTask:
+    def get(self, tenant: TenantId, task: TaskId) -> OperationTask:
         """An operation as it is. Raises NotFound, StoreUnavailable."""
         with self._store.transaction(tenant) as rows:
             found = rows.get(task)
@@ -123,7 +103,7 @@ class Operations:
         return found
 
     @repeated
-    def list(self, tenant: TenantId, limit: int = 100) -> Sequence[MaintenanceTask]:
+    def list(self, tenant: TenantId, limit: int = 100) -> Sequence[OperationTask]:
         """The tenant's operations, the newest first. Raises StoreUnavailable."""
         with self._store.transaction(tenant) as rows:
             return rows.list(OPERATIONS, limit)
@@ -133,8 +113,8 @@ class Operations:
         tenant: TenantId,
         task: TaskId,
         timeout_s: float,
-        watch: Callable[[MaintenanceTask], None] = lambda _: None,
-    ) -> Steps[MaintenanceTask]:
+        watch: Callable[[OperationTask], None] = lambda _: None,
+    ) -> Steps[OperationTask]:
         """Wait until an operation is done; ``watch`` sees it on the way.
 
         Raises OperationFailed when it was given up or cancelled, WaitTimeout (it goes on), NotFound, StoreUnavailable.
@@ -155,12 +135,12 @@ class Operations:
         tenant: TenantId,
         task: TaskId,
         timeout_s: float,
-        watch: Callable[[MaintenanceTask], None] = lambda _: None,
-    ) -> Steps[MaintenanceTask]:
+        watch: Callable[[OperationTask], None] = lambda _: None,
+    ) -> Steps[OperationTask]:
         """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
         found = self.get(tenant, task)
 
-        def look() -> MaintenanceTask | None:
+        def look() -> OperationTask | None:
             nonlocal found
             found = self.get(tenant, task)
             watch(found)
@@ -198,7 +178,7 @@ class Operations:
 
 def request(
     rows: OperationRows,
-    kind: MaintenanceKind,
+    kind: OperationKind,
     forest: ForestId | None,
     arguments: Numbers,
     *,
@@ -246,7 +226,7 @@ def refuse(neighbours: Sequence[Neighbour]) -> None:
             raise ForestFrozen(
                 f"Deletion {each.id} of this memory is under way: ask again when it is done.", retry_after=FROZEN_S
             )
-        if each.answer is Answer.REFUSED and each.state == WorkState.DEAD and each.kind == MaintenanceKind.MERGE:
+        if each.answer is Answer.REFUSED and each.state == WorkState.DEAD and each.kind == OperationKind.MERGE:
             raise ForestFrozen(
                 f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
                 retry_after=FROZEN_S,

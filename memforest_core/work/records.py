@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import NewType
 from uuid import UUID
 
-from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, LeaseToken
+from memforest_core.domain.operations import Answer, Role
 from memforest_core.work.states import WorkState
 
 TaskId = NewType("TaskId", UUID)
@@ -24,33 +24,8 @@ Numbers = Mapping[str, str | int]
 """Ids, counts and phases under their names: a task's arguments or its progress, as JSON keeps them."""
 
 
-class MaintenanceKind(StrEnum):
-    """The tasks that this version knows. A row may carry another kind, of another version: it is left alone."""
-
-    REBUILD = "index_rebuild"
-    """Write all points of a tenant, or of one forest, anew."""
-    PARITY = "index_parity"
-    """Make a tenant's rows and points agree after one of the stores was restored or lost."""
-    ERASE = "erase"
-    """Delete turns, a fact, a session, a time range, a speaker's words, or a whole forest."""
-    CORRECT = "correct"
-    """Give a fact another text or time, or pin it."""
-    MERGE = "merge"
-    """Move forests into another one."""
-    EXPORT = "export"
-    """Write a forest to a bundle."""
-    IMPORT = "import"
-    """Read a forest from a bundle."""
-    REMATERIALIZE = "rematerialize"
-    """Build a forest's facts, trees and summaries anew beside the live ones."""
-    RETAIN = "retain"
-    """Apply a retention policy to a forest."""
-    VACUUM = "vacuum"
-    """Take deleted rows out of the pages of all tables and their indexes."""
-
-
 @dataclass(frozen=True, slots=True)
-class MaintenanceTask:
+class OperationTask:
     """One task: what it is about (``subject`` and ``arguments``) and how far it has come (``progress``)."""
 
     id: TaskId
@@ -110,7 +85,7 @@ class ClaimedTask:
     """A task held under a lease."""
 
     token: LeaseToken
-    task: MaintenanceTask
+    task: OperationTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
-from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, MaintenanceTask, Numbers
+from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, Numbers, OperationTask
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.states import WorkState
 from memforest_core.work.telemetry import SILENT, Telemetry
@@ -25,14 +25,14 @@ SHORTEST_WAIT_S = 2.0
 """Before a task that met a store that is away is tried again: its attempts don't grow, so its back-off does not."""
 MAX_ATTEMPTS = 5
 
-Handler = Callable[[TenantId, MaintenanceTask, Numbers], Numbers | None]
+Handler = Callable[[TenantId, OperationTask, Numbers], Numbers | None]
 """One step of a task from its last kept progress: the progress after it, or None when the task is done.
 
 A step commits what it does and can be repeated: the progress is kept after it, in a transaction of its own.
 """
 
 
-def outcome_of(task: MaintenanceTask, outcome: str) -> AuditEntry:
+def outcome_of(task: OperationTask, outcome: str) -> AuditEntry:
     """What the audit keeps of how a task ended: its last progress."""
     return AuditEntry(task.actor, task.kind, outcome, task.forest_id, task_id=task.id, detail=task.progress)
 
@@ -110,9 +110,7 @@ class OperationRunner:
         return _End.DONE
 
     @repeated
-    def _kept(
-        self, tenant: TenantId, claim: ClaimedTask, progress: Numbers | None, late: bool
-    ) -> _End | MaintenanceTask:
+    def _kept(self, tenant: TenantId, claim: ClaimedTask, progress: Numbers | None, late: bool) -> _End | OperationTask:
         """Store what a step came to; how the work on the task ended, or the task as it is now, to go on."""
         with self._store.transaction(tenant) as rows:
             if progress is None:

@@ -15,8 +15,8 @@ import pytest
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Grown, Stack, cloned, grown_by
-from memforest_core.domain.beside import RULES, Answer, Role, answer
 from memforest_core.domain.ids import WorkerId
+from memforest_core.domain.operations import RULES, Answer, OperationKind, Role, answer
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
 from memforest_core.lifecycle import Lifecycle, Operation
 from memforest_core.models.calls import Embedder
@@ -24,7 +24,6 @@ from memforest_core.transfer.bundles import service
 from memforest_core.transfer.bundles.importing import Import
 from memforest_core.verify.service import open_verification
 from memforest_core.work.operations import OperationFailed
-from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.runner import LEASE_S
 
 WORD = "zanzibarium"
@@ -398,7 +397,7 @@ def test_an_import_whose_file_is_gone_can_be_cancelled_or_forgotten(forests: Sta
             patch.setattr(Import, "_texts", broken_off)
             with pytest.raises(KeyboardInterrupt):
                 do(forests).import_(tmp_path / "before.memforest", owner, actor=BY)
-    other, twin = (each for each in do(forests).operations() if each.kind == MaintenanceKind.IMPORT)
+    other, twin = (each for each in do(forests).operations() if each.kind == OperationKind.IMPORT)
     assert said_of(forests, WORD) == {"ann", "twin", "other"}
     do(forests).cancel(twin.id, actor="boss")
     deletion = do(forests).forget("other", everything=True, actor=BY)
@@ -440,7 +439,7 @@ def test_a_merge_that_was_given_up_releases_its_sources(forests: Stack, monkeypa
 def test_two_claims_at_once_never_take_two_that_exclude_each_other(forests: Stack) -> None:
     do(forests).forget("ann", session="secret", actor=BY)
     do(forests).forget("ann", session="late", actor=BY)
-    store, kinds = forests.services.maintenance.tasks._store, (MaintenanceKind.ERASE,)
+    store, kinds = forests.services.maintenance.tasks._store, (OperationKind.ERASE,)
     barrier, claimed = threading.Barrier(4), list[object]()
 
     def claim() -> None:

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from benchmarks.support.stack import Stack
+from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import StoreContended, StoreUnavailable
 from memforest_core.reduce.records import WaitingForest
 from memforest_core.reduce.rows import ReduceRows
-from memforest_core.work.records import MaintenanceKind
 from memforest_core.work.rows.operations import OperationStore
 from tests.integration.test_pipeline import said
 
@@ -156,7 +156,7 @@ def test_a_task_is_given_up_only_by_who_has_it(told: Stack) -> None:
     told.memory.lifecycle.forget("bob", session="s1", actor="test")
     store, service = OperationStore(told.services.engine), told.services.maintenance.tasks
     with store.transaction(told.tenant) as rows:
-        claim = rows.claim((MaintenanceKind.ERASE,), told.runtime.worker, 60.0)
+        claim = rows.claim((OperationKind.ERASE,), told.runtime.worker, 60.0)
     assert claim is not None
     told.execute("UPDATE memforest.maintenance SET lease_token = gen_random_uuid()")
     service._bury(told.tenant, claim, "crashed", "It crashed.")

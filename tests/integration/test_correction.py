@@ -25,7 +25,7 @@ from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.states import TimelineState
 from memforest_core.reduce.service import Reduced, ReductionService
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 
 ACTOR = "ann"
 SPRING = (
@@ -70,7 +70,7 @@ def correction(pipeline: Stack) -> Correction:
     return pipeline.services.lifecycle.correction
 
 
-def correct(pipeline: Stack, like: str, **wanted: str) -> MaintenanceTask:
+def correct(pipeline: Stack, like: str, **wanted: str) -> OperationTask:
     """Correct the fact that says so, and do what there is to do."""
     corrections = correction(pipeline)
     task = corrections.correct(pipeline.tenant, "ines", fact(pipeline, like), actor=ACTOR, **wanted)  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def fact(pipeline: Stack, like: str) -> FactId:
     return FactId(rows[0][0])
 
 
-def seen(pipeline: Stack, task: TaskId) -> MaintenanceTask:
+def seen(pipeline: Stack, task: TaskId) -> OperationTask:
     return pipeline.services.operations.get(pipeline.tenant, task)
 
 

@@ -30,7 +30,7 @@ from memforest_core.models.calls import Embedder, OwnText, Vectors
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.vectors import text_hash
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
 
 ACTOR = "tester"
@@ -364,7 +364,7 @@ def test_an_owner_deleted_in_the_middle_of_work_gets_no_more_of_it(rested: Stack
     assert_whole(rested)
 
 
-def held(pipeline: Stack, **target: Any) -> MaintenanceTask:
+def held(pipeline: Stack, **target: Any) -> OperationTask:
     """A task that was asked for and that no worker takes, for a test to step through."""
     task = ask(pipeline, **target)
     pipeline.execute("UPDATE memforest.maintenance SET available_at = now() + interval '1 day'")

@@ -14,7 +14,7 @@ from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from memforest_core.work.records import ClaimedTask, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import ClaimedTask, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.jobs import _LOST
 from memforest_core.work.rows.operations import OperationRows, OperationStore, free_tasks
 from memforest_core.work.runner import OperationRunner
@@ -57,7 +57,7 @@ def held(pipeline: Stack) -> ClaimedTask:
     return found
 
 
-def seen(pipeline: Stack, task: TaskId) -> MaintenanceTask:
+def seen(pipeline: Stack, task: TaskId) -> OperationTask:
     with rows(pipeline) as tasks:
         found = tasks.get(task)
     assert found is not None
@@ -189,7 +189,7 @@ def test_a_task_killed_in_any_step_is_resumed_and_each_step_is_done(known: Stack
     done: list[int] = []
     dying = True
 
-    def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         nonlocal dying
         at = int(progress.get("at", 0)) + 1
         done.append(at)

@@ -17,7 +17,7 @@ from memforest_core.models.calls import Embedder
 from memforest_core.transfer.merge.report import NearDuplicate, RenamedSession
 from memforest_core.transfer.merge.service import MAX_SOURCES, Merging
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 
 DAY = 86_400
 MONDAY = 1_700_000_000
@@ -73,7 +73,7 @@ def ask(forests: Stack, *sources: str, into: str, keep: bool = False, dry_run: b
     return merging(forests).ask(forests.tenant, sources, into, keep_sources=keep, actor="tests", dry_run=dry_run)
 
 
-def task_of(forests: Stack, task: TaskId) -> MaintenanceTask:
+def task_of(forests: Stack, task: TaskId) -> OperationTask:
     return forests.services.operations.get(forests.tenant, task)
 
 

@@ -11,14 +11,15 @@ from sqlalchemy import exc
 
 from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, lock_forests, set_forest_state
 from memforest_core.work.operations import OperationFailed, Operations
-from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import WaitTimeout, waited
 
-KIND = MaintenanceKind.RETAIN
+KIND = OperationKind.RETAIN
 SAID = [{"role": "user", "content": "I moved to Quito.", "timestamp": "2024-05-01T10:00:00Z"}]
 
 
@@ -29,7 +30,7 @@ class Scripted:
         self.fails = False
         self.steps: list[Numbers] = []
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         self.steps.append(progress)
         done = int(progress.get("done", 0))
         if self.fails and done == 1:
@@ -82,7 +83,7 @@ def test_it_is_followed_to_its_end(pipeline: Stack, scripted: Scripted) -> None:
 
     pipeline.runtime.maintain()
 
-    watch: Callable[[MaintenanceTask], None] = lambda one: seen.append(int(one.progress["done"]))  # noqa: E731
+    watch: Callable[[OperationTask], None] = lambda one: seen.append(int(one.progress["done"]))  # noqa: E731
     ended = waited(operations(pipeline).wait_steps(pipeline.tenant, task, 5.0, watch))
     assert (ended.state, ended.progress, seen) == ("done", {"phase": "counting", "done": 3, "total": 3}, [3])
     assert [one.id for one in operations(pipeline).list(pipeline.tenant)] == [task]

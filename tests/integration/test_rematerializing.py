@@ -21,7 +21,7 @@ from memforest_core.transfer.rebuild.options import copy_of
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.transfer.rebuild.service import CopyLost, Rematerializing, StillMaterializing
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.integration.test_pipeline import assert_trees_hold
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)])
@@ -86,11 +86,11 @@ def ask(of: Stack, options: Options, *, dry_run: bool = False) -> TaskId:
     return rematerializing(of).ask(of.tenant, "bob", options, actor="test", dry_run=dry_run)
 
 
-def get(of: Stack, task: TaskId) -> MaintenanceTask:
+def get(of: Stack, task: TaskId) -> OperationTask:
     return of.services.operations.get(of.tenant, task)
 
 
-def finish(of: Stack, task: TaskId) -> MaintenanceTask:
+def finish(of: Stack, task: TaskId) -> OperationTask:
     """Run everything until the task has ended; nobody waits for back-offs."""
     for _ in range(30):
         of.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")

@@ -18,6 +18,7 @@ from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Grown, Stack, cloned, grown_by
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
+from memforest_core.domain.operations import OperationKind
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.erase.records import Erased
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
@@ -32,7 +33,7 @@ from memforest_core.retain.rows import retaining
 from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 
 LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)]
 MARCH = 1_709_300_000
@@ -68,7 +69,7 @@ class Kept:
             services.index,
             services.producer.wakeups,
             pipeline.settings,
-            handlers=services.lifecycle.handlers() | {MaintenanceKind.RETAIN: self.retention.step},
+            handlers=services.lifecycle.handlers() | {OperationKind.RETAIN: self.retention.step},
         )
 
     def ids(self, statement: str, **values: object) -> list[Any]:
@@ -534,7 +535,7 @@ def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(ke
     assert len(kept.facts()) == 1
 
 
-def _task(kept: Kept) -> MaintenanceTask:
+def _task(kept: Kept) -> OperationTask:
     """A task that somebody else is at: no worker here takes it."""
     id_ = TaskId(uuid4())
     kept.stack.execute(
@@ -546,9 +547,9 @@ def _task(kept: Kept) -> MaintenanceTask:
         id=id_,
         f=kept.forest(),
     )
-    return MaintenanceTask(
+    return OperationTask(
         id=id_,
-        kind=MaintenanceKind.RETAIN,
+        kind=OperationKind.RETAIN,
         subject="",
         arguments={},
         progress={},

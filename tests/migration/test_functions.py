@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from benchmarks.support.servers import SessionServers
+from memforest_core.domain.operations import RULES, Answer, Role
+from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
-from memforest_core.store.schema import upgrade
+from memforest_core.store.engine import open_engine
+from memforest_core.store.schema import check_ready, upgrade
 from tests.migration.test_migrations import connected, empty
 
 FILES = sorted(Path(functions.__file__).parent.glob("*.sql"), key=lambda file: file.name)
@@ -73,4 +77,28 @@ def test_each_function_is_the_one_in_its_file(servers: SessionServers) -> None:
             sources = connection.execute(sa.text(SOURCES)).all()
 
         assert found(settings) == made
-        assert {row.proname: row.prosrc for row in sources} == {file.stem: body(file) for file in FILES}
+        bodies = {row.proname: row.prosrc for row in sources}
+        assert "WHEN 'erase export' THEN 'refused'" in bodies.pop("beside")
+        assert bodies == {file.stem: body(file) for file in FILES}
+
+
+def test_an_upgrade_brings_the_rules_of_operations_of_this_version(
+    servers: SessionServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a version that changed which operations wait for each other and nothing else, then it refuses the database
+    until that was upgraded, to the same revision."""
+    with empty(servers) as settings:
+        revision = upgrade(settings)
+        engine = open_engine(settings)
+        try:
+            check_ready(engine)
+            changed = {**RULES, Role.EXPORT: {Role.RETAIN: Answer.WAITS}}
+            monkeypatch.setattr("memforest_core.domain.operations.RULES", changed)
+            monkeypatch.setattr(functions, "RULES", changed)
+            with pytest.raises(InvalidSettings, match="memforest db upgrade"):
+                check_ready(engine)
+
+            assert upgrade(settings) == revision
+            check_ready(engine)
+        finally:
+            engine.dispose()

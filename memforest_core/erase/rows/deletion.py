@@ -118,8 +118,8 @@ class DeletionRows(BatchRows):
 
     def further(self, task: TaskId, progress: Numbers) -> Numbers:
         """The progress that a step of this task has committed with its rows, if it is further than ``progress``."""
-        own = sa.select(m.Maintenance.progress).where(
-            m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task
+        own = sa.select(m.OperationRow.progress).where(
+            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
         )
         stored: Mapping[str, Any] = self._db.scalar(own) or {}
         return stored if int(stored.get(STEPS, 0)) > int(progress.get(STEPS, 0)) else progress
@@ -127,8 +127,8 @@ class DeletionRows(BatchRows):
     def keep(self, task: TaskId, progress: Numbers) -> None:
         """Commit progress together with what this transaction removes."""
         self._db.execute(
-            sa.update(m.Maintenance)
-            .where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
+            sa.update(m.OperationRow)
+            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
             .values(progress=dict(progress))
         )
 
@@ -147,7 +147,7 @@ class DeletionRows(BatchRows):
 
     def touched(self, task: TaskId) -> list[ForestId]:
         """The forests of a deletion: those that were meant, and copies of them."""
-        touched = m.MaintenanceForest
+        touched = m.OperationForestRow
         statement = sa.select(touched.forest_id).where(touched.tenant_id == self._tenant, touched.task_id == task)
         return [ForestId(found) for found in self._db.scalars(statement.order_by(touched.forest_id))]
 

@@ -1,4 +1,4 @@
-"""The current definition of each SQL function and its triggers, one file each."""
+"""The current definition of each SQL function and its triggers: one file each, and one made from a table in Python."""
 
 from __future__ import annotations
 
@@ -6,16 +6,44 @@ from importlib.resources import files
 
 import sqlalchemy as sa
 
+from memforest_core.domain.operations import RULES, Answer, Role, answer
+
 
 def install(connection: sa.Connection) -> None:
     """Create or replace all functions and triggers in the caller's transaction; owners and rights stay as they are.
 
-    A migration that changes a function changes its file and calls this. An upgrade from an older revision therefore
-    meets a function whose tables come with a later migration: bodies are not checked here.
+    Every upgrade to the newest revision calls this: to change a function, change its file. Migrations on the way may
+    call it too, before tables of later migrations exist: bodies are not checked here.
     """
     cursor = connection.connection.cursor()
     cursor.execute("SET LOCAL check_function_bodies = off")
     for file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
             cursor.execute(file.read_text(encoding="utf-8"))
+    cursor.execute(_beside())
     cursor.execute("SET LOCAL check_function_bodies = on")
+
+
+def _beside() -> str:
+    """``memforest.beside(earlier role, later role)``: the answer of ``domain.operations.RULES``."""
+    cases = "\n".join(
+        f"           WHEN '{earlier} {later}' THEN '{found}'"
+        for earlier, answers in RULES.items()
+        for later, found in answers.items()
+    )
+    return f"""
+        CREATE OR REPLACE FUNCTION memforest.beside(earlier text, later text)
+        RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE earlier || ' ' || later
+{cases}
+                   ELSE '{Answer.BESIDE}' END
+        $$"""
+
+
+def has_rules(connection: sa.Connection) -> bool:
+    """Whether the database answers every pair of roles as this version does."""
+    pairs = [(earlier, later) for earlier in Role for later in Role]
+    asked = sa.text("SELECT memforest.beside(e, l) FROM unnest(CAST(:e AS text[]), CAST(:l AS text[])) AS u(e, l)")
+    found = connection.scalars(asked, {"e": [str(pair[0]) for pair in pairs], "l": [str(pair[1]) for pair in pairs]})
+    return list(found) == [answer(*pair) for pair in pairs]

@@ -24,7 +24,7 @@ from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.soundness import Soundness
 from memforest_core.verify.rows.snapshots import VerifyStore
-from memforest_core.work.records import AuditEntry, MaintenanceTask, Numbers
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask
 from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
@@ -59,7 +59,7 @@ class Import:
         parts: BundleParts,
         tenant: TenantId,
         owner: str,
-        task: MaintenanceTask,
+        task: OperationTask,
         forest: ForestId,
         seen: Seen,
     ) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import CallerError, InvalidInput, MemForestError
 from memforest_core.store.owners import known
@@ -18,7 +19,7 @@ from memforest_core.transfer.bundles.inspecting import Seen, accepted_model, cho
 from memforest_core.transfer.bundles.reader import BundleReader, reading
 from memforest_core.transfer.bundles.writer import writing
 from memforest_core.work.operations import refuse, subject_of
-from memforest_core.work.records import AuditEntry, MaintenanceKind, MaintenanceTask, Numbers
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask
 
 __all__ = ["Bundles", "Watch"]
 
@@ -68,23 +69,23 @@ class Bundles:
         return {"task": str(task.id), **done}
 
     @repeated
-    def _begin_export(self, tenant: TenantId, owner: str, path: Path, actor: str, options: Numbers) -> MaintenanceTask:
+    def _begin_export(self, tenant: TenantId, owner: str, path: Path, actor: str, options: Numbers) -> OperationTask:
         # The record names the file by a digest: paths may tell more than ids do.
         place = hash_of(str(path.resolve())).hex()[:32]
         with self._parts.store.importing(tenant) as rows:
             forest = known(rows.find_forest(owner), owner)
             subject = subject_of(forest, {**options, "file": place})
-            held = rows.hold(MaintenanceKind.EXPORT, subject, options, forest, actor)
+            held = rows.hold(OperationKind.EXPORT, subject, options, forest, actor)
             refuse(rows.tasks.neighbours(held))
             task = rows.take(held)
             if task is None:
                 raise InvalidInput("This export has just ended in another process.", code="file_in_use")
-            rows.tasks.note(AuditEntry(actor, MaintenanceKind.EXPORT, "asked", forest, owner, held, options))
+            rows.tasks.note(AuditEntry(actor, OperationKind.EXPORT, "asked", forest, owner, held, options))
         return task
 
     @repeated
     def _end_export(
-        self, tenant: TenantId, task: MaintenanceTask, progress: Numbers, error: tuple[str, str] | None
+        self, tenant: TenantId, task: OperationTask, progress: Numbers, error: tuple[str, str] | None
     ) -> None:
         outcome = "dead" if error is not None else "done"
         with self._parts.store.importing(tenant) as rows:
@@ -168,7 +169,7 @@ class Bundles:
         forest = choose_forest(tenant, seen, self._parts.store)
         asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
         with self._parts.store.importing(tenant) as rows:
-            held = rows.hold(MaintenanceKind.IMPORT, subject, asked, forest, actor)
+            held = rows.hold(OperationKind.IMPORT, subject, asked, forest, actor)
             task = rows.take(held)
             if task is None or task.forest_id is None:
                 raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
@@ -180,7 +181,7 @@ class Bundles:
             if "phase" not in task.progress:
                 rows.hide(task.forest_id, owner, head.forest)
                 rows.keep(task.id, {**task.progress, "phase": "rows"})
-                rows.tasks.note(AuditEntry(actor, MaintenanceKind.IMPORT, "asked", task.forest_id, owner, held, asked))
+                rows.tasks.note(AuditEntry(actor, OperationKind.IMPORT, "asked", task.forest_id, owner, held, asked))
         return Import(self._parts, tenant, owner, task, task.forest_id, seen)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
-from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
@@ -29,7 +29,7 @@ from memforest_core.transfer.merge.rows.merging import MergeRows, MergeStore
 from memforest_core.transfer.merge.switching import Switched, Switching
 from memforest_core.work.cancelling import merge_moved, undone
 from memforest_core.work.operations import FROZEN_S, Operations, request
-from memforest_core.work.records import CANCELLED, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import CANCELLED, Numbers, OperationTask, TaskId
 
 LOOKED_AT = 1_000
 """Newest merges among which the same one is looked for."""
@@ -100,7 +100,7 @@ class Merging:
             touches = dict.fromkeys(asked.sources, Role.MERGE_FROM)
             if target is not None:
                 touches[target] = Role.MERGE_INTO
-            kind = MaintenanceKind.MERGE
+            kind = OperationKind.MERGE
             task = request(
                 rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run, touches=touches
             )
@@ -122,7 +122,7 @@ class Merging:
     def report(self, tenant: TenantId, task: TaskId) -> ConflictReport:
         """The same for a merge that was asked for and has not begun, or for a dry run. Raises NotFound otherwise."""
         found = self._operations.get(tenant, task)
-        if found.kind != MaintenanceKind.MERGE:
+        if found.kind != OperationKind.MERGE:
             raise NotFound(f"Operation {task} is no merge.")
         if found.progress and not found.dry_run:
             raise NotFound(f"Merge {task} has begun: its numbers are its progress.")
@@ -151,7 +151,7 @@ class Merging:
     @staticmethod
     def _begun(rows: MergeRows, arguments: Numbers, into: str) -> TaskId | None:
         """The same merge, when it was asked for before and is not done: its sources may be frozen by itself."""
-        for task in rows.tasks.list((MaintenanceKind.MERGE,), LOOKED_AT):
+        for task in rows.tasks.list((OperationKind.MERGE,), LOOKED_AT):
             if not task.finished and task.arguments == arguments:
                 targets = rows.forests([task.forest_id] if task.forest_id is not None else [])
                 if any(forest.owner == into for forest in targets):
@@ -167,7 +167,7 @@ class Merging:
                     retry_after=FROZEN_S,
                 )
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step; None when all is done. Raises NotFound, RetryableError, StoreUnavailable."""
         asked = _asked(task)
         match progress.get("phase"):
@@ -188,7 +188,7 @@ class Merging:
             case _:
                 return None
 
-    def undo(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step of taking a merge back: the sources are released, a new target is cleared.
 
         Past the point of return it goes on to its end. Raises as ``step``.
@@ -215,7 +215,7 @@ class Merging:
                 rows.advance(task.id, progress)
         return self.step(tenant, task, progress) if late else progress
 
-    def _freeze(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked) -> Numbers:
+    def _freeze(self, tenant: TenantId, task: OperationTask, asked: _Asked) -> Numbers:
         """From here on the sources take no sessions; the largest goes first, so that its trees are the ones that stay.
 
         Its state and the progress are one commit, so that nobody else's merge can take the same forests.
@@ -238,7 +238,7 @@ class Merging:
             rows.advance(task.id, started)
         return started
 
-    def _merge(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked, progress: Numbers) -> Numbers:
+    def _merge(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers:
         """One source: compare with nothing locked, then switch."""
         at = int(progress["next"])
         source = asked.sources[int(str(progress["order"]).split(",")[at])]
@@ -287,7 +287,7 @@ class Merging:
         done.tally.plus(before)
         return done
 
-    def _end(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked, progress: Numbers) -> Numbers | None:
+    def _end(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
         """A new target is shown, and the sources are let go: one commit."""
         with self._store.merging(tenant) as rows:
             forests = rows.lock_forests([*asked.sources, _target(asked)], changing=True)
@@ -309,7 +309,7 @@ class Merging:
                 rows.set_forest_state(target.id, "live")
             return self._let_go(rows, task, asked, forests, progress)
 
-    def _fold(self, tenant: TenantId, task: MaintenanceTask, asked: _Asked, progress: Numbers) -> Numbers | None:
+    def _fold(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
         standing, hidden = ForestId(UUID(str(progress["into"]))), _target(asked)
         near = self._compared(tenant, hidden, standing)
         with self._store.merging(tenant) as rows:
@@ -329,7 +329,7 @@ class Merging:
     def _let_go(
         self,
         rows: MergeRows,
-        task: MaintenanceTask,
+        task: OperationTask,
         asked: _Asked,
         forests: Mapping[ForestId, MergeForest],
         progress: Numbers,
@@ -347,7 +347,7 @@ class Merging:
     @staticmethod
     def _abandon(
         rows: MergeRows,
-        task: MaintenanceTask,
+        task: OperationTask,
         asked: _Asked,
         forests: Mapping[ForestId, MergeForest],
         progress: Numbers,
@@ -406,7 +406,7 @@ def _sentences(rows: MergeRows, done: Switched) -> list[NearDuplicate]:
     return [NearDuplicate(said[mine].text, said[theirs].text) for mine, theirs in pairs]
 
 
-def _asked(task: MaintenanceTask) -> _Asked:
+def _asked(task: OperationTask) -> _Asked:
     sources: list[ForestId] = []
     while (id_ := task.arguments.get(f"source_{len(sources)}")) is not None:
         sources.append(ForestId(UUID(str(id_))))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
@@ -20,7 +21,7 @@ from memforest_core.transfer.rebuild.rows.rebuilding import CopyRows, CopyStore
 from memforest_core.work.cancelling import undone
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations
-from memforest_core.work.records import CANCELLED, DRY_RUN, MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import CANCELLED, DRY_RUN, Numbers, OperationTask, TaskId
 from memforest_core.work.wakeups import WakeUps
 
 BATCH_TURNS = 2_000
@@ -91,7 +92,7 @@ class Rematerializing:
                 )
         return self._operations.ask(
             tenant,
-            MaintenanceKind.REMATERIALIZE,
+            OperationKind.REMATERIALIZE,
             source.id,
             arguments,
             actor=actor,
@@ -127,17 +128,17 @@ class Rematerializing:
         with self._store.copying(tenant) as rows:
             return known(rows.find_forest(owner), owner)
 
-    def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[MaintenanceTask]:
+    def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[OperationTask]:
         return [
             task
             for task in self._operations.list(tenant, 1_000)
-            if task.kind == MaintenanceKind.REMATERIALIZE
+            if task.kind == OperationKind.REMATERIALIZE
             and not task.finished
             and not task.dry_run
             and (source is None or task.forest_id == source)
         ]
 
-    def step(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step: from a copy batch by batch, over following what changes meanwhile, to the switch and the clearing.
 
         Raises StillMaterializing while the pipeline is at the copy, CopyLost, StoreUnavailable.
@@ -172,7 +173,7 @@ class Rematerializing:
                 counted: dict[str, str | int] = dict.fromkeys(("sessions", "cells", "candidates", "again"), 0)
                 return {"phase": "copy", "copy": str(pair.copy), "after": ""} | counted
 
-    def undo(self, tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step of taking it back: the copy is cleared. Past the switch it goes on to its end."""
         if task.dry_run or progress.get("phase") == CANCELLED:
             return undone(progress)

@@ -16,7 +16,7 @@ from memforest_core.work.records import TaskId
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memforest_core.work.records import AuditEntry, MaintenanceTask
+    from memforest_core.work.records import AuditEntry, OperationTask
 
 LimitOption = Annotated[int, typer.Option(min=1, help="How many at most.")]
 
@@ -87,7 +87,7 @@ def audit(
         _print_audit(found)
 
 
-def _print_operations(found: Sequence[MaintenanceTask]) -> None:
+def _print_operations(found: Sequence[OperationTask]) -> None:
     from rich.table import Table
 
     out = console()

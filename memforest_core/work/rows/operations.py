@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from memforest_core.domain.beside import Answer, Role
 from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
+from memforest_core.domain.operations import Answer, Role
 from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
@@ -23,9 +23,9 @@ from memforest_core.work.records import (
     AuditEntry,
     AuditFilter,
     ClaimedTask,
-    MaintenanceTask,
     Neighbour,
     Numbers,
+    OperationTask,
     TaskId,
 )
 from memforest_core.work.states import WorkState
@@ -48,7 +48,7 @@ _ENQUEUE = sa.text("""
     VALUES (:t, :id, :kind, :subject, :arguments, :lane, :forest, :actor, :state)
     ON CONFLICT (tenant_id, kind, subject) WHERE state IN ('held', 'ready', 'running') DO NOTHING
     RETURNING task_id
-    """).bindparams(sa.bindparam("arguments", type_=m.Maintenance.arguments.type))
+    """).bindparams(sa.bindparam("arguments", type_=m.OperationRow.arguments.type))
 
 _TOUCH = sa.text("""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
@@ -241,17 +241,17 @@ class OperationRows:
         self._keep({forest: role}, there=False)
         values = {"t": self._tenant, "id": task, "forest": forest}
         self._db.execute(_JOIN, values | {"role": role.value})
-        joined = sa.select(m.MaintenanceForest.task_id).where(*_touched(self._tenant, task, forest))
+        joined = sa.select(m.OperationForestRow.task_id).where(*_touched(self._tenant, task, forest))
         return self._db.scalar(joined) is not None
 
     def part(self, task: TaskId, forest: ForestId) -> None:
         """Touch a forest no more."""
-        self._db.execute(sa.delete(m.MaintenanceForest).where(*_touched(self._tenant, task, forest)))
+        self._db.execute(sa.delete(m.OperationForestRow).where(*_touched(self._tenant, task, forest)))
 
-    def locked(self, task: TaskId) -> MaintenanceTask | None:
+    def locked(self, task: TaskId) -> OperationTask | None:
         """One task, which nobody changes before this transaction ends."""
-        mine = sa.select(m.Maintenance.task_id).where(
-            m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task
+        mine = sa.select(m.OperationRow.task_id).where(
+            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
         )
         self._db.execute(mine.with_for_update(key_share=True))
         return self.get(task)
@@ -341,7 +341,7 @@ class OperationRows:
 
     def finish(self, token: LeaseToken) -> bool:
         """The task is done; False when the lease was lost."""
-        cancelled = m.Maintenance.progress[PHASE].astext == CANCELLED
+        cancelled = m.OperationRow.progress[PHASE].astext == CANCELLED
         ended = self._ended(WorkState.DONE, None, None)
         ended["error_code"] = sa.case((cancelled, CANCELLED))
         ended["error_text"] = sa.case((cancelled, "It was cancelled."))
@@ -364,19 +364,19 @@ class OperationRows:
         """The task can't succeed until somebody acts; False when the lease was lost, and nothing is changed."""
         return self._update(token, self._ended(WorkState.DEAD, code, text))
 
-    def get(self, task: TaskId) -> MaintenanceTask | None:
+    def get(self, task: TaskId) -> OperationTask | None:
         """One task."""
         found = self._db.execute(
-            _tasks().where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
+            _tasks().where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
         ).first()
         return _task(found) if found is not None else None
 
-    def list(self, kinds: Sequence[str], limit: int) -> Sequence[MaintenanceTask]:
+    def list(self, kinds: Sequence[str], limit: int) -> Sequence[OperationTask]:
         """Tasks of these kinds, the newest first."""
         found = self._db.execute(
             _tasks()
-            .where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.kind.in_(kinds))
-            .order_by(m.Maintenance.created_at.desc(), m.Maintenance.task_id)
+            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.kind.in_(kinds))
+            .order_by(m.OperationRow.created_at.desc(), m.OperationRow.task_id)
             .limit(limit)
         )
         return [_task(row) for row in found]
@@ -385,11 +385,11 @@ class OperationRows:
         """Change the task that is still under this lease."""
         return (
             self._db.execute(
-                sa.update(m.Maintenance)
+                sa.update(m.OperationRow)
                 .where(
-                    m.Maintenance.tenant_id == self._tenant,
-                    m.Maintenance.state == WorkState.RUNNING,
-                    m.Maintenance.lease_token == token,
+                    m.OperationRow.tenant_id == self._tenant,
+                    m.OperationRow.state == WorkState.RUNNING,
+                    m.OperationRow.lease_token == token,
                 )
                 .values(**values)
             ).rowcount
@@ -398,7 +398,7 @@ class OperationRows:
 
     @staticmethod
     def _uncounted() -> dict[str, Any]:
-        return {"attempts": sa.func.greatest(m.Maintenance.attempts - 1, 0)}
+        return {"attempts": sa.func.greatest(m.OperationRow.attempts - 1, 0)}
 
     @staticmethod
     def _ended(state: str, code: str | None, text: str | None) -> dict[str, Any]:
@@ -408,7 +408,7 @@ class OperationRows:
 
 def _touched(tenant: TenantId, task: TaskId, forest: ForestId) -> tuple[sa.ColumnElement[bool], ...]:
     """The row that says that an operation touches a forest."""
-    table = m.MaintenanceForest
+    table = m.OperationForestRow
     return table.tenant_id == tenant, table.task_id == task, table.forest_id == forest
 
 
@@ -419,15 +419,15 @@ def owner_hash(tenant: TenantId, owner: str) -> bytes:
 
 def _tasks() -> sa.Select[Any]:
     """All columns of tasks, and what each waits for."""
-    table = m.Maintenance
+    table = m.OperationRow
     waits_for = sa.func.memforest.waits_for(table.tenant_id, table.task_id, type_=sa.Uuid())
     return sa.select(
         table.__table__, sa.case((table.state.in_((WorkState.HELD, WorkState.READY)), waits_for)).label("waits_for")
     )
 
 
-def _task(row: sa.Row[Any]) -> MaintenanceTask:
-    return MaintenanceTask(
+def _task(row: sa.Row[Any]) -> OperationTask:
+    return OperationTask(
         id=TaskId(row.task_id),
         kind=row.kind,
         subject=row.subject,

@@ -14,7 +14,7 @@ import pytest
 from memforest_core.cli import operating
 from memforest_core.errors import InvalidInput
 from memforest_core.transfer.rebuild.cli import parsed_rules
-from memforest_core.work.records import MaintenanceTask, TaskId
+from memforest_core.work.records import OperationTask, TaskId
 
 TASK = TaskId(UUID(int=7))
 
@@ -28,14 +28,14 @@ class Followed:
     kind: str = "merge"
     waited: list[float] = field(default_factory=list)
 
-    def _task(self, progress: Mapping[str, str | int], state: str) -> MaintenanceTask:
+    def _task(self, progress: Mapping[str, str | int], state: str) -> OperationTask:
         moment = datetime(2024, 5, 1, tzinfo=UTC)
-        return MaintenanceTask(TASK, self.kind, "", {}, progress, state, 1, 0, moment, None, None, None)
+        return OperationTask(TASK, self.kind, "", {}, progress, state, 1, 0, moment, None, None, None)
 
-    def state(self) -> MaintenanceTask:
+    def state(self) -> OperationTask:
         return self._task(self.progress[0], "ready")
 
-    def wait(self, timeout_s: float, watch: Callable[[MaintenanceTask], None]) -> Mapping[str, str | int]:
+    def wait(self, timeout_s: float, watch: Callable[[OperationTask], None]) -> Mapping[str, str | int]:
         self.waited.append(timeout_s)
         for progress in self.progress:
             watch(self._task(progress, "running"))

@@ -8,20 +8,21 @@ from uuid import UUID, uuid4
 import pytest
 
 from memforest_core.domain.ids import FactId, ForestId, SessionId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.erase.arguments import arguments_of, ordinals_in, scope_of, spans_text
 from memforest_core.erase.records import Scope, Target
 from memforest_core.errors import InvariantViolated
-from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 
 FOREST = ForestId(UUID(int=1))
 SESSION = SessionId(UUID(int=2))
 SINCE = datetime(2023, 5, 8, 12, 30, 15, 250, tzinfo=UTC)
 
 
-def task(arguments: Numbers, forest: ForestId | None = FOREST) -> MaintenanceTask:
-    return MaintenanceTask(
+def task(arguments: Numbers, forest: ForestId | None = FOREST) -> OperationTask:
+    return OperationTask(
         id=TaskId(uuid4()),
-        kind=MaintenanceKind.ERASE,
+        kind=OperationKind.ERASE,
         subject="",
         arguments=arguments,
         progress={},

@@ -13,7 +13,7 @@ import pytest
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvariantViolated, MemForestError, StoreUnavailable
-from memforest_core.work.records import ClaimedTask, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import ClaimedTask, Numbers, OperationTask, TaskId
 from memforest_core.work.runner import MAX_ATTEMPTS, SHORTEST_WAIT_S, Handler, OperationRunner
 
 ACME = TenantId("acme")
@@ -71,10 +71,10 @@ class OneTask:
     def release_sources(self) -> None:
         """One task has no sources."""
 
-    def get(self, task: TaskId) -> MaintenanceTask | None:
+    def get(self, task: TaskId) -> OperationTask | None:
         return self._task()
 
-    def list(self, kinds: Sequence[str], limit: int) -> Sequence[MaintenanceTask]:
+    def list(self, kinds: Sequence[str], limit: int) -> Sequence[OperationTask]:
         return [self._task()]
 
     def _end(self, token: LeaseToken, state: str) -> bool:
@@ -83,9 +83,9 @@ class OneTask:
         self.state, self.token = state, None
         return True
 
-    def _task(self) -> MaintenanceTask:
+    def _task(self) -> OperationTask:
         now = datetime(2023, 5, 8, tzinfo=UTC)
-        return MaintenanceTask(
+        return OperationTask(
             TaskId(UUID(int=1)),
             "count",
             "",
@@ -101,7 +101,7 @@ class OneTask:
         )
 
 
-def count(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+def count(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
     """Counts to the argument, one a step."""
     reached = int(progress.get("at", 0)) + 1
     return {"at": reached} if reached <= int(task.arguments["to"]) else None
@@ -117,7 +117,7 @@ def service(
 
 
 def failing(error: BaseException) -> Handler:
-    def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         raise error
 
     return step
@@ -158,7 +158,7 @@ def test_who_lost_the_lease_changes_nothing_more() -> None:
     store = OneTask()
     taken = LeaseToken(uuid4())
 
-    def step(tenant: TenantId, task: MaintenanceTask, progress: Numbers) -> Numbers | None:
+    def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         store.token = taken
         return {"at": 99}
 

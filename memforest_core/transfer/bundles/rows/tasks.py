@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from memforest_core.domain.beside import Role
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id, visible
-from memforest_core.work.records import MaintenanceKind, MaintenanceTask, Numbers, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
 RUN = "run"
@@ -32,32 +32,32 @@ class BundleTasks:
         return forest_id(self._db, self._tenant, owner)
 
     def hold(
-        self, kind: MaintenanceKind, subject: str, arguments: Numbers, forest: ForestId | None, actor: str
+        self, kind: OperationKind, subject: str, arguments: Numbers, forest: ForestId | None, actor: str
     ) -> TaskId:
         """A record for this kind and subject: the unfinished one, or a new one. Raises ForestChanged."""
         touches = {forest: Role(kind.value)} if forest is not None else {}
         return self.tasks.enqueue(kind, subject, arguments, forest=forest, actor=actor, touches=touches, held=True)
 
-    def finished_import(self, subject: str) -> MaintenanceTask | None:
+    def finished_import(self, subject: str) -> OperationTask | None:
         """The import of this subject that was finished, if its forest is still its owner's."""
         found = self._db.scalar(
-            sa.select(m.Maintenance.task_id)
+            sa.select(m.OperationRow.task_id)
             .join(
                 m.Forest,
-                sa.and_(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == m.Maintenance.forest_id, visible()),
+                sa.and_(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == m.OperationRow.forest_id, visible()),
             )
             .where(
-                m.Maintenance.tenant_id == self._tenant,
-                m.Maintenance.kind == "import",
-                m.Maintenance.subject == subject,
-                m.Maintenance.state == "done",
+                m.OperationRow.tenant_id == self._tenant,
+                m.OperationRow.kind == "import",
+                m.OperationRow.subject == subject,
+                m.OperationRow.state == "done",
             )
-            .order_by(m.Maintenance.finished_at.desc())
+            .order_by(m.OperationRow.finished_at.desc())
             .limit(1)
         )
         return self.tasks.get(TaskId(found)) if found is not None else None
 
-    def take(self, task: TaskId) -> MaintenanceTask | None:
+    def take(self, task: TaskId) -> OperationTask | None:
         """Begin a new run; None when it has ended."""
         taken = self._db.execute(
             sa.text("""
@@ -72,12 +72,12 @@ class BundleTasks:
     def keep(self, task: TaskId, progress: Numbers) -> bool:
         """Store progress, if its run is the newest; False when another process has taken over."""
         changed = self._db.execute(
-            sa.update(m.Maintenance)
+            sa.update(m.OperationRow)
             .where(
-                m.Maintenance.tenant_id == self._tenant,
-                m.Maintenance.task_id == task,
-                m.Maintenance.state == "held",
-                m.Maintenance.progress[RUN].as_integer() == progress[RUN],
+                m.OperationRow.tenant_id == self._tenant,
+                m.OperationRow.task_id == task,
+                m.OperationRow.state == "held",
+                m.OperationRow.progress[RUN].as_integer() == progress[RUN],
             )
             .values(progress=dict(progress))
         )
@@ -88,7 +88,9 @@ class BundleTasks:
         if not self.keep(task, progress):
             return False
         code, text = error or (None, None)
-        record = sa.update(m.Maintenance).where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
+        record = sa.update(m.OperationRow).where(
+            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
+        )
         # A held row reaches its end by the states between: triggers allow no other way.
         for state in ("ready", "running"):
             self._db.execute(record.values(state=state))

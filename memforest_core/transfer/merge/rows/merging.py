@@ -150,8 +150,8 @@ class MergeRows:
     def progress(self, task: TaskId) -> Numbers:
         """How far a task has come, locked until this transaction ends. Empty for a task that is not stored."""
         found: Numbers | None = self._db.scalar(
-            sa.select(m.Maintenance.progress)
-            .where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
+            sa.select(m.OperationRow.progress)
+            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
             .with_for_update(key_share=True)
         )
         return found or {}
@@ -159,8 +159,8 @@ class MergeRows:
     def advance(self, task: TaskId, progress: Numbers) -> None:
         """Note how far a task has come, in this transaction."""
         self._db.execute(
-            sa.update(m.Maintenance)
-            .where(m.Maintenance.tenant_id == self._tenant, m.Maintenance.task_id == task)
+            sa.update(m.OperationRow)
+            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
             .values(progress=dict(progress))
         )
 

@@ -1,13 +1,53 @@
-"""Which operations may run beside which: one table for every pair that touches the same forest.
+"""The operations on stored memory, and which may run beside which: one table for every pair on the same forest.
 
-The database enforces it (``memforest.beside`` and ``memforest.waits_for``); a test holds the two and the page
-docs/lifecycle.md together.
+The database enforces the table: ``memforest db upgrade`` makes the function ``memforest.beside`` from it. A test
+compares it with the page docs/lifecycle.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+
+
+class OperationKind(StrEnum):
+    """The tasks that this version knows. A row may carry another kind, of another version: it is left alone."""
+
+    REBUILD = "index_rebuild"
+    """Write all points of a tenant, or of one forest, anew."""
+    PARITY = "index_parity"
+    """Make a tenant's rows and points agree after one of the stores was restored or lost."""
+    ERASE = "erase"
+    """Delete turns, a fact, a session, a time range, a speaker's words, or a whole forest."""
+    CORRECT = "correct"
+    """Give a fact another text or time, or pin it."""
+    MERGE = "merge"
+    """Move forests into another one."""
+    EXPORT = "export"
+    """Write a forest to a bundle."""
+    IMPORT = "import"
+    """Read a forest from a bundle."""
+    REMATERIALIZE = "rematerialize"
+    """Build a forest's facts, trees and summaries anew beside the live ones."""
+    RETAIN = "retain"
+    """Apply a retention policy to a forest."""
+    VACUUM = "vacuum"
+    """Take deleted rows out of the pages of all tables and their indexes."""
+
+
+FOLDERS: Mapping[OperationKind, str] = {
+    OperationKind.ERASE: "erase",
+    OperationKind.CORRECT: "correct",
+    OperationKind.MERGE: "transfer.merge",
+    OperationKind.EXPORT: "transfer.bundles",
+    OperationKind.IMPORT: "transfer.bundles",
+    OperationKind.REMATERIALIZE: "transfer.rebuild",
+    OperationKind.RETAIN: "retain",
+}
+"""The operations that people ask for, and the package of each below ``memforest_core``. The command line registers the
+commands of its ``cli`` module, in this order."""
+
+OPERATIONS = tuple(FOLDERS)
 
 
 class Role(StrEnum):
