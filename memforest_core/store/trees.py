@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -215,8 +216,8 @@ def _arrays(nodes: Sequence[Node]) -> dict[str, list[Any]]:
     """An array for each column of the nodes."""
     keys = [node.key or LOWEST for node in nodes]
     own = (name for name in _COLUMNS.split(", ") if name != "node_id" and not name.startswith("key_"))
-    arrays = {name: [getattr(node, name) for node in nodes] for name in own}
-    arrays |= {f"key_{part}": [getattr(key, part) for key in keys] for part in ("time", "ordinal", "item", "id")}
+    arrays = {name: list(map(attrgetter(name), nodes)) for name in own}
+    arrays |= {f"key_{part}": list(map(attrgetter(part), keys)) for part in ("time", "ordinal", "item", "id")}
     return arrays | {"node_id": [node.id for node in nodes]}
 
 
@@ -257,7 +258,7 @@ class TreeRows(TenantRows):
 
     def load_children(self, parents: Sequence[Any]) -> list[Node]:
         """All children of these nodes."""
-        return [node_of(row) for row in self._run(_CHILDREN, ids=list(parents))]
+        return [node_of(row) for row in self._run(_CHILDREN, ids=list(parents)).all()]
 
     def _with_children(
         self, paths: Sequence[sa.Row[*tuple[Any, ...]]], parents: Sequence[Any]
