@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.servers import SessionServers, session_servers
-from benchmarks.support.stack import Stack, make_template, stack
+from benchmarks.support.stack import Grown, Stack, cloned, grown_by, make_template, stack
 from memforest_core.models.calls import Embedder
 from memforest_core.models.opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
@@ -30,4 +30,23 @@ def embedder() -> Embedder:
 @pytest.fixture
 def pipeline(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
     with stack(servers, tmp_path, embedder=embedder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def grown(
+    request: pytest.FixtureRequest,
+    servers: SessionServers,
+    tmp_path_factory: pytest.TempPathFactory,
+    embedder: Embedder,
+) -> Iterator[Grown]:
+    """What the module's function ``tell`` enqueues, worked to rest once, to be cloned."""
+    with grown_by(request.module.tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
+        yield made
+
+
+@pytest.fixture
+def rested(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
+    """A clone of it, for one test."""
+    with cloned(servers, grown, tmp_path, embedder) as running:
         yield running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +13,11 @@ from uuid import uuid4
 import pytest
 
 from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by
+from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import WorkerId
 from memforest_core.domain.operations import RULES, Answer, OperationKind, Role, answer
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
 from memforest_core.lifecycle import Lifecycle, Operation
-from memforest_core.models.calls import Embedder
 from memforest_core.transfer.bundles import service
 from memforest_core.transfer.bundles.importing import Import
 from memforest_core.verify.service import open_verification
@@ -40,17 +38,10 @@ def tell(running: Stack) -> None:
     running.memory.client.enqueue("ben", "notes", NOTES)
 
 
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("beside"), embedder) as made:
-        yield made
-
-
 @pytest.fixture
-def forests(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
+def forests(rested: Stack) -> Stack:
     """The forests of Ann and Ben at rest."""
-    with cloned(servers, grown, tmp_path, embedder) as running:
-        yield running
+    return rested
 
 
 def do(forests: Stack) -> Lifecycle:

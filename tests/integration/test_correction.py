@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from benchmarks.support.model_faults import Fault
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by, stack
+from benchmarks.support.stack import Stack, stack
 from memforest_core.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, TenantId
@@ -54,16 +54,9 @@ def tell(running: Stack) -> None:
     running.memory.ingest("ines", "summer", turns(SUMMER))
 
 
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("ines"), embedder) as made:
-        yield made
-
-
 @pytest.fixture
-def ines(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
-    with cloned(servers, grown, tmp_path, embedder) as running:
-        yield running
+def ines(rested: Stack) -> Stack:
+    return rested
 
 
 def correction(pipeline: Stack) -> Correction:

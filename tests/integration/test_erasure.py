@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by, stack
+from benchmarks.support.stack import Grown, Stack, cloned, stack
 from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.erase import steps
 from memforest_core.erase.arguments import ordinals_in
@@ -60,19 +60,6 @@ def tell(running: Stack) -> None:
         running.runtime.extract()
         running.runtime.reduce()
     running.memory.client.enqueue("carol", "garage", said("I live in Davis.", "I love tea.", name="Carol"))
-
-
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
-        yield made
-
-
-@pytest.fixture
-def rested(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
-    """Bob's three sessions, one of them with Ysolde, and Carol's, all at rest."""
-    with cloned(servers, grown, tmp_path, embedder) as running:
-        yield running
 
 
 def ask(pipeline: Stack, owner: str = "bob", **target: Any) -> TaskId:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by
+from benchmarks.support.stack import Stack
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.models.calls import Embedder
 from memforest_core.transfer.merge.report import NearDuplicate, RenamedSession
 from memforest_core.transfer.merge.service import MAX_SOURCES, Merging
 from memforest_core.verify.service import open_verification
@@ -52,17 +49,10 @@ def tell(running: Stack) -> None:
             running.memory.client.enqueue(owner, session, turns)
 
 
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("merging"), embedder) as made:
-        yield made
-
-
 @pytest.fixture
-def forests(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
+def forests(rested: Stack) -> Stack:
     """The forests of Bob, Alice and Robert at rest."""
-    with cloned(servers, grown, tmp_path, embedder) as running:
-        yield running
+    return rested
 
 
 def merging(forests: Stack) -> Merging:

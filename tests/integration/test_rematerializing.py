@@ -13,7 +13,7 @@ from benchmarks.support import model_answers
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by, stack
+from benchmarks.support.stack import Grown, Stack, cloned, stack
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.models.calls import Embedded, Embedder
@@ -63,12 +63,6 @@ def tell(running: Stack) -> None:
     """Bob's two sessions, at rest, to be cloned."""
     running.memory.client.enqueue("bob", "lamps", LAMPS)
     running.memory.client.enqueue("bob", "pets", PETS)
-
-
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
-        yield made
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by
+from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
 from memforest_core.domain.operations import OperationKind
@@ -105,12 +105,6 @@ def tell(running: Stack) -> None:
     running.memory.client.enqueue("bob", "walk", said(river, start=MARCH))
     dog = said("I adopted a dog named Rex.", "I love hiking.", name="Eve", start=MARCH)
     running.memory.client.enqueue("eve", "eve", dog)
-
-
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
-        yield made
 
 
 @pytest.fixture

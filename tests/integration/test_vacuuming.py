@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -14,9 +12,8 @@ from typer.testing import CliRunner
 
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by
+from benchmarks.support.stack import Stack
 from memforest_core.erase.receipt import Receipt
-from memforest_core.models.calls import Embedder
 from memforest_core.store.cli import db as db_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
@@ -42,18 +39,6 @@ def tell(running: Stack) -> None:
         running.memory.client.enqueue(OWNER, f"{first}-{number}", said_here)
     for number in range(60):
         running.memory.client.enqueue("other", f"s-{number}", said(f"I like tea number {number}.", "Nice."))
-
-
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
-        yield made
-
-
-@pytest.fixture
-def rested(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
-    with cloned(servers, grown, tmp_path, embedder) as running:
-        yield running
 
 
 def maintained(pipeline: Stack, *statements: str) -> None:

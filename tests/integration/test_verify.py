@@ -22,7 +22,6 @@ from benchmarks.support.stack import (
     Grown,
     Stack,
     cloned,
-    grown_by,
 )
 from memforest_core.api import MemForest
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
@@ -49,19 +48,6 @@ def tell(running: Stack) -> None:
     running.memory.client.enqueue("bob", "s1", LAMPS)
     running.memory.client.enqueue("bob", "s2", LETTER)
     running.memory.client.enqueue("alice", "s1", said("I adopted a cat named Rex.", name="Alice"))
-
-
-@pytest.fixture(scope="module")
-def grown(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
-    with grown_by(tell, servers, tmp_path_factory.mktemp("grown"), embedder) as made:
-        yield made
-
-
-@pytest.fixture
-def rested(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
-    """A pipeline at rest, with sessions of two owners."""
-    with cloned(servers, grown, tmp_path, embedder) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
