@@ -70,13 +70,13 @@ _HOMES = {
     "EmbeddedPartMissing": "memforest_core.embedded.process",
     "Evidence": "memforest_core.domain.evidence",
     "Lifecycle": "memforest_core.lifecycle",
-    "OperationTask": "memforest_core.work.records",
     "MemForest": "memforest_core.api",
     "MemForestClient": "memforest_core.client",
     "ModelPaused": "memforest_core.models.limits.model_limits",
     "NoServerAccount": "memforest_core.embedded.account",
     "Operation": "memforest_core.lifecycle",
     "OperationFailed": "memforest_core.work.operations",
+    "OperationTask": "memforest_core.work.records",
     "RecallResult": "memforest_core.domain.evidence",
     "Receipt": "memforest_core.erase.receipt",
     "ServerFailed": "memforest_core.embedded.process",
@@ -152,7 +152,12 @@ __all__ = [
 ]
 
 
+_RENAMED = {"MaintenanceTask": "OperationTask"}
+"""Former names, which still work."""
+
+
 def __getattr__(name: str) -> object:
+    name = _RENAMED.get(name, name)
     try:
         home = _HOMES[name]
     except KeyError:
