@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
+from memforest_core.errors import ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
@@ -95,15 +95,20 @@ class Merging:
                 if begun is not None:
                     return begun
             self._check_live(rows, asked)
-            if target is None and not dry_run:
-                target = rows.new_forest(into, asked.sources[0])
             touches = dict.fromkeys(asked.sources, Role.MERGE_FROM)
             if target is not None:
+                touches[target] = Role.MERGE_INTO
+            deleted = target is not None and rows.to_be_deleted(target)
+            if (target is None or deleted) and not dry_run:
+                # After a deletion of the whole target, which this waits for, the sources go to a new forest.
+                target = rows.new_forest(into, asked.sources[0])
                 touches[target] = Role.MERGE_INTO
             kind = OperationKind.MERGE
             task = request(
                 rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run, touches=touches
             )
+            if asked.target is not None and not deleted and rows.to_be_deleted(asked.target):
+                raise ForestChanged("The deletion of this owner was asked for at this moment: ask again.")
         self._operations.wake(tenant, task)
         return task
 

@@ -47,6 +47,14 @@ _UNFINISHED = sa.text("""
      ORDER BY k.created_at LIMIT 1
     """)
 
+_TO_BE_DELETED = sa.text("""
+    SELECT EXISTS (
+        SELECT 1 FROM memforest.maintenance_forest x
+          JOIN memforest.maintenance k ON k.tenant_id = :t AND k.task_id = x.task_id
+         WHERE x.tenant_id = :t AND x.forest_id = :f AND x.role = 'erase' AND k.arguments ->> 'target' = 'owner'
+           AND k.state IN ('ready', 'running') AND k.cancelled_by IS NULL)
+    """)
+
 _FORESTS = sa.text("""
     SELECT f.forest_id, f.owner, f.state, f.rules - 'held' AS rules,
            (SELECT count(*) FROM memforest.fact x WHERE x.tenant_id = :t AND x.forest_id = f.forest_id) AS facts
@@ -135,6 +143,10 @@ class MergeRows:
     def find_forest(self, owner: str) -> ForestId | None:
         """The forest that is an owner's memory."""
         return forest_id(self._db, self._tenant, owner)
+
+    def to_be_deleted(self, forest: ForestId) -> bool:
+        """Whether a deletion of the whole forest was asked for and is not done."""
+        return bool(self._db.scalar(_TO_BE_DELETED, {"t": self._tenant, "f": forest}))
 
     def set_forest_state(self, forest: ForestId, state: str) -> None:
         """Change a forest's state once no session is being accepted into it."""
