@@ -301,7 +301,7 @@ class Lifecycle:
 
         Raises InvalidInput (``too_late``) for what is done or can't be taken back any more.
         """
-        return self._asked(operation, self._parts.cancelling.cancel(self._tenant, operation, actor))
+        return self._asked(operation, self._parts.operations.cancel(self._tenant, operation, actor))
 
     @waiting
     def wait(

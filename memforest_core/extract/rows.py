@@ -195,13 +195,13 @@ class ExtractRows(VectorRows):
         rows = [
             {
                 "tenant_id": self._tenant,
-                "cell_id": new.candidate.cell_id,
-                "item": new.candidate.item,
-                "turn_ordinals": list(new.candidate.turn_ordinals),
-                "quote": new.candidate.quote,
-                "statement": to_document(new.candidate.statement),
-                "text_hash": text_hash(new.candidate.statement.text),
-                "routing_hash": text_hash(new.routing_text),
+                "cell_id": new.cell_id,
+                "item": new.item,
+                "turn_ordinals": list(new.turn_ordinals),
+                "quote": new.quote,
+                "statement": to_document(new.statement),
+                "text_hash": text_hash(new.statement.text),
+                "routing_hash": text_hash(new.statement.routing_text),
             }
             for cell in result.cells
             for new in cell.candidates

@@ -19,7 +19,7 @@ from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import to_candidates, verbatim
 from memforest_core.extract.prompt import input_hash
 from memforest_core.extract.proposer import OfflineProposer, Proposer
-from memforest_core.extract.records import Again, CellResult, ClaimedWindow, NewCandidate, WindowResult
+from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
 from memforest_core.settings import ExtractSettings
@@ -82,15 +82,9 @@ def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) 
     return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
 
 
-def routing_text(candidate: Candidate) -> str:
-    """What scene routing compares: origin, role, scene label and text (artifact).
-
-    Without a scene label it is the text alone, whose vector is there already.
-    """
-    statement = candidate.statement
-    if not statement.scene:
-        return statement.text
-    return f"{statement.origin.value} | {statement.scene} | {statement.text}"
+def _embedded_texts(candidates: Sequence[Candidate]) -> set[str]:
+    """The texts of candidates that need vectors."""
+    return {text for each in candidates for text in (each.statement.text, each.statement.routing_text)}
 
 
 class ExtractionService:
@@ -210,7 +204,7 @@ class ExtractionService:
         claim: ClaimedWindow,
         cached: Mapping[str, object] | None,
         calls: list[CallRecord],
-        attributes: Sequence[str] = (),
+        attributes: Sequence[str],
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
@@ -230,7 +224,7 @@ class ExtractionService:
 
     def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
         """Texts that have vectors: asked only for an answer read before, for a new one hardly any does."""
-        texts = {OwnText(forest, text) for c in candidates for text in (c.statement.text, routing_text(c))}
+        texts = {OwnText(forest, text) for text in _embedded_texts(candidates)}
         with ExtractRows.opened(self._engine, tenant) as rows:
             return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
 
@@ -244,12 +238,10 @@ class ExtractionService:
         known: frozenset[str] = frozenset(),
     ) -> WindowResult:
         """Results by cell, with the vectors of all texts that have none yet."""
-        by_cell: dict[CellId, list[NewCandidate]] = {cell: [] for cell in cells.values()}
+        by_cell: dict[CellId, list[Candidate]] = {cell: [] for cell in cells.values()}
         for candidate in candidates:
-            by_cell[candidate.cell_id].append(NewCandidate(candidate, routing_text(candidate)))
-        texts = {new.candidate.statement.text for group in by_cell.values() for new in group}
-        texts |= {new.routing_text for group in by_cell.values() for new in group}
-        missing = sorted(texts - known)
+            by_cell[candidate.cell_id].append(candidate)
+        missing = sorted(_embedded_texts(candidates) - known)
         vectors: dict[str, Vectors] = {}
         if missing:
             embedded = self._embedder.embed(missing)

@@ -28,17 +28,5 @@ def build(
     """
     nothing = Paths(())
     head = TreeHead(tree_id=tree_id, root_id=root_id, k=k, height=1, leaf_count=0)
-    root = Node(
-        id=root_id,
-        tree_id=tree_id,
-        parent_id=None,
-        level=1,
-        key=None,
-        time_start=None,
-        time_end=None,
-        leaf_count=0,
-        version=1,
-        clean_version=0,
-        payload_id=None,
-    )
+    root = Node(id=root_id, tree_id=tree_id, parent_id=None, level=1, key=None)
     return Edit(head, nothing, new_id).crown(root, fresh_leaves(tree_id, nothing, leaves))

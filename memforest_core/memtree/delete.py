@@ -128,7 +128,7 @@ class _Shrinking:
         # A child that was raised raises its parent, also when the parent's children are the same as before.
         if node.id in self._touched or _versions(stored) != _versions(built):
             node = replace(node, version=node.version + 1)
-        return edit.hold(node, built)
+        return edit.adopt(node, built)
 
 
 def _versions(nodes: Iterable[Node]) -> dict[NodeId, int]:

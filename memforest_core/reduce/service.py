@@ -11,7 +11,6 @@ import structlog
 
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, MemForestError, PermanentError, RetryableError
-from memforest_core.extract.service import routing_text
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.reduce.placing import Placing
@@ -165,7 +164,7 @@ class ReductionService:
             for cell in batch.cells
             for waiting in cell.candidates
             if waiting.vector is None or waiting.routing_vector is None
-            for text in (waiting.candidate.statement.text, routing_text(waiting.candidate))
+            for text in (waiting.candidate.statement.text, waiting.candidate.statement.routing_text)
         ]
         if not lacking:
             return batch, None
@@ -174,11 +173,11 @@ class ReductionService:
         vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
 
         def complete(waiting: WaitingCandidate) -> WaitingCandidate:
-            said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
+            said = waiting.candidate.statement
             return WaitingCandidate(
                 waiting.candidate,
-                waiting.vector if waiting.vector is not None else vectors[said],
-                waiting.routing_vector if waiting.routing_vector is not None else vectors[routed],
+                waiting.vector if waiting.vector is not None else vectors[said.text],
+                waiting.routing_vector if waiting.routing_vector is not None else vectors[said.routing_text],
             )
 
         cells = (replace(cell, candidates=tuple(map(complete, cell.candidates))) for cell in batch.cells)
@@ -189,8 +188,8 @@ class ReductionService:
         vectors: dict[OwnText, Vectors] = {}
         for cell in batch.cells:
             for waiting in cell.candidates:
-                said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
-                for text, vector in ((said, waiting.vector), (routed, waiting.routing_vector)):
+                said = waiting.candidate.statement
+                for text, vector in ((said.text, waiting.vector), (said.routing_text, waiting.routing_vector)):
                     if text in made.texts and vector is not None:
                         vectors[OwnText(batch.forest_id, text)] = vector
         rows.keep_vectors(self._model, vectors, made.record, batch.forest_id)

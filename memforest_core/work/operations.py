@@ -15,8 +15,9 @@ from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, Permanen
 from memforest_core.messages import Queue
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
+from memforest_core.work.cancelling import check_cancellable
 from memforest_core.work.jobs import Lane, WorkError
-from memforest_core.work.records import DRY_RUN, AuditEntry, AuditFilter, Neighbour, Numbers, OperationTask, TaskId
+from memforest_core.work.records import DRY_RUN, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.states import WorkState
 from memforest_core.work.waiting import Steps, WaitTimeout, polled
@@ -102,6 +103,24 @@ class Operations:
             raise NotFound(f"There is no operation {task}.")
         return found
 
+    def cancel(self, tenant: TenantId, task: TaskId, actor: str) -> OperationKind:
+        """Have workers undo an operation: they clear what is half built and release its forests. Returns its kind.
+
+        Cancelling again is the same. Raises InvalidInput for what is done or can't be taken back any more, NotFound,
+        StoreUnavailable.
+        """
+        actor = checked_name(actor, "actor")
+        with self._store.transaction(tenant) as rows:
+            found = rows.locked(task)
+            if found is None or found.kind not in OPERATIONS:
+                raise NotFound(f"There is no operation {task}.")
+            if not (found.cancelled or found.cancelled_by):
+                check_cancellable(found, rows.states(task))
+                rows.cancel(task, actor)
+                rows.note(AuditEntry(actor, found.kind, "cancel asked", found.forest_id, task_id=task))
+        self.wake(tenant, task)
+        return OperationKind(found.kind)
+
     @repeated
     def list(self, tenant: TenantId, limit: int = 100) -> Sequence[OperationTask]:
         """The tenant's operations, the newest first. Raises StoreUnavailable."""
@@ -173,7 +192,7 @@ class Operations:
         An owner is found by name also after its deletion, of which only a hash is kept.
         """
         with self._store.transaction(tenant) as rows:
-            return rows.audited(AuditFilter(owner, action, task, since), limit)
+            return rows.audited(owner, action, task, since, limit)
 
 
 def request(

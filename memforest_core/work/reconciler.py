@@ -61,9 +61,9 @@ class Reconciler:
             freed = released = redone = reopened = 0
             for tenant in self._jobs.lost(self._limits):
                 freed += self._kept(tenant, lambda rows: rows.free_lost(self._limits))
-                self._release_sources(tenant)
+                self._kept(tenant, JobRows.release_sources)
             for tenant in self._jobs.waiting(WorkKind.HELD):
-                released += self._kept(tenant, lambda rows: rows.release_held())
+                released += self._kept(tenant, JobRows.release_held)
             for tenant in self._jobs.waiting(WorkKind.REDO):
                 redone += self._redo(tenant, REDO_LIMIT)
             for tenant in self._jobs.waiting(WorkKind.AGAIN):
@@ -77,11 +77,6 @@ class Reconciler:
     def _kept(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
         with self._jobs.upkeep(tenant) as rows:
             return step(rows)
-
-    @repeated
-    def _release_sources(self, tenant: TenantId) -> None:
-        with self._jobs.upkeep(tenant) as rows:
-            rows.release_sources()
 
     def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
         """Send wake-ups for tenants with claimable work of these kinds.

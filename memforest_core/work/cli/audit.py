@@ -10,7 +10,7 @@ import typer
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.operating import TIMEOUT_S, ActorOption, NoWaitOption, TimeoutOption, actor_named, told
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, print_json, printable
+from memforest_core.cli.output import console, plain_table, print_json, printable
 from memforest_core.work.records import TaskId
 
 if TYPE_CHECKING:
@@ -88,15 +88,12 @@ def audit(
 
 
 def _print_operations(found: Sequence[OperationTask]) -> None:
-    from rich.table import Table
-
     out = console()
     if not found:
         out.print("Nothing was asked for yet.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("asked", "operation", "what", "by", "state", "done so far"):
-        table.add_column(title, no_wrap=title in {"asked", "operation"})
+    whole = ("asked", "operation")
+    table = plain_table(*whole, "what", "by", "state", "done so far", whole=whole)
     for task in found:
         trouble = f"  {printable(task.error_text or '')} [{task.error_code}]" if task.error_code else ""
         table.add_row(
@@ -111,15 +108,11 @@ def _print_operations(found: Sequence[OperationTask]) -> None:
 
 
 def _print_audit(found: Sequence[AuditEntry]) -> None:
-    from rich.table import Table
-
     out = console()
     if not found:
         out.print("The audit has nothing of that.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("when", "who", "what", "outcome", "forest", "numbers"):
-        table.add_column(title, no_wrap=title in {"when", "forest"})
+    table = plain_table("when", "who", "what", "outcome", "forest", "numbers", whole=("when", "forest"))
     for entry in found:
         table.add_row(
             f"{entry.at:%Y-%m-%d %H:%M:%S}" if entry.at else "",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
+from memforest_core.store.rows import TenantRows
 from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
@@ -236,12 +236,8 @@ _UNDO_TASKS = sa.text("""
     """)
 
 
-class DeadRows:
+class DeadRows(TenantRows):
     """Dead letters in one transaction of a tenant. What somebody else has revived meanwhile is left as it is."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
@@ -249,27 +245,25 @@ class DeadRows:
 
     def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
         """Dead letters by kind, owner and session, ``limit`` at most."""
-        return [_letter(row) for row in self._rows(_LIST, n=limit, **_meant(which))]
+        return [_letter(row) for row in self._run(_LIST, n=limit, **_meant(which))]
 
     def find(self, which: DeadFilter) -> Sequence[DeadRef]:
         """All dead letters that are meant."""
-        return [DeadRef(DeadKind(row.kind), row.id) for row in self._rows(_FIND, **_meant(which))]
+        return [DeadRef(DeadKind(row.kind), row.id) for row in self._run(_FIND, **_meant(which))]
 
     def starting(self, prefixes: Sequence[str]) -> Sequence[DeadRef]:
         """Dead letters whose id begins with one of these hex digits (without dashes)."""
-        found = self._rows(_STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
+        found = self._run(_STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
         return [DeadRef(DeadKind(row.kind), row.id) for row in found]
 
     def detail(self, ref: DeadRef, *, text: bool) -> DeadDetail | None:
         """Everything about one; None when it is not dead anymore."""
-        letters = self._rows(_ONE, kind=ref.kind.value, id=ref.id)
-        found = self._rows(_ABOUT[ref.kind], id=ref.id)
-        if not letters or not found:
+        letter = self._run(_ONE, kind=ref.kind.value, id=ref.id).first()
+        about = self._run(_ABOUT[ref.kind], id=ref.id).first()
+        if letter is None or about is None:
             return None
-        texts: tuple[str, ...] | None = None
-        if text:
-            texts = tuple(row.text for row in self._rows(_TEXTS[ref.kind], id=ref.id)) if ref.kind in _TEXTS else ()
-        return DeadDetail(_letter(letters[0]), _about(found[0]), texts)
+        rows = self._run(_TEXTS[ref.kind], id=ref.id) if text and ref.kind in _TEXTS else ()
+        return DeadDetail(_letter(letter), _about(about), tuple(row.text for row in rows) if text else None)
 
     def retry(self, refs: Sequence[DeadRef]) -> Acted:
         """Make it ready again, as if it had never been tried; its last error stays until it succeeds.
@@ -301,7 +295,8 @@ class DeadRows:
         cells = self._discard_cells(by_kind[DeadKind.CELL])
         reduced = {row.forest_id for row in cells if not row.placed}
         self._reduce_now(reduced)
-        nodes = self._discard_nodes(by_kind[DeadKind.NODE])
+        kept = {"clean_version": m.NodeRow.version, "attempts": 0, "lost_leases": 0}
+        nodes = self._still_dead_nodes(by_kind[DeadKind.NODE], **kept, error_code=None, error_text=None)
         tasks = by_kind[DeadKind.TASK]
         ended = [*self._changed(_DISCARD_TASKS, tasks), *self._changed(_UNDO_TASKS, tasks)]
         return Acted(changed=_refs(cells, nodes, ended), forests=len(reduced))
@@ -313,17 +308,17 @@ class DeadRows:
             by_kind[ref.kind].append(ref.id)
         cells, nodes = by_kind[DeadKind.CELL], by_kind[DeadKind.NODE]
         if cells or nodes:
-            forests = [ForestId(row.forest_id) for row in self._rows(_FORESTS, cells=cells, nodes=nodes)]
-            lock_forests(self._db, self._tenant, forests)
+            forests = self._run(_FORESTS, cells=cells, nodes=nodes).scalars()
+            lock_forests(self._db, self._tenant, [ForestId(forest) for forest in forests])
         return by_kind
 
     def _discard_cells(self, chosen: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         ids = [row.cell_id for row in self._changed(_STILL_DEAD, chosen)]
         if not ids:
             return []
-        self._db.execute(_HOLD_AGAIN, {"t": self._tenant, "ids": ids})
+        self._run(_HOLD_AGAIN, ids=ids)
         dropped = self._changed(_DROP_CANDIDATES, ids)
-        self._db.execute(_MOVE_BACK, {"t": self._tenant, "ids": ids})
+        self._run(_MOVE_BACK, ids=ids)
         cells = self._changed(_END_CELLS, ids)
         hashes = {bytes(key) for row in dropped for key in (row.text_hash, row.routing_hash)}
         vectors = VectorRows(self._db, self._tenant)
@@ -332,16 +327,10 @@ class DeadRows:
         return cells
 
     def _reduce_now(self, forests: set[UUID]) -> None:
-        now = sa.func.clock_timestamp()
-        self._db.execute(
-            sa.update(m.Forest)
-            .where(
-                m.Forest.tenant_id == self._tenant,
-                m.Forest.forest_id.in_(sorted(forests)),
-                m.Forest.reduce_available_at > now,
-            )
-            .values(reduce_available_at=now)
-        )
+        table, now = m.Forest, sa.func.clock_timestamp()
+        delayed = (table.forest_id.in_(sorted(forests)), table.reduce_available_at > now)
+        change = sa.update(table).where(table.tenant_id == self._tenant, *delayed)
+        self._db.execute(change.values(reduce_available_at=now))
 
     def _retry_nodes(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         if not ids:
@@ -354,8 +343,7 @@ class DeadRows:
             .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(above))
             .values(version=m.NodeRow.version + 1)
         )
-        now = sa.func.clock_timestamp()
-        nodes = self._still_dead_nodes(ids, attempts=0, lost_leases=0, available_at=now)
+        nodes = self._still_dead_nodes(ids, attempts=0, lost_leases=0, available_at=sa.func.clock_timestamp())
         trees = sorted({row.tree_id for row in nodes})
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
         self._db.execute(
@@ -369,12 +357,6 @@ class DeadRows:
             )
         )
         return nodes
-
-    def _discard_nodes(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
-        clean = m.NodeRow.version
-        return self._still_dead_nodes(
-            ids, clean_version=clean, attempts=0, lost_leases=0, error_code=None, error_text=None
-        )
 
     def _still_dead_nodes(self, ids: Sequence[UUID], **values: object) -> Sequence[sa.Row[Any]]:
         """Change the nodes that are dead, which they are no longer; their ids and trees."""
@@ -394,18 +376,15 @@ class DeadRows:
                 with self._db.begin_nested():
                     take_turn(self._db, self._tenant)
                     tasks = self._changed(_RETRY_TASKS, ids)
-                    self._db.execute(_ASK_AGAIN, {"t": self._tenant, "ids": [row.task_id for row in tasks]})
+                    self._run(_ASK_AGAIN, ids=[row.task_id for row in tasks])
                     return tasks
             except exc.IntegrityError:
                 continue  # the like of one was asked for in this moment
         raise StoreUnavailable("Tasks like these are asked for faster than they can be tried again.")
 
-    def _rows(self, statement: sa.TextClause, **values: object) -> list[sa.Row[Any]]:
-        return [*self._db.execute(statement, {"t": self._tenant, **values})]
-
     def _changed(self, statement: sa.TextClause, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """Run a statement over ids, if there are any; its rows."""
-        return self._rows(statement, ids=[*ids]) if ids else []
+        return self._run(statement, ids=[*ids]).all() if ids else []
 
 
 def _refs(
@@ -442,10 +421,5 @@ class DeadStore:
     """Opens transactions on dead letters."""
 
     def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def looking_after(self, tenant: TenantId) -> Iterator[DeadRows]:
+        self.looking_after = partial(DeadRows.opened, engine)
         """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield DeadRows(connection, tenant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 
 import sqlalchemy as sa
@@ -11,8 +12,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.engine import transaction
 from memforest_core.store.repeating import repeated
+from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.rows.operations import OperationRows, free_tasks
 from memforest_core.work.states import WorkState
@@ -103,64 +105,46 @@ _REOPEN = sa.text("""
     """)
 
 
-class JobRows:
+class JobRows(TenantRows):
     """Rows of one upkeep transaction of a tenant."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def free_lost(self, limits: LeaseLimits) -> int:
         """Free work whose lease ended with its deadline or its worker; how much.
 
         Lost leases are counted apart from failures; past the limit the work is dead-lettered.
         """
-        values = {
-            "t": self._tenant,
-            "dead_after": limits.dead_after_s,
-            "max_lost": limits.max_lost_leases,
-        }
-        freed = 0
-        for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS):
-            freed += self._db.execute(statement, values).rowcount
-        return freed
+        return sum(
+            self._run(statement, dead_after=limits.dead_after_s, max_lost=limits.max_lost_leases).rowcount
+            for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS)
+        )
 
-    def release_sources(self) -> None:
-        """Give the sources of merges that were given up before they moved anything back to their owners."""
-        OperationRows(self._db, self._tenant).release_sources()
+    def release_sources(self) -> int:
+        """Give the sources of merges that were given up before they moved anything back to their owners; how many."""
+        return OperationRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
         """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.
 
         At most ``limit`` windows, and only those that are in the trees as a whole.
         """
-        picked = self._db.execute(_REOPEN_PICK, {"t": self._tenant, "n": limit}).all()
+        picked = self._run(_REOPEN_PICK, n=limit).all()
         if not picked:
             return 0
-        sessions, heads = [row.session_id for row in picked], [row.window_ordinal for row in picked]
-        windows = {"t": self._tenant, "sessions": sessions, "windows": heads}
-        held = self._db.scalars(_REOPEN_HOLD, windows).all()
-        return self._db.execute(_REOPEN, windows | {"held": held}).rowcount
+        windows = {"sessions": [row.session_id for row in picked], "windows": [row.window_ordinal for row in picked]}
+        held = self._run(_REOPEN_HOLD, **windows).scalars().all()
+        return self._run(_REOPEN, held=held, **windows).rowcount
 
     def release_held(self) -> int:
-        # A cell that a turn is being added to is looked at in the next round.
-        """Open last cells whose quiet period is over become ready; how many."""
-        past = (
-            sa.select(m.Cell.cell_id)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.state == WorkState.HELD,
-                m.Cell.available_at <= sa.func.clock_timestamp(),
-            )
-            .order_by(m.Cell.cell_id)
-            .with_for_update(key_share=True, skip_locked=True)
-        )
-        released = self._db.execute(
-            sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(past), m.Cell.state == WorkState.HELD)
-            .values(state=WorkState.READY)
-        )
-        return released.rowcount
+        """Open last cells whose quiet period is over become ready; how many.
+
+        A cell that a turn is being added to is left to the next round.
+        """
+        cell = m.Cell
+        held = (cell.tenant_id == self._tenant, cell.state == WorkState.HELD)
+        past = sa.select(cell.cell_id).where(*held, cell.available_at <= sa.func.clock_timestamp())
+        free = past.order_by(cell.cell_id).with_for_update(key_share=True, skip_locked=True)
+        change = sa.update(cell).where(*held, cell.cell_id.in_(free)).values(state=WorkState.READY)
+        return self._db.execute(change).rowcount
 
 
 class JobStore:
@@ -168,12 +152,8 @@ class JobStore:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-
-    @contextmanager
-    def upkeep(self, tenant: TenantId) -> Iterator[JobRows]:
+        self.upkeep = partial(JobRows.opened, engine)
         """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield JobRows(connection, tenant)
 
     def waiting(self, kind: WorkKind) -> list[TenantId]:
         """Tenants that have work of a kind that can be claimed now: the live lane first, else at random."""
@@ -183,12 +163,9 @@ class JobStore:
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
         """Tenants that have leases which ended without a finish."""
+        lost = sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))")
         with transaction(self._engine) as connection:
-            rows = connection.scalars(
-                sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))"),
-                {"s": limits.dead_after_s},
-            )
-            return [TenantId(row) for row in rows]
+            return [TenantId(row) for row in connection.scalars(lost, {"s": limits.dead_after_s})]
 
     @repeated
     def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
@@ -197,12 +174,8 @@ class JobStore:
             statement = insert(m.Worker).values(
                 worker_id=worker, name=name, queues=list(queues), connections=connections, version=VERSION
             )
-            connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=["worker_id"],
-                    set_={"heartbeat_at": sa.func.clock_timestamp()},
-                )
-            )
+            fresh = {"heartbeat_at": sa.func.clock_timestamp()}
+            connection.execute(statement.on_conflict_do_update(index_elements=["worker_id"], set_=fresh))
 
     @repeated
     def strike_off_name(self, name: str) -> int:
@@ -229,13 +202,8 @@ class JobStore:
     def strike_off_dead(self, dead_after_s: float) -> int:
         """Remove workers long without a heartbeat; how many."""
         with transaction(self._engine) as connection:
-            struck = connection.execute(
-                sa.text(
-                    "DELETE FROM memforest.worker WHERE heartbeat_at < clock_timestamp() - make_interval(secs => :s)"
-                ),
-                {"s": dead_after_s},
-            )
-            return struck.rowcount
+            long_ago = m.Worker.heartbeat_at < seconds_from_now(-dead_after_s)
+            return connection.execute(sa.delete(m.Worker).where(long_ago)).rowcount
 
     @contextmanager
     def reconciling(self) -> Iterator[bool]:
