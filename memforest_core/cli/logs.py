@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any
 
 import structlog
@@ -16,8 +15,6 @@ from memforest_core.errors import place_of
 
 QUIET_LIBRARIES = ("alembic", "amqp", "celery", "httpcore", "httpx", "kombu", "LiteLLM", "qdrant_client")
 """Their routine lines say nothing that ours do not."""
-
-_ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
 def configure_logs(level: int) -> None:

@@ -226,11 +226,9 @@ def _value_key(statement: Statement) -> str:
     """What makes two statements one state; without a value it is the sentence."""
     if not statement.value.strip():
         return ""
-    return " ".join(statement.value.casefold().split()) if _has_digit(statement.value) else _words_key(statement.value)
-
-
-def _words_key(value: str) -> str:
-    return normalize_name(value) or normalize_statement(value)
+    if _has_digit(statement.value):
+        return " ".join(statement.value.casefold().split())
+    return normalize_name(statement.value) or normalize_statement(statement.value)
 
 
 def _has_digit(text: str) -> bool:

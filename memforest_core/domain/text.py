@@ -44,8 +44,8 @@ STOP_WORDS = languages.STOP_WORDS[ENGLISH]
 
 _NUMBER_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen twenty"""
-_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
-_NUMBER_WORD = re.compile(r"\b(?:" + "|".join(_NUMBER_WORDS) + r")\b")
+NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
+_NUMBER_WORD = re.compile(r"\b(?:" + "|".join(NUMBER_WORDS) + r")\b")
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _BOUNDARY = re.compile(
@@ -300,7 +300,7 @@ def clipped(text: str, limit: int) -> str:
 def numbers(text: str) -> frozenset[str]:
     """The numbers of a text in digits, number words up to twenty included; "1,900.50" is "1900.5"."""
     found = {_normal_number(digits) for digits in _NUMBER.findall(text)}
-    return frozenset(found | {_NUMBER_WORDS[word] for word in _NUMBER_WORD.findall(text.casefold())})
+    return frozenset(found | {NUMBER_WORDS[word] for word in _NUMBER_WORD.findall(text.casefold())})
 
 
 def _normal_number(digits: str) -> str:

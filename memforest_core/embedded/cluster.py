@@ -84,11 +84,7 @@ class Cluster:
         )
         try:
             process.wait_ready(
-                initdb,
-                lambda: initdb.poll() == 0,
-                name="initdb",
-                log=self.log,
-                timeout_s=INITDB_TIMEOUT_S,
+                initdb, lambda: initdb.poll() == 0, name="initdb", log=self.log, timeout_s=INITDB_TIMEOUT_S
             )
         finally:
             process.stop([initdb], ((signal.SIGTERM, 1.0), (signal.SIGKILL, process.KILL_WAIT_S)))

@@ -46,7 +46,7 @@ LATEST_FACTS = 500
 # Names only. A long text, or one with other characters, is a model's mistake and not suggested.
 _KNOWN_ATTRIBUTES = sa.text("""
     SELECT attribute FROM (
-        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) f
+        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) x
      WHERE attribute ~ '^[[:alnum:]][[:alnum:] _/-]{0,39}$'
      GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
     """)
@@ -56,9 +56,9 @@ _CLAIM = sa.text("""
        SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
      WHERE c.tenant_id = :t AND c.session_id = :session AND c.window_ordinal = :window AND c.state = 'ready'
-       AND NOT EXISTS (SELECT 1 FROM memforest.cell x
-                        WHERE x.tenant_id = :t AND x.session_id = :session AND x.window_ordinal = :window
-                          AND x.state = 'ready' AND x.cell_id <> ALL(CAST(:held AS uuid[])))
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell other
+                        WHERE other.tenant_id = :t AND other.session_id = :session AND other.window_ordinal = :window
+                          AND other.state = 'ready' AND other.cell_id <> ALL(CAST(:held AS uuid[])))
     RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
               c.attempts, c.outcome, c.lane
     """)

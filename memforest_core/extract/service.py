@@ -276,16 +276,9 @@ class ExtractionService:
         else:
             self._telemetry.retried(STEP, tenant, error.code)
         result = None
-
-        def keep(rows: ExtractRows) -> None:
-            rows.record_calls(calls, claim.forest_id, claim.session_id)
-            rows.keep_window(claim, self._again, error.code, error.message)
-
-        if claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD):
-            # What there is stays: it is the fallback already, and better than nothing.
-            self._written(tenant, keep)
-            return Extraction(Extracted.LATER)
-        if decision.verdict is Verdict.DEGRADE:
+        # What there is stays: it is the fallback already, and better than nothing.
+        kept_as_is = claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD)
+        if decision.verdict is Verdict.DEGRADE and not kept_as_is:
             window, cells = window_of(claim)
             try:
                 result = self._result(cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls)
@@ -301,7 +294,9 @@ class ExtractionService:
             if result is not None:
                 kept = rows.finish_window(claim, self._embedder.model, result, self._again)
                 return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
-            if decision.verdict is Verdict.RETRY:
+            if kept_as_is:
+                rows.keep_window(claim, self._again, error.code, error.message)
+            elif decision.verdict is Verdict.RETRY:
                 rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)
             elif decision.verdict is Verdict.SPLIT:
                 rows.split_window(claim, error.code, error.message)

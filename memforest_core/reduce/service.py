@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -33,7 +33,6 @@ UNSEEN_LIMIT = 2_000
 
 FAILED_DELAY_S = 2.0
 
-
 STEP = "reduce"
 
 
@@ -61,12 +60,8 @@ class Reduction:
     near_merging: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Texts that were embedded again for a batch, and what that cost."""
-
-    texts: frozenset[str]
-    record: CallRecord
+Made = tuple[Mapping[str, Vectors], CallRecord]
+"""The vectors of texts that were embedded again for a batch, and the call that made them."""
 
 
 class ReductionService:
@@ -154,7 +149,7 @@ class ReductionService:
             self._telemetry.reached("facts", tenant, age)
         return replace(reduction, near_merging=complete)
 
-    def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Embedded | None]:
+    def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
         """The batch with the vectors that are missing, and the call that made them; nothing is held meanwhile.
 
         An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
@@ -170,7 +165,7 @@ class ReductionService:
             return batch, None
         texts = list(dict.fromkeys(lacking))
         embedded = self._embedder.embed(texts)
-        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+        vectors: Mapping[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
 
         def complete(waiting: WaitingCandidate) -> WaitingCandidate:
             said = waiting.candidate.statement
@@ -181,18 +176,15 @@ class ReductionService:
             )
 
         cells = (replace(cell, candidates=tuple(map(complete, cell.candidates))) for cell in batch.cells)
-        return replace(batch, cells=tuple(cells)), Embedded(frozenset(texts), embedded.record)
+        return replace(batch, cells=tuple(cells)), (vectors, embedded.record)
 
-    def _keep(self, rows: ReduceRows, batch: ReduceBatch, made: Embedded) -> None:
+    def _keep(self, rows: ReduceRows, batch: ReduceBatch, made: Made) -> None:
         """Store the vectors that were missing, of what still waits."""
-        vectors: dict[OwnText, Vectors] = {}
-        for cell in batch.cells:
-            for waiting in cell.candidates:
-                said = waiting.candidate.statement
-                for text, vector in ((said.text, waiting.vector), (said.routing_text, waiting.routing_vector)):
-                    if text in made.texts and vector is not None:
-                        vectors[OwnText(batch.forest_id, text)] = vector
-        rows.keep_vectors(self._model, vectors, made.record, batch.forest_id)
+        vectors, record = made
+        said = [waiting.candidate.statement for cell in batch.cells for waiting in cell.candidates]
+        texts = {text for each in said for text in (each.text, each.routing_text)} & vectors.keys()
+        kept = {OwnText(batch.forest_id, text): vectors[text] for text in sorted(texts)}
+        rows.keep_vectors(self._model, kept, record, batch.forest_id)
 
     def _spans(self, batch: ReduceBatch) -> ExitStack:
         """One span in the trace of each session that the batch holds cells of."""
@@ -225,7 +217,7 @@ class ReductionService:
         batch: ReduceBatch,
         near: Sequence[FactId],
         settings: Settings,
-        made: Embedded | None,
+        made: Made | None,
     ) -> tuple[Reduction, Sequence[float]]:
         waiting = rows.queue.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))

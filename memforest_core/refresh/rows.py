@@ -32,8 +32,8 @@ MAX_CHILD_CHARS = 1_200
 # as it is now: a writer that commits in between raises the version of both. So candidates are locked first, and
 # ``_LEASE``, whose snapshot is newer than the locks, decides again and reads the version. No writer makes a child dirty
 # without raising the version of its parent, for which it waits now.
-_STALE = """EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                       AND c.version > c.clean_version AND NOT c.dead)"""
+_STALE = """EXISTS (SELECT 1 FROM memforest.node child WHERE child.tenant_id = :t AND child.parent_id = n.node_id
+                       AND child.version > child.clean_version AND NOT child.dead)"""
 
 _OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
 
@@ -126,14 +126,10 @@ class RefreshRows(VectorRows):
             return token, []
         ids = [row.node_id for row in rows]
         children = self.children_of(ids, model)
-        stored = {
-            row.node_id: row
-            for row in self._db.execute(
-                sa.select(
-                    m.NodeSummary.node_id, m.NodeSummary.input_hash, m.NodeSummary.text_, m.NodeSummary.source
-                ).where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
-            )
-        }
+        s = m.NodeSummary
+        found = sa.select(s.node_id, s.input_hash, s.text_, s.source)
+        summaries = self._db.execute(found.where(s.tenant_id == self._tenant, s.node_id.in_(ids)))
+        stored = {row.node_id: row for row in summaries}
         return token, [
             ReadyNode(
                 id=NodeId(row.node_id),
@@ -161,32 +157,12 @@ class RefreshRows(VectorRows):
 
     def children_of(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
+        n, s = m.NodeRow, m.NodeSummary
         nodes = self._db.execute(
-            sa.select(
-                m.NodeRow.parent_id,
-                m.NodeRow.node_id,
-                m.NodeRow.level,
-                m.NodeRow.leaf_count,
-                m.NodeRow.payload_id,
-                m.NodeSummary.text_,
-                m.NodeSummary.pooled,
-                m.NodeSummary.terms,
-            )
-            .outerjoin(
-                m.NodeSummary,
-                sa.and_(
-                    m.NodeSummary.tenant_id == self._tenant,
-                    m.NodeSummary.node_id == m.NodeRow.node_id,
-                ),
-            )
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.parent_id.in_(parents))
-            .order_by(
-                m.NodeRow.parent_id,
-                m.NodeRow.key_time,
-                m.NodeRow.key_ordinal,
-                m.NodeRow.key_item,
-                m.NodeRow.key_id,
-            )
+            sa.select(n.parent_id, n.leaf_count, n.payload_id, s.text_, s.pooled, s.terms)
+            .outerjoin(s, sa.and_(s.tenant_id == self._tenant, s.node_id == n.node_id))
+            .where(n.tenant_id == self._tenant, n.parent_id.in_(parents))
+            .order_by(n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id)
         ).all()
         payloads = self._payloads([row.payload_id for row in nodes if row.payload_id], model)
         children: dict[UUID, list[ChildText]] = defaultdict(list)
@@ -213,15 +189,11 @@ class RefreshRows(VectorRows):
             indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
             shown = (cell.summary or cell.text)[:MAX_CHILD_CHARS]
             drafts[cell.cell_id] = (ForestId(cell.forest_id), shown, indexed, indexed)
-        for fact in self._db.execute(
-            sa.select(
-                m.FactRow.fact_id,
-                m.FactRow.forest_id,
-                m.FactRow.text,
-                m.FactRow.mentioned_at,
-                m.FactRow.statement["speaker"].astext.label("speaker"),
-            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None))
-        ):
+        x = m.FactRow
+        speaker = x.statement["speaker"].astext.label("speaker")
+        found = sa.select(x.fact_id, x.forest_id, x.text, x.mentioned_at, speaker)
+        holding = found.where(x.tenant_id == self._tenant, x.fact_id.in_(ids), x.superseded_at.is_(None))
+        for fact in self._db.execute(holding):
             searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
             drafts[fact.fact_id] = (ForestId(fact.forest_id), fact.text[:MAX_CHILD_CHARS], fact.text, searched)
         vectors = self.vectors_by_hash(model, [(forest, text_hash(text)) for forest, _, text, _ in drafts.values()])
@@ -352,14 +324,11 @@ class RefreshRows(VectorRows):
 
     def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
         """Lock those of the nodes that are under this lease and, unless it may ``wait``, not locked otherwise."""
+        n = m.NodeRow
         own = (
-            sa.select(m.NodeRow.node_id)
-            .where(
-                m.NodeRow.tenant_id == self._tenant,
-                among(m.NodeRow.node_id, nodes),
-                m.NodeRow.lease_token == token,
-            )
-            .order_by(m.NodeRow.node_id)
+            sa.select(n.node_id)
+            .where(n.tenant_id == self._tenant, among(n.node_id, nodes), n.lease_token == token)
+            .order_by(n.node_id)
             .with_for_update(key_share=True, skip_locked=not wait)
         )
         return {NodeId(id_) for id_ in self._db.scalars(own)}
@@ -379,15 +348,10 @@ class RefreshRows(VectorRows):
         Returns for each tree that is settled how many seconds ago it was first marked.
         """
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
-        seen = self._db.execute(
-            sa.select(
-                m.Tree.tree_id,
-                m.Tree.marks,
-                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Tree.first_mark_at).label("age"),
-            )
-            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
-            .order_by(m.Tree.tree_id)
-        ).all()
+        r = m.Tree
+        age = sa.func.extract("epoch", sa.func.clock_timestamp() - r.first_mark_at).label("age")
+        found = sa.select(r.tree_id, r.marks, age).where(r.tenant_id == self._tenant, r.tree_id.in_(trees))
+        seen = self._db.execute(found.order_by(r.tree_id)).all()
         # A tree that is being marked now stays due, and is settled after its next node, or as an idle one.
         held = lock_trees(self._db, self._tenant, [row.tree_id for row in seen], wait=False)
         mine = [row for row in seen if row.tree_id in held]

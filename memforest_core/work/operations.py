@@ -236,25 +236,23 @@ def refuse(neighbours: Sequence[Neighbour]) -> None:
     being built anew, and while something that was given up would be carried away.
     """
     for each in neighbours:
-        if each.answer is Answer.REFUSED and each.role is Role.REMATERIALIZE:
+        refused, dead, frozen = each.answer is Answer.REFUSED, each.state == WorkState.DEAD, ""
+        if refused and each.role is Role.REMATERIALIZE:
             raise InvalidInput(
                 f"This memory is being re-materialized by operation {each.id}: wait until it is done, or cancel it.",
                 code="already_rematerializing",
             )
-        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
-            raise ForestFrozen(
-                f"Deletion {each.id} of this memory is under way: ask again when it is done.", retry_after=FROZEN_S
+        if refused and not dead and each.role is Role.ERASE:
+            frozen = f"Deletion {each.id} of this memory is under way: ask again when it is done."
+        elif refused and not dead:
+            frozen = f"This memory is part of merge {each.id}: ask again when that is done."
+        elif refused and each.kind == OperationKind.MERGE:
+            frozen = (
+                f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it."
             )
-        if each.answer is Answer.REFUSED and each.state == WorkState.DEAD and each.kind == OperationKind.MERGE:
-            raise ForestFrozen(
-                f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
-                retry_after=FROZEN_S,
-            )
-        if each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
-            raise ForestFrozen(
-                f"This memory is part of merge {each.id}: ask again when that is done.", retry_after=FROZEN_S
-            )
-        if each.state == WorkState.DEAD:
+        if frozen:
+            raise ForestFrozen(frozen, retry_after=FROZEN_S)
+        if dead:
             raise InvalidInput(
                 f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"
                 " memforest dead.",

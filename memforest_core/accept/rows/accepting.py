@@ -116,15 +116,9 @@ class AcceptRows(TenantRows):
 
     def held_tail(self, session: SessionId) -> tuple[int, int] | None:
         """(ordinal, first turn) of the session's open last cell, locked; None when it is closed."""
-        row = self._db.execute(
-            sa.select(m.Cell.ordinal, m.Cell.first_turn)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.session_id == session,
-                m.Cell.state == WorkState.HELD,
-            )
-            .with_for_update()
-        ).first()
+        cell = m.Cell
+        held = (cell.tenant_id == self._tenant, cell.session_id == session, cell.state == WorkState.HELD)
+        row = self._db.execute(sa.select(cell.ordinal, cell.first_turn).where(*held).with_for_update()).first()
         return (row.ordinal, row.first_turn) if row else None
 
     def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
@@ -133,7 +127,6 @@ class AcceptRows(TenantRows):
             sa.insert(m.TurnRow),
             [{"tenant_id": self._tenant, "session_id": session, **row_of(turn)} for turn in turns],
         )
-
         people = {(turn.speaker_id, turn.name) for turn in turns if turn.role is Role.USER}
         if people:
             self._add_speakers(forest, people)
@@ -159,6 +152,7 @@ class AcceptRows(TenantRows):
 
         With ``held_for_s``, a last cell that is not full stays open for that many seconds.
         """
+        stays_open = held_for_s is not None and not cells[-1].full
         rows: list[dict[str, Any]] = [
             {
                 "tenant_id": self._tenant,
@@ -180,7 +174,7 @@ class AcceptRows(TenantRows):
             }
             for cell in cells
         ]
-        if held_for_s is not None and not cells[-1].full:
+        if stays_open:
             rows[-1]["state"] = WorkState.HELD
         ids = [row["cell_id"] for row in rows]
         replaced = self._db.scalars(
@@ -189,25 +183,13 @@ class AcceptRows(TenantRows):
             )
         ).all()
         upsert = insert(m.Cell)
-        fresh = upsert.excluded
-        self._db.execute(
-            upsert.on_conflict_do_update(
-                index_elements=["tenant_id", "cell_id"],
-                set_={
-                    name: fresh[name]
-                    for name in ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
-                }
-                | {"available_at": sa.func.clock_timestamp()},
-                where=m.Cell.state == WorkState.HELD,
-            ),
-            rows,
-        )
-        if held_for_s is not None and not cells[-1].full:
-            self._db.execute(
-                sa.update(m.Cell)
-                .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == rows[-1]["cell_id"])
-                .values(available_at=seconds_from_now(held_for_s))
-            )
+        renewed = ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
+        fresh = {name: upsert.excluded[name] for name in renewed} | {"available_at": sa.func.clock_timestamp()}
+        key, held = ["tenant_id", "cell_id"], m.Cell.state == WorkState.HELD
+        self._db.execute(upsert.on_conflict_do_update(index_elements=key, set_=fresh, where=held), rows)
+        if stays_open:
+            last = (m.Cell.tenant_id == self._tenant, m.Cell.cell_id == ids[-1])
+            self._db.execute(sa.update(m.Cell).where(*last).values(available_at=seconds_from_now(held_for_s or 0.0)))
         want_indexed(self._db, self._tenant, forest, "cell", ids, lane=int(lane))
         # After its index row: an indexer that was at the shorter text has put its vector by now, or never will.
         VectorRows(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
@@ -300,8 +282,8 @@ _PROGRESS = sa.text("""
                                WHERE p.tenant_id = :t AND p.payload_id IN (
                                  SELECT o.fact_id FROM memforest.occurrence o
                                   WHERE o.tenant_id = :t AND o.session_id = :s
-                                 UNION ALL SELECT x.cell_id FROM memforest.cell x
-                                  WHERE x.tenant_id = :t AND x.session_id = :s))) AS dirty_trees
+                                 UNION ALL SELECT other.cell_id FROM memforest.cell other
+                                  WHERE other.tenant_id = :t AND other.session_id = :s))) AS dirty_trees
       FROM memforest.session s
       LEFT JOIN (SELECT cell_id, session_id, state, placed,
                         CASE WHEN state = 'dead' THEN 'dead' WHEN outcome IS NOT NULL THEN outcome
@@ -329,8 +311,8 @@ _LAST_ERROR = sa.text("""
         UNION ALL
         (SELECT 2, error_code, error_text, available_at FROM memforest.cell
           WHERE tenant_id = :t AND state = 'ready' AND error_code IS NOT NULL
-            AND EXISTS (SELECT 1 FROM memforest.cell u
-                         WHERE u.tenant_id = :t AND u.session_id = :s AND u.state IN ('ready', 'running'))
+            AND EXISTS (SELECT 1 FROM memforest.cell c
+                         WHERE c.tenant_id = :t AND c.session_id = :s AND c.state IN ('ready', 'running'))
           LIMIT 1)) e
      ORDER BY place, available_at DESC LIMIT 1
     """)
@@ -338,17 +320,17 @@ _LAST_ERROR = sa.text("""
 # What an operation builds beside a live forest was accepted before.
 _WAITING = sa.text("""
     SELECT (SELECT count(*) FROM (
-                SELECT 1 FROM memforest.cell x
-                 WHERE x.tenant_id = :t AND x.state = 'ready' AND x.ordinal = x.window_ordinal
-                   AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = x.forest_id
+                SELECT 1 FROM memforest.cell c
+                 WHERE c.tenant_id = :t AND c.state = 'ready' AND c.ordinal = c.window_ordinal
+                   AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = c.forest_id
                                   AND f.state IN ('live', 'frozen')) LIMIT :most) w) AS windows,
            (SELECT coalesce(sum((SELECT count(*) FROM memforest.cell c
-                                  WHERE c.tenant_id = :t AND c.session_id = h.session_id
-                                    AND c.ordinal >= h.ordinal AND c.ordinal < h.ordinal + :window
-                                    AND c.window_ordinal = h.ordinal AND c.state = 'ready')), 0)
+                                  WHERE c.tenant_id = :t AND c.session_id = head.session_id
+                                    AND c.ordinal >= head.ordinal AND c.ordinal < head.ordinal + :window
+                                    AND c.window_ordinal = head.ordinal AND c.state = 'ready')), 0)
               FROM (SELECT session_id, ordinal FROM memforest.cell
                      WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
-                     ORDER BY lane, available_at LIMIT :sample) h) AS sampled
+                     ORDER BY lane, available_at LIMIT :sample) head) AS sampled
     """)
 
 # A session that began before the span has stored in it what came after its last cell from before.

@@ -71,11 +71,6 @@ def verb_for_one(verb: str) -> str:
     return f"{verb}s"
 
 
-def possessive(name: str) -> str:
-    """``Bob's``, whatever the name ends in."""
-    return f"{name}'s"
-
-
 def _auxiliary(short: str, rest: str, plural: bool) -> str:
     match short[1:]:
         case "m":
@@ -118,7 +113,7 @@ def _rewritten(text: str, name: str) -> tuple[str, bool]:
                 at += following.end()
             continue
         if pronoun in {"my", "our", "mine", "ours"}:
-            parts.append(possessive(name))
+            parts.append(f"{name}'s")
         else:
             parts.append("themselves" if pronoun in {"myself", "ourselves"} else name)
         parts.append(short)

@@ -34,7 +34,6 @@ _LEXICON = {
         bills expensive mortgage stocks insurance paid dollars""",
 }
 _OF_WORD = {word: label for label, words in _LEXICON.items() for word in words.split()}
-_ORDER = {label: position for position, label in enumerate(_LEXICON)}
 _OF_ATTRIBUTE = {
     "residence": "home/moving",
     "former residence": "home/moving",
@@ -53,4 +52,5 @@ def scene_of(sentence: str, attribute: str) -> str:
     if attribute in _OF_ATTRIBUTE:
         return _OF_ATTRIBUTE[attribute]
     votes = Counter(_OF_WORD[word] for word in _WORDS.findall(sentence.lower()) if word in _OF_WORD)
-    return min(votes, key=lambda label: (-votes[label], _ORDER[label]), default="")
+    best = max(_LEXICON, key=votes.__getitem__)  # the first one of several
+    return best if votes[best] else ""

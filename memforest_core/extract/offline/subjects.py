@@ -6,7 +6,7 @@ import re
 
 from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.text import STOP_WORDS
-from memforest_core.extract.offline.person import ADVERBS, possessive
+from memforest_core.extract.offline.person import ADVERBS
 
 _UPPER = "A-ZÀ-ÖØ-ÞŁŚŠŽČĆĐĞŞİΑ-ΩА-Я"
 NAME_WORD = rf"[{_UPPER}][\w&’'.-]*[\w]|[{_UPPER}]"
@@ -95,7 +95,7 @@ def _named(found: re.Match[str], speaker: str) -> str | None:
     if found["self"]:
         return speaker
     if found["mine"]:
-        return found["called"] or possessive(speaker) + " " + found["relative"]
+        return found["called"] or f"{speaker}'s {found['relative']}"
     if found["other"]:
         return ""
     name = " ".join(word for word in found["name"].split() if not _is_common(word))

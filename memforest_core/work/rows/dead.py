@@ -44,11 +44,11 @@ _DEAD = f"""
       LEFT JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = r.session_id
      WHERE n.tenant_id = :t AND n.dead
     UNION ALL
-    SELECT 'task', o.task_id, o.kind, f.owner, NULL, o.error_code, o.error_text, o.attempts, o.lost_leases,
-           o.finished_at
-      FROM memforest.maintenance o
-      LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = o.forest_id
-     WHERE o.tenant_id = :t AND o.state = 'dead'"""  # noqa: S608 - a constant of this module
+    SELECT 'task', k.task_id, k.kind, f.owner, NULL, k.error_code, k.error_text, k.attempts, k.lost_leases,
+           k.finished_at
+      FROM memforest.maintenance k
+      LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = k.forest_id
+     WHERE k.tenant_id = :t AND k.state = 'dead'"""  # noqa: S608 - a constant of this module
 
 _MEANT = """kind = ANY(CAST(:kinds AS text[])) AND (CAST(:owner AS text) IS NULL OR owner = :owner)
        AND (CAST(:code AS text) IS NULL OR code = :code)"""
@@ -81,7 +81,8 @@ _ABOUT = {
     DeadKind.NODE: sa.text("""
         SELECT n.tree_id, r.kind AS tree_kind, n.level, n.leaf_count AS leaves, n.version, n.clean_version,
                coalesce(s.source, 'none') AS summary,
-               (SELECT count(*) FROM memforest.node x WHERE x.tenant_id = :t AND x.parent_id = n.node_id) AS children
+               (SELECT count(*) FROM memforest.node child
+                 WHERE child.tenant_id = :t AND child.parent_id = n.node_id) AS children
           FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
           LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
          WHERE n.tenant_id = :t AND n.node_id = :id
@@ -125,16 +126,16 @@ _RETRY_CELLS = sa.text(f"""{_CHOSEN}
     UPDATE memforest.cell c
        SET state = CASE WHEN d.reduced THEN 'done' ELSE 'ready' END, attempts = 0, lost_leases = 0,
            available_at = clock_timestamp(),
-           window_ordinal = CASE WHEN d.reduced OR h.cell_id IS NOT NULL THEN c.window_ordinal ELSE c.ordinal END,
+           window_ordinal = CASE WHEN d.reduced OR head.cell_id IS NOT NULL THEN c.window_ordinal ELSE c.ordinal END,
            error_code = CASE WHEN d.reduced THEN NULL ELSE c.error_code END,
            error_text = CASE WHEN d.reduced THEN NULL ELSE c.error_text END,
            outcome = CASE WHEN c.extracted_at IS NULL THEN NULL
-                          WHEN k.verbatim THEN 'verbatim' WHEN k.verbatim IS NULL THEN 'empty' ELSE 'ok' END
+                          WHEN said.verbatim THEN 'verbatim' WHEN said.verbatim IS NULL THEN 'empty' ELSE 'ok' END
       FROM chosen d
-      LEFT JOIN chosen h ON h.session_id = d.session_id AND h.ordinal = d.window_ordinal AND NOT h.reduced
+      LEFT JOIN chosen head ON head.session_id = d.session_id AND head.ordinal = d.window_ordinal AND NOT head.reduced
      CROSS JOIN LATERAL (
-           SELECT bool_or((x.statement->>'verbatim')::boolean) AS verbatim FROM memforest.candidate x
-            WHERE x.tenant_id = :t AND x.cell_id = d.cell_id AND x.item >= 0) k
+           SELECT bool_or((k.statement->>'verbatim')::boolean) AS verbatim FROM memforest.candidate k
+            WHERE k.tenant_id = :t AND k.cell_id = d.cell_id AND k.item >= 0) said
      WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
     RETURNING c.cell_id, c.forest_id, c.state, c.ordinal = c.window_ordinal AS head
     """)  # noqa: S608 - constants of this module
@@ -145,7 +146,8 @@ _HOLD_AGAIN = sa.text("""
      WHERE x.tenant_id = :t AND x.superseded_by IS NOT NULL
        AND x.fact_id IN (SELECT o.fact_id FROM memforest.occurrence o
                           WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])))
-       AND NOT EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = x.superseded_by)
+       AND NOT EXISTS (SELECT 1 FROM memforest.fact newer
+                        WHERE newer.tenant_id = :t AND newer.fact_id = x.superseded_by)
     """)
 
 # Facts that are in the trees stay.
@@ -165,11 +167,11 @@ _MOVE_BACK = sa.text("""
 
 _END_CELLS = sa.text("""
     UPDATE memforest.cell c
-       SET state = 'done', placed = k.kept, outcome = CASE WHEN k.kept THEN 'verbatim' ELSE 'dead' END,
+       SET state = 'done', placed = facts.kept, outcome = CASE WHEN facts.kept THEN 'verbatim' ELSE 'dead' END,
            extracted_at = coalesce(c.extracted_at, clock_timestamp()), again_at = NULL
       FROM unnest(CAST(:ids AS uuid[])) AS d(cell_id)
      CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM memforest.occurrence o
-                                         WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) k
+                                         WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) facts
      WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
     RETURNING c.cell_id, c.forest_id, c.placed
     """)
@@ -194,16 +196,16 @@ _RETRY_TASKS = sa.text("""
      WHERE tenant_id = :t AND state = 'dead' AND task_id IN (
         SELECT DISTINCT ON (kind, subject) task_id FROM memforest.maintenance k
          WHERE tenant_id = :t AND state = 'dead' AND task_id = ANY(CAST(:ids AS uuid[]))
-           AND NOT EXISTS (SELECT 1 FROM memforest.maintenance o
-                            WHERE o.tenant_id = :t AND o.kind = k.kind AND o.subject = k.subject
-                              AND o.state IN ('held', 'ready', 'running'))
+           AND NOT EXISTS (SELECT 1 FROM memforest.maintenance other
+                            WHERE other.tenant_id = :t AND other.kind = k.kind AND other.subject = k.subject
+                              AND other.state IN ('held', 'ready', 'running'))
            AND (kind IN ('erase', 'correct') OR NOT EXISTS (
                            SELECT 1 FROM memforest.maintenance_forest mine
                              JOIN memforest.maintenance_forest theirs
                                ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id
-                             JOIN memforest.maintenance o
-                               ON o.tenant_id = :t AND o.task_id = theirs.task_id
-                              AND o.state IN ('held', 'ready', 'running')
+                             JOIN memforest.maintenance other
+                               ON other.tenant_id = :t AND other.task_id = theirs.task_id
+                              AND other.state IN ('held', 'ready', 'running')
                             WHERE mine.tenant_id = :t AND mine.task_id = k.task_id
                               AND memforest.beside(theirs.role, mine.role) = 'refused'))
          ORDER BY kind, subject, created_at DESC)

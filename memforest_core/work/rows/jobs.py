@@ -43,10 +43,11 @@ _FREE_CELLS = sa.text(f"""
            lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
            lease_token = NULL, lease_until = NULL, worker_id = NULL
      WHERE tenant_id = :t AND cell_id IN (
-        SELECT cell_id FROM free f WHERE NOT EXISTS (
-            SELECT 1 FROM memforest.cell m
-             WHERE m.tenant_id = :t AND m.session_id = f.session_id AND m.window_ordinal = f.window_ordinal
-               AND m.state = 'running' AND m.cell_id NOT IN (SELECT cell_id FROM free)))
+        SELECT cell_id FROM free WHERE NOT EXISTS (
+            SELECT 1 FROM memforest.cell other
+             WHERE other.tenant_id = :t AND other.session_id = free.session_id
+               AND other.window_ordinal = free.window_ordinal AND other.state = 'running'
+               AND other.cell_id NOT IN (SELECT cell_id FROM free)))
     """)  # noqa: S608 - constants of this module
 
 _FREE_POINTS = sa.text(f"""
@@ -74,12 +75,12 @@ _FREE_NODES = sa.text(f"""
 _FREE_TASKS = free_tasks(_LOST)
 
 _REOPEN_PICK = sa.text("""
-    SELECT h.session_id, h.window_ordinal FROM memforest.cell h
-     WHERE h.tenant_id = :t AND h.again_at <= clock_timestamp() AND h.ordinal = h.window_ordinal
-       AND NOT EXISTS (SELECT 1 FROM memforest.cell s
-                        WHERE s.tenant_id = :t AND s.session_id = h.session_id
-                          AND s.window_ordinal = h.window_ordinal AND NOT (s.state = 'done' AND s.placed))
-     ORDER BY h.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
+    SELECT c.session_id, c.window_ordinal FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.again_at <= clock_timestamp() AND c.ordinal = c.window_ordinal
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell other
+                        WHERE other.tenant_id = :t AND other.session_id = c.session_id
+                          AND other.window_ordinal = c.window_ordinal AND NOT (other.state = 'done' AND other.placed))
+     ORDER BY c.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
     """)
 
 # Whether all of a window is done is asked again once it is locked: a correction or an erasure may have come between. A
@@ -96,12 +97,13 @@ _REOPEN = sa.text("""
            available_at = clock_timestamp()
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
      WHERE c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
-       AND EXISTS (SELECT 1 FROM memforest.cell h
-                    WHERE h.tenant_id = :t AND h.session_id = w.session AND h.ordinal = w.head
-                      AND h.again_at <= clock_timestamp())
-       AND NOT EXISTS (SELECT 1 FROM memforest.cell s
-                        WHERE s.tenant_id = :t AND s.session_id = w.session AND s.window_ordinal = w.head
-                          AND NOT (s.state = 'done' AND s.placed AND s.cell_id = ANY(CAST(:held AS uuid[]))))
+       AND EXISTS (SELECT 1 FROM memforest.cell head
+                    WHERE head.tenant_id = :t AND head.session_id = w.session AND head.ordinal = w.head
+                      AND head.again_at <= clock_timestamp())
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell other
+                        WHERE other.tenant_id = :t AND other.session_id = w.session AND other.window_ordinal = w.head
+                          AND NOT (other.state = 'done' AND other.placed
+                                   AND other.cell_id = ANY(CAST(:held AS uuid[]))))
     """)
 
 

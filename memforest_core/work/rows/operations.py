@@ -58,62 +58,63 @@ _TOUCH = sa.text("""
     """)
 
 _PART_OF = sa.text("""
-    UPDATE memforest.maintenance k SET asked = o.asked FROM memforest.maintenance o
-     WHERE k.tenant_id = :t AND k.task_id = :id AND o.tenant_id = :t AND o.task_id = :parent
+    UPDATE memforest.maintenance k SET asked = parent.asked FROM memforest.maintenance parent
+     WHERE k.tenant_id = :t AND k.task_id = :id AND parent.tenant_id = :t AND parent.task_id = :parent
     """)
 
 _NEIGHBOURS = sa.text("""
-    SELECT o.task_id, o.kind, o.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
+    SELECT other.task_id, other.kind, other.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
       FROM memforest.maintenance k
       JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
       JOIN memforest.maintenance_forest theirs
         ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.task_id <> k.task_id
-      JOIN memforest.maintenance o
-        ON o.tenant_id = :t AND o.task_id = theirs.task_id AND o.state <> 'done' AND o.asked < k.asked
+      JOIN memforest.maintenance other
+        ON other.tenant_id = :t AND other.task_id = theirs.task_id AND other.state <> 'done' AND other.asked < k.asked
      WHERE k.tenant_id = :t AND k.task_id = :id
        AND CASE memforest.beside(theirs.role, mine.role)
            WHEN 'beside' THEN false
            WHEN 'holds' THEN true
-           WHEN 'refused' THEN o.state <> 'dead' OR o.kind = 'erase'
-                               OR (o.kind = 'merge' AND o.progress ->> 'phase' IN ('merge', 'end', 'fold'))
-           ELSE o.state <> 'dead' END
-     ORDER BY o.asked
+           WHEN 'refused' THEN other.state <> 'dead' OR other.kind = 'erase'
+                               OR (other.kind = 'merge' AND other.progress ->> 'phase' IN ('merge', 'end', 'fold'))
+           ELSE other.state <> 'dead' END
+     ORDER BY other.asked
     """)
 
 _JOIN = sa.text("""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
     SELECT :t, :id, :forest, :role
      WHERE NOT EXISTS (
-        SELECT 1 FROM memforest.maintenance_forest x
-          JOIN memforest.maintenance o
-            ON o.tenant_id = :t AND o.task_id = x.task_id AND o.state IN ('held', 'ready', 'running')
-         WHERE x.tenant_id = :t AND x.forest_id = :forest AND x.task_id <> :id
-           AND memforest.beside(x.role, :role) <> 'beside')
+        SELECT 1 FROM memforest.maintenance_forest theirs
+          JOIN memforest.maintenance k
+            ON k.tenant_id = :t AND k.task_id = theirs.task_id AND k.state IN ('held', 'ready', 'running')
+         WHERE theirs.tenant_id = :t AND theirs.forest_id = :forest AND theirs.task_id <> :id
+           AND memforest.beside(theirs.role, :role) <> 'beside')
     ON CONFLICT DO NOTHING
     """)
 
 _STATES = sa.text("""
-    SELECT f.forest_id, f.state FROM memforest.maintenance_forest x
-      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id
-     WHERE x.tenant_id = :t AND x.task_id = :id
+    SELECT f.forest_id, f.state FROM memforest.maintenance_forest mine
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = mine.forest_id
+     WHERE mine.tenant_id = :t AND mine.task_id = :id
     """)
 
 # Merges that were given up once they held their sources; the sources of one that has moved something stay held.
 _GIVEN_UP = """k.tenant_id = :t AND k.state = 'dead' AND k.kind = 'merge' AND k.progress ->> 'phase' = 'merge'"""
 
 _UNMOVED = sa.text(f"""
-    SELECT k.task_id, x.forest_id FROM memforest.maintenance k
-      JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
+    SELECT k.task_id, mine.forest_id FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest mine
+        ON mine.tenant_id = :t AND mine.task_id = k.task_id AND mine.role = 'merge_from'
      WHERE {_GIVEN_UP} AND (k.progress ->> 'next')::int = 0
     """)  # noqa: S608 - a constant of this module
 
 _RELEASE = [
     sa.text(statement)
     for statement in (
-        f"""UPDATE memforest.forest f SET state = 'live' FROM memforest.maintenance k, memforest.maintenance_forest x
+        f"""UPDATE memforest.forest f SET state = 'live' FROM memforest.maintenance k, memforest.maintenance_forest mine
              WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))
-               AND x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
-               AND f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state = 'frozen'""",  # noqa: S608 - the same
+               AND mine.tenant_id = :t AND mine.task_id = k.task_id AND mine.role = 'merge_from'
+               AND f.tenant_id = :t AND f.forest_id = mine.forest_id AND f.state = 'frozen'""",  # noqa: S608 - the same
         f"""UPDATE memforest.maintenance k SET progress = '{{}}'
              WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - the same
     )
