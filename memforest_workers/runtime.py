@@ -132,10 +132,10 @@ class Runtime:
         self._every(settings.heartbeat_s, step)
 
     def _leave_former(self) -> None:
-        """End the leases of units that Postgres failed: nobody here knows of them any more.
+        """End the leases of units that a failure of Postgres has interrupted.
 
-        After such a failure the process goes on under a new id. The former is struck off as soon as no unit that was
-        started under it is at work; a claim whose commit came through though its answer did not is freed that way too.
+        After such a failure the process continues under a new id. The former id is deleted as soon as no unit that was
+        started under it is running; this also frees a claim that was committed though its answer was lost.
         """
         at_work = {worker for _, _, worker in list(self._units.values())}
         for former in list(self._former):
@@ -181,7 +181,7 @@ class Runtime:
         self._every(settings.poll_s, step)
 
     def _work_without_broker(self) -> None:
-        """Rows are the work: as long as nobody can be woken, do it here, one thread for each of our queues."""
+        """Do the waiting work here while no wake-up can be sent: one thread for each of our queues."""
         tasks = {
             Queue.EXTRACT: self.extract,
             Queue.REDUCE: self.reduce,

@@ -1,4 +1,4 @@
-"""Several worker processes under one command: forked from a warm parent, started anew when they die."""
+"""Several worker processes under one command: forked from a parent with all imports, restarted when they die."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Supervisor:
         self._deadline_s = deadline_s
 
     def run(self) -> None:
-        """Supervise in the foreground until SIGTERM or SIGINT; then stop the children, at last by force."""
+        """Supervise in the foreground until SIGTERM or SIGINT; then stop the children, by force after the deadline."""
         with stop_requested() as stop:
             while not stop.wait(WATCH_S):
                 self._reap()

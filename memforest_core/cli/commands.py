@@ -59,7 +59,7 @@ def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 
 
 def _drop_stdout() -> None:
-    """Discard buffered output: nobody reads it, and the interpreter would report an error at its end."""
+    """Discard buffered output: it has no reader, and the interpreter would report an error when it exits."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

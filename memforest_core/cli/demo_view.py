@@ -137,10 +137,7 @@ def _position(answer: Answer) -> int | None:
 def time_rows(report: DemoReport) -> dict[str, str]:
     """Label and value of each line of the time table."""
     reached = report.reached_s
-    rows = {
-        "startup": f"{report.startup_s:.2f} s",
-        "accepted": f"{report.accept_s:.2f} s",
-    }
+    rows = {"startup": f"{report.startup_s:.2f} s", "accepted": f"{report.accept_s:.2f} s"}
     for label, stage in (
         ("searchable as text (embed)", "raw cells indexed"),
         ("facts extracted", "cells extracted"),

@@ -47,7 +47,7 @@ def _place_of_exception(_logger: object, _method: str, event: MutableMapping[str
 
 
 class CurrentStderr(logging.Handler):
-    """Writes to what stderr is when a line comes, not to what it was at the start."""
+    """Writes to ``sys.stderr`` as it is when a line is logged, not as it was at the start."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)

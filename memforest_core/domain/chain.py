@@ -199,7 +199,8 @@ class _Chain:
                 continue
             for other in self.states:
                 wrong = other.role is Role.SETS and other.superseded_by is None and other is not state
-                if wrong and _alike(other.statement.value, statement.previous_value) and _said_before(other, state):
+                before = wrong and other.mentions[-1].said_at < state.mentions[0].said_at
+                if before and _alike(other.statement.value, statement.previous_value):
                     if state.superseded_by == other.id:
                         state.superseded_by = state.ended = None
                         other.supersedes.remove(state.id)
@@ -216,10 +217,6 @@ def _supersede(state: ChainState, other: ChainState) -> None:
     other.superseded_by = state.id
     other.ended = state.said[0].began if state.role is not Role.WRONG else None
     state.supersedes.append(other.id)
-
-
-def _said_before(one: ChainState, other: ChainState) -> bool:
-    return one.mentions[-1].said_at < other.mentions[0].said_at
 
 
 def _value_key(statement: Statement) -> str:

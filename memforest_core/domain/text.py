@@ -239,12 +239,14 @@ def _signs(word: str) -> list[str] | None:
         return _dense(word)
     if not word[0].isdigit():
         return None
-    digits = word if word.isascii() else "".join(_digit(char) for char in word)
-    return [_THOUSANDS.sub("", _bare(digits.casefold()))]
+    return [_THOUSANDS.sub("", _bare(_plain_digits(word).casefold()))]
 
 
-def _digit(char: str) -> str:
-    return str(unicodedata.digit(char, char)) if char.isdigit() else char
+def _plain_digits(text: str) -> str:
+    """The text with the digits of any script as 0 to 9."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.digit(char, char)) if char.isdigit() else char for char in text)
 
 
 def _dense(word: str) -> list[str]:
@@ -304,9 +306,7 @@ def numbers(text: str) -> frozenset[str]:
 
 
 def _normal_number(digits: str) -> str:
-    if not digits.isascii():
-        digits = "".join(str(unicodedata.digit(char, 0)) if char.isdigit() else char for char in digits)
-    plain = _THOUSANDS.sub("", digits)
+    plain = _THOUSANDS.sub("", _plain_digits(digits))
     if ":" in plain or plain.count(".") + plain.count(",") > 1:
         return plain
     whole, _, fraction = plain.replace(",", ".").partition(".")

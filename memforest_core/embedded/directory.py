@@ -65,7 +65,7 @@ class DataDirectory:
             for part in (self.qdrant, self.valkey, self.logs):
                 part.mkdir(mode=0o700, exist_ok=True)
             self.run = _socket_directory(self.path)
-            # Before any server runs: whoever finds one must find whom to ask for vectors.
+            # Before any server runs: a process that finds one must also find the address of the vector index.
             write_address(self.qdrant, self.index_socket)
         except DataDirectoryUnusable:
             self._release()

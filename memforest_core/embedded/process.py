@@ -117,12 +117,7 @@ def spawn(
 
 
 def wait_ready(
-    process: psutil.Popen,
-    is_ready: Callable[[], bool],
-    *,
-    name: str,
-    log: ServerLog,
-    timeout_s: float,
+    process: psutil.Popen, is_ready: Callable[[], bool], *, name: str, log: ServerLog, timeout_s: float
 ) -> None:
     """Return once ``is_ready()``; raise ServerFailed, with the log's end, if it never is."""
     deadline = time.monotonic() + timeout_s

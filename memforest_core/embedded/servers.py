@@ -27,10 +27,7 @@ class EmbeddedServers:
     """Running servers and the locked directory they work in; use ``start``, then ``close``."""
 
     def __init__(
-        self,
-        directory: DataDirectory,
-        postgres: EmbeddedPostgres | None,
-        valkey: EmbeddedValkey | None,
+        self, directory: DataDirectory, postgres: EmbeddedPostgres | None, valkey: EmbeddedValkey | None
     ) -> None:
         self.directory = directory
         self.postgres = postgres

@@ -98,9 +98,7 @@ class ExtractionService:
         settings: ExtractSettings,
         rng: random.Random,
         telemetry: Telemetry = SILENT,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._sleep = sleep
         self._engine = engine
         self._proposer = proposer
         self._embedder = embedder
@@ -142,11 +140,7 @@ class ExtractionService:
         return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
 
     def _extract(
-        self,
-        tenant: TenantId,
-        claim: ClaimedWindow,
-        cached: Mapping[str, object] | None,
-        attributes: Sequence[str],
+        self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None, attributes: Sequence[str]
     ) -> Extraction:
         calls: list[CallRecord] = []
         try:
@@ -174,7 +168,7 @@ class ExtractionService:
             except StoreUnavailable:
                 if pause_s is None:
                     raise
-                self._sleep(pause_s)
+                time.sleep(pause_s)
         return False
 
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:

@@ -60,7 +60,7 @@ class Edit:
         return replace(diff, deleted=tuple(sorted(lost, key=str)))
 
     def _lost(self, root: Node) -> set[NodeId]:
-        """Loaded nodes that have no way up to the root any more: their parent was opened and let go of them."""
+        """Loaded nodes that no longer lead up to the root: their parent was changed and dropped them."""
         opened = {state.parent_id for state in self._states.values()} | {root.id}
         lost: set[NodeId] = set()
         for node in sorted(self._before, key=lambda node: -node.level):

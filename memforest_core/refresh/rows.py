@@ -212,11 +212,7 @@ class RefreshRows(VectorRows):
         return {bytes(row.input_hash): row.text for row in rows}
 
     def save(
-        self,
-        token: LeaseToken,
-        artifacts: Sequence[NodeArtifact],
-        vector_model: str,
-        redo_after_s: float,
+        self, token: LeaseToken, artifacts: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
     ) -> Sequence[NodeArtifact]:
         """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
 

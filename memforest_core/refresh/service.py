@@ -124,7 +124,9 @@ class RefreshService:
                 rows.record_calls(calls, nodes[0].forest_id, None)
             self._give_back(tenant, token, nodes, error)
             return
-        self._save(tenant, token, nodes, artifacts, calls)
+        # What was paid for is stored; nodes that were locked are saved one by one.
+        for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls):
+            self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
         self._telemetry.called(tenant, calls)
         for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
@@ -144,19 +146,6 @@ class RefreshService:
 
         for node in freed():
             freed(node)
-
-    def _save(
-        self,
-        tenant: TenantId,
-        token: LeaseToken,
-        nodes: Sequence[ReadyNode],
-        artifacts: Sequence[NodeArtifact],
-        calls: Sequence[CallRecord],
-    ) -> None:
-        """Store what was paid for; nodes that were locked are saved one by one."""
-        left = self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls)
-        for artifact in left:
-            self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
 
     @repeated
     def _save_free(

@@ -67,20 +67,11 @@ class ModelSummarizer:
         return self._chat.model_name(Step.SUMMARIZE)
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
-        document = {
-            "kind": node.kind.value,
-            "subject": node.label,
-            "children": [child.text for child in node.children],
-        }
-        reply = self._chat.complete(
-            ChatRequest(
-                Step.SUMMARIZE,
-                (
-                    Message("system", _SYSTEM.format(budget=budget)),
-                    Message("user", json.dumps(document, ensure_ascii=False)),
-                ),
-            )
-        )
+        texts = [child.text for child in node.children]
+        document = {"kind": node.kind.value, "subject": node.label, "children": texts}
+        system = Message("system", _SYSTEM.format(budget=budget))
+        user = Message("user", json.dumps(document, ensure_ascii=False))
+        reply = self._chat.complete(ChatRequest(Step.SUMMARIZE, (system, user)))
         calls.append(reply.record)
         text = clean(reply.text).strip()
         if not text:

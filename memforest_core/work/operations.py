@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, Role
@@ -35,15 +36,20 @@ class OperationFailed(PermanentError):
     code = "operation_failed"
 
 
+class RequestOptions(TypedDict, total=False):
+    """Options of ``request``."""
+
+    owner: str | None
+    dry_run: bool
+    lane: Lane
+    touches: Mapping[ForestId, Role] | None
+    part_of: TaskId | None
+
+
 class Operations:
     """Asks for operations of a tenant and follows them. Thread-safe."""
 
-    def __init__(
-        self,
-        store: OperationStore,
-        wakeups: WakeUps,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: OperationStore, wakeups: WakeUps, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._wakeups = wakeups
         self._clock = clock
@@ -64,29 +70,14 @@ class Operations:
         arguments: Numbers,
         *,
         actor: str,
-        owner: str | None = None,
-        dry_run: bool = False,
-        lane: Lane = Lane.LIVE,
-        touches: Mapping[ForestId, Role] | None = None,
-        part_of: TaskId | None = None,
+        **options: Unpack[RequestOptions],
     ) -> TaskId:
         """Ask for an operation in a transaction of its own, and wake workers; see ``request``.
 
         Raises InvalidInput for an actor without a name, ForestFrozen, ForestChanged, StoreUnavailable.
         """
         with self._store.transaction(tenant) as rows:
-            task = request(
-                rows,
-                kind,
-                forest,
-                arguments,
-                actor=actor,
-                owner=owner,
-                dry_run=dry_run,
-                lane=lane,
-                touches=touches,
-                part_of=part_of,
-            )
+            task = request(rows, kind, forest, arguments, actor=actor, **options)
         self.wake(tenant, task)
         return task
 
@@ -208,8 +199,8 @@ def request(
     touches: Mapping[ForestId, Role] | None = None,
     part_of: TaskId | None = None,
 ) -> TaskId:
-    """Ask for an operation within a transaction, and write down who did; the same one again while it waits or runs is
-    the same task.
+    """Ask for an operation within a transaction, and note in the audit who asked. The same request again, while it
+    waits or runs, is the same task.
 
     ``arguments`` are ids, counts and moments in microseconds, never text. ``touches`` is what it does to which forests,
     by default to its one; a dry run touches none. Raises InvalidInput for an actor without a name, ForestChanged, and
@@ -230,10 +221,10 @@ def request(
 
 
 def refuse(neighbours: Sequence[Neighbour]) -> None:
-    """Refuse what can't run after its earlier neighbours, with a sentence about the first of those.
+    """Refuse an operation that can't run after its earlier neighbours, with a sentence about the first of those.
 
-    Raises ForestFrozen for a source of a merge and for an export during a deletion, InvalidInput for a forest that is
-    being built anew, and while something that was given up would be carried away.
+    Raises ForestFrozen for a source of a merge and for an export during a deletion; InvalidInput for a forest that is
+    being rebuilt, and for one with an operation that was given up.
     """
     for each in neighbours:
         refused, dead, frozen = each.answer is Answer.REFUSED, each.state == WorkState.DEAD, ""

@@ -36,9 +36,8 @@ class Round:
     redone: int = 0
     reopened: int = 0
     woken: int = 0
-    struck_off: int = 0
     broker_away: bool = False
-    """There is work, and nobody could be told."""
+    """There is work, but no wake-up could be sent."""
 
 
 class Reconciler:
@@ -54,7 +53,7 @@ class Reconciler:
         self._limits = limits
 
     def run(self) -> Round:
-        """One round, if nobody else is at it. Raises StoreUnavailable."""
+        """One round, unless another worker does one now. Raises StoreUnavailable."""
         with self._jobs.reconciling() as mine:
             if not mine:
                 return Round(mine=False)
@@ -69,9 +68,9 @@ class Reconciler:
             for tenant in self._jobs.waiting(WorkKind.AGAIN):
                 reopened += self._kept(tenant, lambda rows: rows.reopen_verbatim(AGAIN_LIMIT))
             # Longer than the lease limit, so that a worker that was only slow can still come back.
-            struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
+            self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
             woken, broker_away = self.wake(*_QUEUES)
-            return Round(True, freed, released, redone, reopened, woken, struck_off, broker_away)
+            return Round(True, freed, released, redone, reopened, woken, broker_away)
 
     @repeated
     def _kept(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
@@ -81,7 +80,7 @@ class Reconciler:
     def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
         """Send wake-ups for tenants with claimable work of these kinds.
 
-        Returns how many were sent, and whether there was work of which nobody could be told. Raises StoreUnavailable.
+        Returns how many were sent, and whether there was work for which none could be sent. Raises StoreUnavailable.
         """
         sent = 0
         for kind in kinds:

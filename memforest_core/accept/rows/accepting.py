@@ -98,11 +98,8 @@ class AcceptRows(TenantRows):
         )
 
     def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
-        rows = self._db.execute(
-            sa.select(m.TurnRow.__table__)
-            .where(m.TurnRow.tenant_id == self._tenant, *where)
-            .order_by(m.TurnRow.ordinal)
-        )
+        t = m.TurnRow
+        rows = self._db.execute(sa.select(t.__table__).where(t.tenant_id == self._tenant, *where).order_by(t.ordinal))
         return [turn_of(row) for row in rows.mappings()]
 
     def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
@@ -116,9 +113,9 @@ class AcceptRows(TenantRows):
 
     def held_tail(self, session: SessionId) -> tuple[int, int] | None:
         """(ordinal, first turn) of the session's open last cell, locked; None when it is closed."""
-        cell = m.Cell
-        held = (cell.tenant_id == self._tenant, cell.session_id == session, cell.state == WorkState.HELD)
-        row = self._db.execute(sa.select(cell.ordinal, cell.first_turn).where(*held).with_for_update()).first()
+        c = m.Cell
+        held = (c.tenant_id == self._tenant, c.session_id == session, c.state == WorkState.HELD)
+        row = self._db.execute(sa.select(c.ordinal, c.first_turn).where(*held).with_for_update()).first()
         return (row.ordinal, row.first_turn) if row else None
 
     def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
@@ -177,21 +174,20 @@ class AcceptRows(TenantRows):
         if stays_open:
             rows[-1]["state"] = WorkState.HELD
         ids = [row["cell_id"] for row in rows]
-        replaced = self._db.scalars(
-            sa.select(m.Cell.text_hash).where(
-                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids), m.Cell.state == WorkState.HELD
-            )
-        ).all()
-        upsert = insert(m.Cell)
+        c = m.Cell
+        held = c.state == WorkState.HELD
+        shorter = sa.select(c.text_hash).where(c.tenant_id == self._tenant, c.cell_id.in_(ids), held)
+        replaced = self._db.scalars(shorter).all()
+        upsert = insert(c)
         renewed = ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
         fresh = {name: upsert.excluded[name] for name in renewed} | {"available_at": sa.func.clock_timestamp()}
-        key, held = ["tenant_id", "cell_id"], m.Cell.state == WorkState.HELD
+        key = ["tenant_id", "cell_id"]
         self._db.execute(upsert.on_conflict_do_update(index_elements=key, set_=fresh, where=held), rows)
         if stays_open:
-            last = (m.Cell.tenant_id == self._tenant, m.Cell.cell_id == ids[-1])
-            self._db.execute(sa.update(m.Cell).where(*last).values(available_at=seconds_from_now(held_for_s or 0.0)))
+            last = sa.update(c).where(c.tenant_id == self._tenant, c.cell_id == ids[-1])
+            self._db.execute(last.values(available_at=seconds_from_now(held_for_s or 0.0)))
         want_indexed(self._db, self._tenant, forest, "cell", ids, lane=int(lane))
-        # After its index row: an indexer that was at the shorter text has put its vector by now, or never will.
+        # After the index row was locked: no indexer can still store the vector of the shorter text.
         VectorRows(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
 
     def set_counts(self, session: SessionId, turns: int, cells: int) -> None:

@@ -20,11 +20,11 @@ class State:
     value: str
     previous_value: str
     change: Change
-    polarity: Polarity | None
-    """What the rule itself says; None leaves it to the sentence."""
-    modality: Modality | None
     start: int
     end: int
+    polarity: Polarity | None = None
+    """What the rule itself says; None leaves it to the sentence."""
+    modality: Modality | None = None
 
 
 _IDLE_WORDS = "it that this them him her you me us one more most tears fear peace someone something things"
@@ -63,8 +63,6 @@ def _special(sentence: str, speaker: str) -> Iterator[State]:
             value=value,
             previous_value=_value(groups.get("prev") or ""),
             change=Change.SWITCH if pattern is SWITCHED else Change.NONE,
-            polarity=None,
-            modality=None,
             start=found.start(),
             end=found.end(),
         )

@@ -289,6 +289,5 @@ def propose(window: Window) -> ExtractionAnswer:
     drafts = _drafts(window)
     cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_SUMMARIES]
     return ExtractionAnswer(
-        items=[draft.item for draft in drafts],
-        summaries=[_summary(window, cell, drafts) for cell in cells],
+        items=[draft.item for draft in drafts], summaries=[_summary(window, cell, drafts) for cell in cells]
     )

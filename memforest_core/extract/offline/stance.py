@@ -12,8 +12,7 @@ _IDIOMS = re.compile(
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
-    r"\b(?:not|never|no longer|nobody|none|cannot|neither|nor|no more|[a-z]+n['’]t)\b",
-    re.IGNORECASE,
+    r"\b(?:not|never|no longer|nobody|none|cannot|neither|nor|no more|[a-z]+n['’]t)\b", re.IGNORECASE
 )
 _HEARSAY = re.compile(
     r"\b(?:told (?:me|us)|apparently|(?:I|we|i)(?:['’]ve)? heard|reportedly|rumou?r|supposedly"

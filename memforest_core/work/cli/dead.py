@@ -93,12 +93,7 @@ def retry(
 
 
 @app.command()
-def discard(
-    ids: Ids,
-    yes: YesOption = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def discard(ids: Ids, yes: YesOption = False, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Go on without it: a cell's turns stay recallable without facts of their own, a node keeps the summary it has."""
     count = len(set(ids))
     question = f"Go on without {count} given-up piece{'s' if count > 1 else ''} of work?"

@@ -22,7 +22,7 @@ from memforest_core.work.rows.operations import take_turn
 from memforest_core.work.states import WorkState
 
 _TRIES = 3
-"""An operation that is asked for again between the look at it and its change is looked at again."""
+"""How often to try when an equal operation is asked for at the same moment."""
 
 # What the reducer gave up was extracted and is not in the trees.
 _REDUCED = "(c.extracted_at IS NOT NULL AND NOT c.placed)"
@@ -120,8 +120,8 @@ _CHOSEN = f"""
 
 _STILL_DEAD = sa.text(f"{_CHOSEN} SELECT cell_id FROM chosen")  # noqa: S608 - a constant of this module
 
-# A window is claimed by its first cell: without it, a cell goes alone. The outcome that it had before is the one that
-# its candidates tell.
+# A window is claimed by its first cell; without that, a cell becomes a window of its own. Its earlier outcome follows
+# from its candidates.
 _RETRY_CELLS = sa.text(f"""{_CHOSEN}
     UPDATE memforest.cell c
        SET state = CASE WHEN d.reduced THEN 'done' ELSE 'ready' END, attempts = 0, lost_leases = 0,
@@ -140,7 +140,7 @@ _RETRY_CELLS = sa.text(f"""{_CHOSEN}
     RETURNING c.cell_id, c.forest_id, c.state, c.ordinal = c.window_ordinal AS head
     """)  # noqa: S608 - constants of this module
 
-# A correction that was not placed goes, so the fact that it was to supersede holds again.
+# A correction that is not in the trees is discarded: the fact that it superseded holds again.
 _HOLD_AGAIN = sa.text("""
     UPDATE memforest.fact x SET superseded_by = NULL, superseded_at = NULL
      WHERE x.tenant_id = :t AND x.superseded_by IS NOT NULL
@@ -176,7 +176,7 @@ _END_CELLS = sa.text("""
     RETURNING c.cell_id, c.forest_id, c.placed
     """)
 
-# Ancestors were summarized without it, or will be: they are due again with it.
+# The summaries of a dead node's ancestors lack its text: they are refreshed again too.
 _PATHS = sa.text("""
     WITH RECURSIVE path AS (
         SELECT node_id, parent_id, tree_id FROM memforest.node
@@ -187,9 +187,9 @@ _PATHS = sa.text("""
     SELECT node_id, tree_id FROM path
     """)
 
-# Of several of one kind and subject only the newest is ready again; while one is under way, none, nor while another
-# operation is that would have refused it. An operation that excludes others keeps its place before them; the rest is
-# asked for now.
+# Of several tasks of one kind and subject only the newest is retried. None is, while such a task is unfinished, or
+# another operation that would have refused it. Deletions and corrections keep their place in the order of tasks; the
+# others go to its end.
 _RETRY_TASKS = sa.text("""
     UPDATE memforest.maintenance SET state = 'ready', attempts = 0, lost_leases = 0, finished_at = NULL,
            available_at = clock_timestamp()
@@ -239,7 +239,7 @@ _UNDO_TASKS = sa.text("""
 
 
 class DeadRows(TenantRows):
-    """Dead letters in one transaction of a tenant. What somebody else has revived meanwhile is left as it is."""
+    """Dead letters in one transaction of a tenant. What another caller has retried in the meantime stays unchanged."""
 
     def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
@@ -381,7 +381,7 @@ class DeadRows(TenantRows):
                     self._run(_ASK_AGAIN, ids=[row.task_id for row in tasks])
                     return tasks
             except exc.IntegrityError:
-                continue  # the like of one was asked for in this moment
+                continue  # an equal operation was asked for at this moment
         raise StoreUnavailable("Tasks like these are asked for faster than they can be tried again.")
 
     def _changed(self, statement: sa.TextClause, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:

@@ -16,7 +16,7 @@ from memforest_core.store.engine import transaction
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from memforest_core.work.rows.operations import OperationRows, free_tasks
+from memforest_core.work.rows.operations import OperationRows, free_tasks, lost_lease
 from memforest_core.work.states import WorkState
 
 _RECONCILE_LOCK = 0x6D667263
@@ -28,7 +28,7 @@ _ALIVE = """SELECT worker_id FROM memforest.worker
 _LOST = f"(lease_until <= clock_timestamp() OR worker_id NOT IN ({_ALIVE}))"
 
 # Work that keeps losing its workers may be what kills them: past the limit it waits for a person. A window is freed
-# as a whole: without its first cell nobody would claim the rest.
+# as a whole: without its first cell the rest could not be claimed.
 _FREE_CELLS = sa.text(f"""
     WITH free AS MATERIALIZED (
         SELECT cell_id, session_id, window_ordinal FROM memforest.cell
@@ -37,11 +37,7 @@ _FREE_CELLS = sa.text(f"""
     UPDATE memforest.cell
        SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
            outcome = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE outcome END,
-           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
-           error_text = CASE WHEN lost_leases + 1 > :max_lost
-                             THEN 'Its workers died too often while extracting it.' ELSE error_text END,
-           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
-           lease_token = NULL, lease_until = NULL, worker_id = NULL
+           {lost_lease("extracting it")}
      WHERE tenant_id = :t AND cell_id IN (
         SELECT cell_id FROM free WHERE NOT EXISTS (
             SELECT 1 FROM memforest.cell other
@@ -61,12 +57,7 @@ _FREE_POINTS = sa.text(f"""
 
 _FREE_NODES = sa.text(f"""
     UPDATE memforest.node
-       SET dead = lost_leases + 1 > :max_lost,
-           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
-           error_text = CASE WHEN lost_leases + 1 > :max_lost
-                             THEN 'Its workers died too often while refreshing it.' ELSE error_text END,
-           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
-           lease_token = NULL, lease_until = NULL, worker_id = NULL
+       SET dead = lost_leases + 1 > :max_lost, {lost_lease("refreshing it")}
      WHERE tenant_id = :t AND node_id IN (
         SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_token IS NOT NULL AND {_LOST}
          ORDER BY node_id FOR NO KEY UPDATE SKIP LOCKED)
@@ -83,8 +74,8 @@ _REOPEN_PICK = sa.text("""
      ORDER BY c.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
     """)
 
-# Whether all of a window is done is asked again once it is locked: a correction or an erasure may have come between. A
-# window of which somebody holds a cell is looked at in the next round.
+# After the lock, the state of all cells is checked again: a correction or an erasure may have come in between. A window
+# with a locked cell is left to the next round.
 _REOPEN_HOLD = sa.text("""
     SELECT c.cell_id FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
       JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
@@ -141,11 +132,11 @@ class JobRows(TenantRows):
 
         A cell that a turn is being added to is left to the next round.
         """
-        cell = m.Cell
-        held = (cell.tenant_id == self._tenant, cell.state == WorkState.HELD)
-        past = sa.select(cell.cell_id).where(*held, cell.available_at <= sa.func.clock_timestamp())
-        free = past.order_by(cell.cell_id).with_for_update(key_share=True, skip_locked=True)
-        change = sa.update(cell).where(*held, cell.cell_id.in_(free)).values(state=WorkState.READY)
+        c = m.Cell
+        held = (c.tenant_id == self._tenant, c.state == WorkState.HELD)
+        past = sa.select(c.cell_id).where(*held, c.available_at <= sa.func.clock_timestamp())
+        free = past.order_by(c.cell_id).with_for_update(key_share=True, skip_locked=True)
+        change = sa.update(c).where(*held, c.cell_id.in_(free)).values(state=WorkState.READY)
         return self._db.execute(change).rowcount
 
 
@@ -181,13 +172,13 @@ class JobStore:
 
     @repeated
     def strike_off_name(self, name: str) -> int:
-        """Strike off the workers with this name, whose successor the caller is; how many."""
+        """Delete the rows of workers with this name, which the caller replaces; how many."""
         with transaction(self._engine) as connection:
             return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
 
     @repeated
     def beat(self, worker: WorkerId) -> bool:
-        """Renew a worker's heartbeat on the database's clock; False when it was struck off."""
+        """Renew a worker's heartbeat on the database's clock; False when its row is gone."""
         with transaction(self._engine) as connection:
             beaten = connection.execute(
                 sa.update(m.Worker).where(m.Worker.worker_id == worker).values(heartbeat_at=sa.func.clock_timestamp())
@@ -196,13 +187,13 @@ class JobStore:
 
     @repeated
     def leave(self, worker: WorkerId) -> None:
-        """Strike a worker off; its leases end at once."""
+        """Delete a worker's row; its leases end at once."""
         with transaction(self._engine) as connection:
             connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
 
     @repeated
     def strike_off_dead(self, dead_after_s: float) -> int:
-        """Remove workers long without a heartbeat; how many."""
+        """Delete the rows of workers without a heartbeat for this long; how many."""
         with transaction(self._engine) as connection:
             long_ago = m.Worker.heartbeat_at < seconds_from_now(-dead_after_s)
             return connection.execute(sa.delete(m.Worker).where(long_ago)).rowcount

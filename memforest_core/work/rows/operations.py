@@ -1,4 +1,4 @@
-"""Maintenance tasks in Postgres: asked for once, claimed by one, resumed by anybody."""
+"""Maintenance tasks in Postgres: each is stored once, claimed by one worker, and can be resumed by any other."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from memforest_core.work.records import (
 from memforest_core.work.states import WorkState
 
 _TRIES = 3
-"""A task that ends between the insert that it refused and the look at it is asked for again."""
+"""How often to insert a task again when the equal task that blocked the insert has ended before it was read."""
 
-# Asking and claiming take turns within a tenant, so that a task that is seen has been seen by all that were asked for
-# or claimed after it. Forests are locked before this, task rows after it.
+# Within a tenant only one transaction at a time inserts or claims tasks, so each sees all tasks before it. Forests are
+# locked before this lock, task rows after it.
 _TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('memforest.asking ' || :t, 0))")
 
 _KEEP_FORESTS = sa.text("""
@@ -120,7 +120,7 @@ _RELEASE = [
     )
 ]
 
-# Its subject is free at once: asked for again, it is another task.
+# The subject changes, so that an equal task can be asked for at once.
 _CANCEL = sa.text("""
     UPDATE memforest.maintenance
        SET cancelled_by = :actor, subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp(),
@@ -156,6 +156,15 @@ _UNCOUNTED: dict[str, Any] = {"attempts": sa.func.greatest(m.OperationRow.attemp
 """A try that does not count."""
 
 
+def lost_lease(doing: str) -> str:
+    """SQL assignments that end a lost lease; above :max_lost the error says what its workers were ``doing``."""
+    return f"""error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+           error_text = CASE WHEN lost_leases + 1 > :max_lost
+                             THEN 'Its workers died too often while {doing}.' ELSE error_text END,
+           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
+           lease_token = NULL, lease_until = NULL, worker_id = NULL"""
+
+
 def free_tasks(lost: str) -> sa.TextClause:
     """The statement that frees tasks whose lease is ``lost`` (SQL over lease_until and worker_id).
 
@@ -165,12 +174,8 @@ def free_tasks(lost: str) -> sa.TextClause:
     return sa.text(f"""
         UPDATE memforest.maintenance
            SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
-               error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
-               error_text = CASE WHEN lost_leases + 1 > :max_lost
-                                 THEN 'Its workers died too often while at it.' ELSE error_text END,
                finished_at = CASE WHEN lost_leases + 1 > :max_lost THEN clock_timestamp() END,
-               lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
-               lease_token = NULL, lease_until = NULL, worker_id = NULL
+               {lost_lease("at it")}
          WHERE tenant_id = :t AND task_id IN (
             SELECT task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'running' AND {lost}
                FOR NO KEY UPDATE SKIP LOCKED)
@@ -178,7 +183,7 @@ def free_tasks(lost: str) -> sa.TextClause:
 
 
 def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
-    """Ask for tasks, or claim one, with nobody else of the tenant doing so until this transaction ends."""
+    """Let no other transaction of the tenant insert or claim tasks until this one ends."""
     connection.execute(_TAKE_TURN, {"t": tenant})
 
 
@@ -198,7 +203,10 @@ class OperationRows(TenantRows):
         part_of: TaskId | None = None,
         held: bool = False,
     ) -> TaskId:
-        """``held``: nobody claims it, the process that asks works on it. Such a forest may be made after this."""
+        """Insert a task, unless an equal one is unfinished; its id.
+
+        Workers don't claim a ``held`` task: the caller works on it, and may create its forest later.
+        """
         if touches:
             self._keep(touches, there=not held)
         asked: dict[str, Any] = {"kind": kind, "subject": subject}
@@ -217,7 +225,7 @@ class OperationRows(TenantRows):
         raise StoreUnavailable(f"Tasks of kind {kind} end faster than they can be asked for.")
 
     def _keep(self, touches: Mapping[ForestId, Role], *, there: bool) -> None:
-        """Keep the forests as they are until this transaction ends, and take this transaction's turn."""
+        """Keep the forests from being deleted until this transaction ends, and take its turn; see ``take_turn``."""
         kept = self._run(_KEEP_FORESTS, forests=list(touches)).all()
         if there and len(kept) < len(touches):
             raise ForestChanged("The memory of this owner was deleted or replaced at this moment: ask again.")
@@ -231,18 +239,18 @@ class OperationRows(TenantRows):
         ]
 
     def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
-        """Touch one more forest in the midst of a task; False while another task is at it that excludes this one."""
+        """Add a forest to a running task; False while another task that excludes this one works on the forest."""
         self._keep({forest: role}, there=False)
         self._run(_JOIN, id=task, forest=forest, role=role.value)
         joined = sa.select(m.OperationForestRow.task_id).where(*_touched(self._tenant, task, forest))
         return self._db.scalar(joined) is not None
 
     def part(self, task: TaskId, forest: ForestId) -> None:
-        """Touch a forest no more."""
+        """Remove a forest from a task."""
         self._db.execute(sa.delete(m.OperationForestRow).where(*_touched(self._tenant, task, forest)))
 
     def locked(self, task: TaskId) -> OperationTask | None:
-        """One task, which nobody changes before this transaction ends."""
+        """One task, locked until this transaction ends."""
         mine = sa.select(m.OperationRow.task_id).where(
             m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
         )
@@ -250,11 +258,11 @@ class OperationRows(TenantRows):
         return self.get(task)
 
     def states(self, task: TaskId) -> Mapping[ForestId, str]:
-        """The states of those forests of a task that are there."""
+        """The states of those forests of a task that exist."""
         return {ForestId(row.forest_id): row.state for row in self._run(_STATES, id=task)}
 
     def cancel(self, task: TaskId, actor: str) -> None:
-        """Have an unfinished task undone; its like can be asked for anew."""
+        """Mark an unfinished task as cancelled; an equal one can be asked for again."""
         self._run(_CANCEL, id=task, actor=actor)
 
     def release_sources(self) -> int:
@@ -335,7 +343,7 @@ class OperationRows(TenantRows):
         self._update(token, _GIVEN_BACK | error | ({} if counts else _UNCOUNTED))
 
     def hand_back(self, token: LeaseToken) -> None:
-        """Give the task back with what it has reached, for whoever comes next."""
+        """Give the task back with its progress, for the next worker."""
         self._update(token, _GIVEN_BACK | _UNCOUNTED)
 
     def bury(self, token: LeaseToken, code: str, text: str) -> bool:
