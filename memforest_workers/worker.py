@@ -129,11 +129,6 @@ class BackgroundWorker:
         )
 
     @property
-    def app(self) -> Celery:
-        """The Celery app."""
-        return self._app
-
-    @property
     def upkept(self) -> bool:
         """Whether the worker's own upkeep is running."""
         return self._runtime.upkept

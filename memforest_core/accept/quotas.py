@@ -57,7 +57,7 @@ class _Depth:
     at: float
     limits: TenantLimits
     since: float
-    """When the drain began to be measured, with..."""
+    """When the measurement of the drain began, with..."""
     then: int | None
     """...so many cells waiting (None: not counted to the end), and..."""
     added: int = 0

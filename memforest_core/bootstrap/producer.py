@@ -43,11 +43,5 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     wakeups = CeleryWakeUps(settings.broker)
     most = settings.broker.max_wakeups
     acceptance = Acceptance(engine, wakeups, settings.accept, most, lambda: datetime.now(UTC))
-    return Producer(
-        engine,
-        wakeups,
-        acceptance,
-        Flushing(engine, wakeups),
-        tracer or tracing or SILENT,
-        tracing.close if tracing is not None else lambda: None,
-    )
+    close = tracing.close if tracing is not None else lambda: None
+    return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), tracer or tracing or SILENT, close)

@@ -222,7 +222,7 @@ class ExtractRows(VectorRows):
         return hashes
 
     def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
-        """End the lease of a window whose cells stay as they are, to be extracted again later still."""
+        """End the lease of a window whose cells stay as they are; the next extraction comes after a longer delay."""
         self._end(window, code, text, state=WorkState.DONE, again_at=_again_at(again), agains=m.Cell.agains + 1)
 
     def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:

@@ -156,7 +156,7 @@ class ExtractionService:
     def _stored(
         self, tenant: TenantId, claim: ClaimedWindow, result: WindowResult, calls: Sequence[CallRecord]
     ) -> bool:
-        """Store what was paid for, also through a restart of the store; False when the lease was lost meanwhile."""
+        """Store what was paid for, with retries during a restart of the store; False when the lease was lost."""
 
         def store(rows: ExtractRows) -> bool:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
@@ -172,7 +172,7 @@ class ExtractionService:
         return False
 
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
-        """A bug ended the try: count it, so that a window that breaks the code is put aside in the end."""
+        """A bug ended the try: count it, so that a window that breaks the code becomes a dead letter in the end."""
         self._telemetry.retried(STEP, tenant, CRASHED)
         wait = backoff(claim.attempts, self._rng.random())
 
@@ -217,7 +217,7 @@ class ExtractionService:
         return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
 
     def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
-        """Texts that have vectors: asked only for an answer read before, for a new one hardly any does."""
+        """Texts that have vectors. Only looked up for a cached answer: texts of a new answer rarely have one."""
         texts = {OwnText(forest, text) for text in _embedded_texts(candidates)}
         with ExtractRows.opened(self._engine, tenant) as rows:
             return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
@@ -270,7 +270,7 @@ class ExtractionService:
         else:
             self._telemetry.retried(STEP, tenant, error.code)
         result = None
-        # What there is stays: it is the fallback already, and better than nothing.
+        # The cells hold the fallback already, which is better than nothing: it stays.
         kept_as_is = claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD)
         if decision.verdict is Verdict.DEGRADE and not kept_as_is:
             window, cells = window_of(claim)

@@ -11,14 +11,7 @@ from memforest_core.memtree.nodes import Diff, Leaf, Node, TreeHead
 from memforest_core.memtree.paths import Paths
 
 
-def build(
-    *,
-    tree_id: TreeId,
-    k: int,
-    root_id: NodeId,
-    leaves: Iterable[Leaf],
-    new_id: Callable[[], NodeId],
-) -> Diff:
+def build(*, tree_id: TreeId, k: int, root_id: NodeId, leaves: Iterable[Leaf], new_id: Callable[[], NodeId]) -> Diff:
     """The diff, all insertions, that makes a tree of ``leaves`` (any order, possibly none).
 
     Nodes are full; the right spine takes the rest. No leaves make a level-1 root without children.

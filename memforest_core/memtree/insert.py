@@ -16,12 +16,7 @@ class KeyTaken(ValueError):
     """Two different leaves claim the same key."""
 
 
-def insert(
-    head: TreeHead,
-    loaded: Iterable[Node],
-    batch: Sequence[Leaf],
-    new_id: Callable[[], NodeId],
-) -> Diff:
+def insert(head: TreeHead, loaded: Iterable[Node], batch: Sequence[Leaf], new_id: Callable[[], NodeId]) -> Diff:
     """The diff that inserts ``batch`` (any size, any order) into the tree of ``head``.
 
     ``loaded`` must hold, in any order, repetitions allowed, more being harmless:

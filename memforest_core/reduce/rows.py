@@ -51,7 +51,7 @@ _PICK = sa.text("""
     """)
 
 # A correction or an erasure may have changed a cell's candidates since it was loaded: then it is loaded again before it
-# is placed. Its row is locked, so that it can't change any more.
+# is placed. Its row is locked, so that it can't change again.
 _UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                                WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
 

@@ -107,13 +107,9 @@ class ReductionService:
         first, second = (
             self._drain(tenant, replace(waiting, cells=part)) for part in (waiting.cells[:half], waiting.cells[half:])
         )
-        return Reduction(
-            Reduced.DONE,
-            waiting.forest_id,
-            first.cells + second.cells,
-            first.new_facts + second.new_facts,
-            first.near_merging and second.near_merging,
-        )
+        cells, new_facts = first.cells + second.cells, first.new_facts + second.new_facts
+        near_merging = first.near_merging and second.near_merging
+        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts, near_merging)
 
     @repeated
     def _delay(self, tenant: TenantId, forest: ForestId) -> None:
@@ -133,7 +129,7 @@ class ReductionService:
             try:
                 batch, made = self._completed(batch)
             except MemForestError as error:
-                # An error of the embedder is no error of the cells.
+                # The embedder failed, not the cells.
                 self._telemetry.retried(STEP, tenant, error.code)
                 with ReduceRows.opened(self._engine, tenant) as rows:
                     rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
@@ -150,7 +146,7 @@ class ReductionService:
         return replace(reduction, near_merging=complete)
 
     def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
-        """The batch with the vectors that are missing, and the call that made them; nothing is held meanwhile.
+        """The batch with the vectors that were missing, and the call that made them; nothing is locked meanwhile.
 
         An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
         """

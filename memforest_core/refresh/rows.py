@@ -58,8 +58,8 @@ _LEASE = sa.text(f"""
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
     """)  # noqa: S608 - constants of this module
 
-# Nothing but the version decides: a summary read before a deletion or a newer save is dropped. A summary made from
-# stale children stays one version behind, so that its node stays dirty.
+# Only the version decides: a summary whose children were read before a deletion or a newer save is dropped. A summary
+# made from stale children stays one version behind, so that its node stays dirty.
 _SAVE = sa.text("""
     UPDATE memforest.node n
        SET clean_version = greatest(n.clean_version, u.version - u.behind), lease_token = NULL, lease_until = NULL,
@@ -204,12 +204,9 @@ class RefreshRows(VectorRows):
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """Summaries already made from the same inputs."""
-        rows = self._db.execute(
-            sa.select(m.Summary.input_hash, m.Summary.text).where(
-                m.Summary.tenant_id == self._tenant, m.Summary.input_hash.in_(hashes)
-            )
-        )
-        return {bytes(row.input_hash): row.text for row in rows}
+        paid = m.Summary
+        found = sa.select(paid.input_hash, paid.text).where(paid.tenant_id == self._tenant, paid.input_hash.in_(hashes))
+        return {bytes(row.input_hash): row.text for row in self._db.execute(found)}
 
     def save(
         self, token: LeaseToken, artifacts: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
@@ -240,7 +237,6 @@ class RefreshRows(VectorRows):
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
-        later = seconds_from_now(redo_after_s)
         columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
         self._db.execute(
             statement.on_conflict_do_update(
@@ -267,11 +263,9 @@ class RefreshRows(VectorRows):
         )
         degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED]
         if degraded:
-            self._db.execute(
-                sa.update(m.NodeSummary)
-                .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(degraded))
-                .values(redo_at=later)
-            )
+            s = m.NodeSummary
+            again = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(degraded))
+            self._db.execute(again.values(redo_at=seconds_from_now(redo_after_s)))
         paid = {a.input_hash: a for a in saved if a.paid}
         if paid:
             self._db.execute(
@@ -332,11 +326,9 @@ class RefreshRows(VectorRows):
     def _let_go(self, nodes: Collection[NodeId], values: Mapping[str, Any]) -> None:
         """End the lease of nodes that are locked."""
         if nodes:
-            self._db.execute(
-                sa.update(m.NodeRow)
-                .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
-                .values(lease_token=None, lease_until=None, worker_id=None, **values)
-            )
+            n = m.NodeRow
+            change = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(nodes))
+            self._db.execute(change.values(lease_token=None, lease_until=None, worker_id=None, **values))
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
         """A tree without dirty nodes is no longer due; asked after the saves were committed.
@@ -370,19 +362,14 @@ class RefreshRows(VectorRows):
         ids = [row.node_id for row in mine]
         paths = [NodeId(row.node_id) for row in with_ancestors(self._db, self._tenant, ids)]
         lock_nodes(self._db, self._tenant, paths)
-        self._db.execute(
-            sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, paths))
-            .values(version=m.NodeRow.version + 1)
-        )
+        n, s = m.NodeRow, m.NodeSummary
+        above = sa.update(n).where(n.tenant_id == self._tenant, among(n.node_id, paths))
+        self._db.execute(above.values(version=n.version + 1))
         trees = [TreeId(row.tree_id) for row in mine]
         lock_trees(self._db, self._tenant, trees)
         self._run(_MARK_TREES, trees=trees)
-        self._db.execute(
-            sa.update(m.NodeSummary)
-            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
-            .values(redo_at=None)
-        )
+        done = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(ids))
+        self._db.execute(done.values(redo_at=None))
         return len(mine)
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:

@@ -1,4 +1,4 @@
-"""One unit of refresh: claim ready nodes, write their texts with nothing locked, save what is still newer."""
+"""One unit of refresh: claim ready nodes, write their texts with nothing locked, save those that are still newer."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class RefreshService:
     def _give_back(
         self, tenant: TenantId, token: LeaseToken, nodes: Sequence[ReadyNode], error: MemForestError | None
     ) -> None:
-        """End a failed try; without an error it was ended by a bug."""
+        """End a failed try; ``error`` is None when a bug ended it."""
         most, jitter = self._settings.max_attempts, self._rng.random()
         attempts = max(node.attempts for node in nodes)
         if error is not None:
@@ -241,7 +241,7 @@ class RefreshService:
         except (RetryableError, ContentFault, ContextTooLong, ContentRefused) as error:
             calls.extend(failed_call(error))
             text = self._offline.summarize(node, budget, calls)
-            # Another key, so that the model's own summary is not taken for made.
+            # Another key, so that this text never counts as the model's own summary.
             return Written(text, SummarySource.DEGRADED, b"degraded:" + key)
         source = SummarySource.MODEL if self._summarizer.paid else SummarySource.EXTRACTIVE
         return Written(text, source, key)

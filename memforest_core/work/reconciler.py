@@ -40,17 +40,15 @@ class Round:
     """There is work, but no wake-up could be sent."""
 
 
+@dataclass(frozen=True, slots=True)
 class Reconciler:
-    """Runs in every worker process; one at a time does a round, found by a lock in the database."""
+    """Runs in every worker process; a lock in the database lets one at a time do a round."""
 
-    def __init__(
-        self, jobs: JobStore, redo: Callable[[TenantId, int], int], wakeups: WakeUps, limits: LeaseLimits
-    ) -> None:
-        """``redo`` marks at most so many of a tenant's degraded summaries dirty again; it returns how many."""
-        self._jobs = jobs
-        self._redo = redo
-        self._wakeups = wakeups
-        self._limits = limits
+    _jobs: JobStore
+    _redo: Callable[[TenantId, int], int]
+    """Marks at most so many of a tenant's degraded summaries dirty again; returns how many."""
+    _wakeups: WakeUps
+    _limits: LeaseLimits
 
     def run(self) -> Round:
         """One round, unless another worker does one now. Raises StoreUnavailable."""

@@ -55,11 +55,8 @@ class AcceptRows(TenantRows):
 
     def set_display_name(self, forest: ForestRef, name: str) -> None:
         """Change what the owner is called; the name is one of the owner's from now on."""
-        self._db.execute(
-            sa.update(m.Forest)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
-            .values(display_name=name)
-        )
+        own = sa.update(m.Forest).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
+        self._db.execute(own.values(display_name=name))
         self._add_speakers(forest.id, {(forest.owner, name)})
 
     def lock_session(
@@ -192,11 +189,8 @@ class AcceptRows(TenantRows):
 
     def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
         """Update the session's counters."""
-        self._db.execute(
-            sa.update(m.Session)
-            .where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
-            .values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp())
-        )
+        own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+        self._db.execute(own.values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp()))
 
     def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
         """How far a session has come; None when it does not exist."""

@@ -340,34 +340,23 @@ class DeadRows(TenantRows):
         paths = self._changed(_PATHS, ids)
         above = [NodeId(row.node_id) for row in paths]
         lock_nodes(self._db, self._tenant, above)
-        self._db.execute(
-            sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(above))
-            .values(version=m.NodeRow.version + 1)
-        )
+        n, r = m.NodeRow, m.Tree
+        raised = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(above))
+        self._db.execute(raised.values(version=n.version + 1))
         nodes = self._still_dead_nodes(ids, attempts=0, lost_leases=0, available_at=sa.func.clock_timestamp())
         trees = sorted({row.tree_id for row in nodes})
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
-        self._db.execute(
-            sa.update(m.Tree)
-            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
-            .values(
-                marks=m.Tree.marks + 1,
-                last_mark_at=sa.func.now(),
-                first_mark_at=sa.func.coalesce(m.Tree.first_mark_at, sa.func.now()),
-                due_at=sa.func.now(),
-            )
-        )
+        now = sa.func.now()
+        due = sa.update(r).where(r.tenant_id == self._tenant, r.tree_id.in_(trees))
+        first = sa.func.coalesce(r.first_mark_at, now)
+        self._db.execute(due.values(marks=r.marks + 1, last_mark_at=now, first_mark_at=first, due_at=now))
         return nodes
 
     def _still_dead_nodes(self, ids: Sequence[UUID], **values: object) -> Sequence[sa.Row[Any]]:
         """Change the nodes that are dead, which they are no longer; their ids and trees."""
-        change: sa.Executable = (
-            sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(ids), m.NodeRow.dead)
-            .values(dead=False, **values)
-            .returning(m.NodeRow.node_id, m.NodeRow.tree_id)
-        )
+        n = m.NodeRow
+        dead = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(ids), n.dead)
+        change: sa.Executable = dead.values(dead=False, **values).returning(n.node_id, n.tree_id)
         return self._db.execute(change).all()
 
     def _retry_tasks(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:

@@ -251,9 +251,8 @@ class OperationRows(TenantRows):
 
     def locked(self, task: TaskId) -> OperationTask | None:
         """One task, locked until this transaction ends."""
-        mine = sa.select(m.OperationRow.task_id).where(
-            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
-        )
+        k = m.OperationRow
+        mine = sa.select(k.task_id).where(k.tenant_id == self._tenant, k.task_id == task)
         self._db.execute(mine.with_for_update(key_share=True))
         return self.get(task)
 
@@ -352,20 +351,16 @@ class OperationRows(TenantRows):
 
     def get(self, task: TaskId) -> OperationTask | None:
         """One task."""
-        found = self._db.execute(
-            _tasks().where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
-        ).first()
+        k = m.OperationRow
+        found = self._db.execute(_tasks().where(k.tenant_id == self._tenant, k.task_id == task)).first()
         return _task(found) if found is not None else None
 
     def list(self, kinds: Sequence[str], limit: int) -> Sequence[OperationTask]:
         """Tasks of these kinds, the newest first."""
-        found = self._db.execute(
-            _tasks()
-            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.kind.in_(kinds))
-            .order_by(m.OperationRow.created_at.desc(), m.OperationRow.task_id)
-            .limit(limit)
-        )
-        return [_task(row) for row in found]
+        k = m.OperationRow
+        found = _tasks().where(k.tenant_id == self._tenant, k.kind.in_(kinds))
+        newest = found.order_by(k.created_at.desc(), k.task_id).limit(limit)
+        return [_task(row) for row in self._db.execute(newest)]
 
     def _update(self, token: LeaseToken, values: dict[str, Any]) -> bool:
         """Change the task that is still under this lease."""
@@ -392,11 +387,10 @@ def owner_hash(tenant: TenantId, owner: str) -> bytes:
 
 def _tasks() -> sa.Select[Any]:
     """All columns of tasks, and what each waits for."""
-    table = m.OperationRow
-    waits_for = sa.func.memforest.waits_for(table.tenant_id, table.task_id, type_=sa.Uuid())
-    return sa.select(
-        table.__table__, sa.case((table.state.in_((WorkState.HELD, WorkState.READY)), waits_for)).label("waits_for")
-    )
+    k = m.OperationRow
+    waits_for = sa.func.memforest.waits_for(k.tenant_id, k.task_id, type_=sa.Uuid())
+    waiting = k.state.in_((WorkState.HELD, WorkState.READY))
+    return sa.select(k.__table__, sa.case((waiting, waits_for)).label("waits_for"))
 
 
 def _task(row: sa.Row[Any]) -> OperationTask:
