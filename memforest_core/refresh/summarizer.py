@@ -14,7 +14,7 @@ from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Mess
 from memforest_core.refresh.records import ReadyNode
 
 PROMPT_VERSION = "summary-1"
-"""Part of the key of every stored summary: with another one all of them count as made from other inputs."""
+"""Part of the key of every stored summary: after a change of it no earlier summary is reused."""
 OFFLINE_MODEL = "offline-1"
 
 _SYSTEM = """\

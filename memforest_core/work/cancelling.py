@@ -44,7 +44,7 @@ def _too_late(task: OperationTask, states: Mapping[ForestId, str]) -> str | None
 
 
 def merge_moved(task: OperationTask, states: Mapping[ForestId, str]) -> str | None:
-    """Why a merge can't be taken back, if so: something of it is in a memory that people see."""
+    """Why a merge can't be cancelled any more, None if it can: something of it is in a visible memory."""
     if task.forest_id is not None and states.get(task.forest_id) == "hidden":
         return None
     moved = int(task.progress.get("next", 0))
@@ -67,7 +67,7 @@ def undone(progress: Numbers) -> Numbers | None:
 
 
 def undo_nothing(_tenant: TenantId, _task: OperationTask, progress: Numbers) -> Numbers | None:
-    """Undo a task that has not begun, or that builds nothing here."""
+    """Undo a task that has not begun, or that leaves nothing to clear."""
     return undone(progress)
 
 
@@ -83,7 +83,7 @@ def undo_import(clear: Clear) -> Handler:
 
 
 def needs_its_file(_tenant: TenantId, task: OperationTask, _progress: Numbers) -> Numbers | None:
-    """Refuse to carry on what only the process with the file can. Raises InvalidInput."""
+    """Refuse a step that only the process with the file can take. Raises InvalidInput."""
     raise InvalidInput(
         f"Run memforest {task.kind} again with the same file to go on, or cancel operation {task.id}.",
         code="needs_its_file",

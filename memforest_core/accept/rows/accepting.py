@@ -285,7 +285,7 @@ _PROGRESS = sa.text("""
      GROUP BY s.turn_count
     """)
 
-# While a model is left alone after failures nothing is claimed: then another waiting cell says why.
+# While a model is paused after failures no cell is claimed: then another waiting cell holds the error.
 _LAST_ERROR = sa.text("""
     SELECT error_code, error_text FROM (
         (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell
@@ -307,7 +307,7 @@ _LAST_ERROR = sa.text("""
      ORDER BY place, available_at DESC LIMIT 1
     """)
 
-# What an operation builds beside a live forest was accepted before.
+# Hidden forests are not counted: operations copy into them what was accepted before.
 _WAITING = sa.text("""
     SELECT (SELECT count(*) FROM (
                 SELECT 1 FROM memforest.cell c

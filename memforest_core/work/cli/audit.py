@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.operating import TIMEOUT_S, ActorOption, NoWaitOption, TimeoutOption, actor_named, told
+from memforest_core.cli.operating import TIMEOUT_S, ActorOption, NoWaitOption, TimeoutOption, actor_named, counts_line
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain_table, print_json, printable
 from memforest_core.work.records import TaskId
@@ -102,7 +102,7 @@ def _print_operations(found: Sequence[OperationTask]) -> None:
             f"{task.kind}{' (dry run)' if task.dry_run else ''}",
             printable(task.actor),
             f"{task.state}, waits for {task.waits_for}" if task.waits_for else task.state,
-            f"{told(task.progress)}{trouble}",
+            f"{counts_line(task.progress)}{trouble}",
         )
     out.print(table)
 
@@ -120,7 +120,7 @@ def _print_audit(found: Sequence[AuditEntry]) -> None:
             entry.action,
             entry.outcome,
             str(entry.forest_id or ""),
-            told(entry.detail),
+            counts_line(entry.detail),
         )
     out.print(table)
 

@@ -98,7 +98,7 @@ _STATES = sa.text("""
      WHERE mine.tenant_id = :t AND mine.task_id = :id
     """)
 
-# Merges that were given up once they held their sources; the sources of one that has moved something stay held.
+# Merges that were given up after they froze their sources. Sources stay frozen once something of them was moved.
 _GIVEN_UP = """k.tenant_id = :t AND k.state = 'dead' AND k.kind = 'merge' AND k.progress ->> 'phase' = 'merge'"""
 
 _UNMOVED = sa.text(f"""
