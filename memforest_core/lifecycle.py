@@ -208,7 +208,7 @@ class Lifecycle:
     ) -> Numbers:
         """Read a forest from the bundle at ``path`` for an ``owner`` who has none (by default the bundle's own).
 
-        This process reads it; without ``vectors`` they are made anew. Everything is checked before anything is
+        This process reads it; without ``vectors`` they are computed again. Everything is checked before anything is
         written. Called again after an interruption it continues. ``watch`` as in ``export``.
         """
         return self._parts.bundles.import_(
@@ -301,7 +301,7 @@ class Lifecycle:
 
         Raises InvalidInput (``too_late``) for what is done or can't be taken back any more.
         """
-        return self._asked(operation, self._parts.cancelling.cancel(self._tenant, operation, actor))
+        return self._asked(operation, self._parts.operations.cancel(self._tenant, operation, actor))
 
     @waiting
     def wait(

@@ -38,9 +38,8 @@ from memforest_core.transfer.rebuild.rows.rebuilding import CopyStore
 from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 from memforest_core.transfer.rebuild.service import Rematerializing
 from memforest_core.verify.rows.snapshots import VerifyStore
-from memforest_core.work.cancelling import Cancelling, needs_its_file, undo_import, undo_nothing
+from memforest_core.work.cancelling import needs_its_file, undo_import, undo_nothing
 from memforest_core.work.records import TaskId
-from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.runner import Handler
 
 
@@ -52,11 +51,6 @@ class LifecycleParts:
         self._engine = process.engine
         self._settings = process.settings
         self.operations = process.operations
-
-    @cached_property
-    def cancelling(self) -> Cancelling:
-        """Cancelling an operation."""
-        return Cancelling(OperationStore(self._engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:

@@ -49,7 +49,7 @@ class Services(Process):
         return limit_chat(open_chat(self.settings.llm), self.limits, self.settings.llm)
 
     def paused(self, step: Step) -> float:
-        """Seconds that no work should be begun whose step calls a chat model that failed; 0.0 when all is well."""
+        """Seconds for which a step should not start, because its chat model failed; 0.0 when it may start."""
         key = chat_key(self.settings.llm, step)
         return 0.0 if key is None else self.limits.paused(key)
 

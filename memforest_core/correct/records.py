@@ -35,7 +35,6 @@ class Successor:
 
     id: FactId
     statement: Statement
-    routing_text: str
 
 
 @dataclass(frozen=True, slots=True)

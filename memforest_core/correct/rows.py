@@ -166,7 +166,7 @@ class CorrectionRows:
                     "quote": source.quote,
                     "statement": to_document(by.statement),
                     "text_hash": text_hash(by.statement.text),
-                    "routing_hash": text_hash(by.routing_text),
+                    "routing_hash": text_hash(by.statement.routing_text),
                 }
             )
             free[source.cell_id] += 1

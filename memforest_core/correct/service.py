@@ -10,12 +10,11 @@ from zoneinfo import ZoneInfo
 from memforest_core.correct.records import StoredFact, Successor
 from memforest_core.correct.rows import CorrectionRows, correcting
 from memforest_core.correct.wording import Wanted, corrected
-from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
-from memforest_core.extract.service import routing_text
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.reduce.identity import identify
@@ -112,7 +111,7 @@ class Correction:
             _check(stored, new.id)
             with correcting(self._engine, tenant) as rows:
                 return _ask(rows, forest, asked | {DRY_RUN: 1}, actor)
-        embedded = self._embedder.embed(texts := list(dict.fromkeys((statement.text, new.routing_text))))
+        embedded = self._embedder.embed(texts := list(dict.fromkeys((statement.text, statement.routing_text))))
         with correcting(self._engine, tenant) as rows:
             _lock(rows, forest)
             _, stored = _found(rows, owner, stored.id)
@@ -212,9 +211,7 @@ def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> S
         raise InvalidInput("The fact says that already: give another text or another time.", code="same_fact")
     if not stored.sources:
         raise _busy()
-    first = stored.sources[0]
-    candidate = Candidate(first.cell_id, CORRECTED_ITEM, first.turn_ordinals, first.quote, statement)
-    return Successor(new, statement, routing_text(candidate))
+    return Successor(new, statement)
 
 
 def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRef, StoredFact]:

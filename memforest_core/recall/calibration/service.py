@@ -32,7 +32,6 @@ from memforest_core.domain.text import numbers
 from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan
 from memforest_core.errors import InvalidInput
 from memforest_core.extract.offline.scenes import scene_of
-from memforest_core.extract.service import routing_text
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import ReduceSettings
 
@@ -140,7 +139,8 @@ def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) 
     sides = [
         (pair, _candidate(pair.a, pair.scene_a, labelled), _candidate(pair.b, pair.scene_b, labelled)) for pair in pairs
     ]
-    texts = sorted({text for _, a, b in sides for side in (a, b) for text in (side.statement.text, routing_text(side))})
+    said = [side.statement for _, a, b in sides for side in (a, b)]
+    texts = sorted({text for statement in said for text in (statement.text, statement.routing_text)})
     vectors = dict(zip(texts, embedder.embed(texts).vectors, strict=True))
 
     def cosine(one: str, other: str) -> float:
@@ -150,7 +150,7 @@ def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) 
         ScoredPair(
             label=pair.label,
             near=cosine(pair.a, pair.b),
-            routing=cosine(routing_text(a), routing_text(b)),
+            routing=cosine(a.statement.routing_text, b.statement.routing_text),
             refused=_said(pair.a) != _said(pair.b),
             gated=_gated(a.statement, b.statement),
         )

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from uuid import UUID
 
-from memforest_core.domain.facts import Candidate
-from memforest_core.domain.ids import CellId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
-from memforest_core.extract.service import routing_text
 from memforest_core.transfer.bundles.checking import statement_of
 from memforest_core.transfer.bundles.records import CANDIDATE, CELL, FACT, BundleTable, Row
 
 WITH_TEXTS = (CELL, CANDIDATE, FACT)
 
-_NO_CELL = CellId(UUID(int=0))
 _TEXT, _START, _FACT_TEXT = CELL.at("text"), CELL.at("time_start"), FACT.at("text")
 
 
@@ -40,7 +35,7 @@ def texts_of(table: BundleTable, rows: Sequence[Row]) -> Iterator[str]:
         elif table is CANDIDATE:
             said = statement_of(CANDIDATE, row)
             yield said.text
-            yield routing_text(Candidate(_NO_CELL, 0, (), "", said))
+            yield said.routing_text
 
 
 def hashes_of(table: BundleTable, row: Row) -> tuple[bytes, ...]:
