@@ -14,8 +14,9 @@ from memforest_core.domain.scoring import Weights, fused
 from memforest_core.domain.times import from_micros
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.index_search import IndexSearch
-from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, ChildRanker, Siblings, Tally
-from memforest_core.recall.records import PlacedNode, RecallRows
+from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, LlmRanker, Siblings, Tally
+from memforest_core.recall.records import PlacedNode
+from memforest_core.recall.rows.reading import RecallRows
 
 MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""
@@ -61,7 +62,7 @@ def browse(
     roots: Sequence[UUID],
     beam: int,
     weights: Weights,
-    ranker: ChildRanker | None = None,
+    ranker: LlmRanker | None = None,
     questions: Mapping[UUID, str] | None = None,
 ) -> Browsed:
     """Follow the ``beam`` best children per tree and level down to the leaves.
@@ -103,7 +104,7 @@ def browse(
 class _Guide:
     """The ranker's part in one browse: the question of each tree, and the count of its calls."""
 
-    def __init__(self, ranker: ChildRanker, questions: Mapping[UUID, str]) -> None:
+    def __init__(self, ranker: LlmRanker, questions: Mapping[UUID, str]) -> None:
         self._ranker = ranker
         self._of_root = questions
         self._of_tree: dict[TreeId, str] = {}

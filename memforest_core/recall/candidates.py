@@ -11,7 +11,8 @@ from uuid import UUID
 from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
-from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, RecallRows, TurnHead, TurnKey
+from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.rows.reading import RecallRows
 
 OCCURRENCES_PER_FACT = 4
 """A fact that was said often brings the cells where it was said last."""
@@ -130,9 +131,10 @@ def gather(
 ) -> Candidates:
     """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
     chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
-    for fact, linked in _chained(rows, forest, facts, reads):
+    if reads.chains:
         # A state that was found brings its neighbours in the chain, and its score counts for them.
-        chains[linked] += (fact,)
+        for fact, linked in rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until):
+            chains[linked] += (fact,)
     facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
@@ -160,10 +162,6 @@ def gather(
         trees=trees,
         corrections=_corrections(occurrences),
     )
-
-
-def _chained(rows: RecallRows, forest: ForestId, facts: Collection[UUID], reads: Reads) -> list[tuple[FactId, FactId]]:
-    return rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until) if reads.chains else []
 
 
 def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:

@@ -25,7 +25,8 @@ from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits
 from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import FoundText, RecallRows, RecallStore
+from memforest_core.recall.records import FoundText
+from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef

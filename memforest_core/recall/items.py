@@ -51,7 +51,7 @@ def items(
 
     A turn competes with its own text; beside it each sentence that a model wrote about it competes for itself.
     """
-    said = candidates.facts_by_turn()
+    said, given = candidates.facts_by_turn(), positions or {}
     found: dict[tuple[UUID | None, tuple[UUID, int, int]], Item] = {}
     for cell in candidates.cells.values():
         path = candidates.trees.session_path(cell.id)
@@ -77,7 +77,7 @@ def items(
                     topics=candidates.topics_of(voices),
                     chained=candidates.chained_to(voices),
                     named_speaker=_named(head, question, owner),
-                    position=_best_position(positions or {}, (cell.id, *voices)),
+                    position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None),
                     in_time=bounds.about != ALWAYS and _touches(spans, bounds.about),
                     fact=fact,
                 )
@@ -89,10 +89,6 @@ def _named(head: TurnHead, question: Question, owner: str) -> bool:
     if question.first_person and head.speaker_id == owner:
         return True
     return question.names(head.name)
-
-
-def _best_position(positions: Mapping[UUID, int], payloads: Sequence[UUID]) -> int | None:
-    return min((positions[payload] for payload in payloads if payload in positions), default=None)
 
 
 def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[datetime, datetime]]:

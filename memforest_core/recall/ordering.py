@@ -17,7 +17,7 @@ from memforest_core.models.reranker import Reranker
 from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.current import SIGNAL as CURRENT
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import RecallRows
+from memforest_core.recall.rows.reading import RecallRows
 
 ORDERED = 120
 """The best pieces whose texts are read to put them in order; the others keep their places."""

@@ -16,7 +16,8 @@ from memforest_core.domain.scoring import Voted, same_words
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
 from memforest_core.recall.candidates import Candidates
-from memforest_core.recall.records import FactText, Link, PlacedNode, RecallRows, TurnHead, TurnKey
+from memforest_core.recall.records import FactText, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.rows.reading import RecallRows
 
 SNIPPET_CHARS = 160
 SPARE = 2

@@ -27,10 +27,10 @@ from memforest_core.recall.items import ALWAYS, Bounds, items
 from memforest_core.recall.ordering import in_order, reranked
 from memforest_core.recall.picking import Paces, pick
 from memforest_core.recall.question import Question, parse_question
-from memforest_core.recall.records import RecallRows, RecallStore, SaidTurn
+from memforest_core.recall.records import SaidTurn
 from memforest_core.recall.resolving import Resolver
 from memforest_core.recall.rewriting import LAST_TURNS
-from memforest_core.recall.rows.reading import AnswerCalls
+from memforest_core.recall.rows.reading import AnswerCalls, RecallRows, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.thinking import Thought, no_chat_model
 from memforest_core.recall.visits import VisitCounter, returned
@@ -114,8 +114,8 @@ class RecallService:
             dense = self._embed(asked.question, degraded)
         picked = ""
         if asked.mode is Mode.AUTO:
-            choice = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
-            asked, picked = replace(asked, mode=choice.mode), choice.why
+            fitting_mode, picked = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
+            asked = replace(asked, mode=fitting_mode)
         current = self._current(place, asked, clock)
         gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts)
         voted = self._voted(place, asked, owner, gathered, current, clock)

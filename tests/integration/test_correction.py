@@ -20,7 +20,7 @@ from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import ForestFrozen, IndexUnavailable, InvalidInput, ModelUnavailable, NotFound
 from memforest_core.index.vector_index import Hit, IndexQuery, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.states import TimelineState
 from memforest_core.reduce.service import Reduced, ReductionService
@@ -501,7 +501,7 @@ def test_nothing_new_is_merged_into_what_is_wrong(ines: Stack) -> None:
 def sentences(pipeline: Stack, index: VectorIndex | None = None) -> RecallService:
     """Recall as it is with facts that a model wrote."""
     return RecallService(
-        PostgresRecallStore(pipeline.services.engine),
+        RecallStore(pipeline.services.engine),
         index or pipeline.services.index,
         pipeline.services.embedder,
         pipeline.settings.recall,

@@ -25,7 +25,7 @@ ENTITY_ROOTS = sa.text("""
     """)
 
 CELLS = sa.text("""
-    SELECT cell_id, session_id, first_turn, last_turn, char_start, char_end, time_start, time_end, placed
+    SELECT cell_id, session_id, first_turn, last_turn, char_start, char_end, placed
       FROM memforest.cell
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
     """)
