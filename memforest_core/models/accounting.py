@@ -1,38 +1,34 @@
-"""Tokens and dollars of a litellm response."""
+"""The record of a call through litellm: its tokens, its dollars, and how it ended."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
+
+from memforest_core.errors import MemForestError
+from memforest_core.models.calls import CallRecord, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens as the provider counted them; 0 where it says nothing."""
-
-    prompt: int = 0
-    completion: int = 0
-    cached: int = 0
-
-    @classmethod
-    def of(cls, response: Any) -> Self:
-        """The usage of a chat or embedding response."""
-        usage = getattr(response, "usage", None)
-        details = getattr(usage, "prompt_tokens_details", None)
-        return cls(
-            prompt=getattr(usage, "prompt_tokens", None) or 0,
-            completion=getattr(usage, "completion_tokens", None) or 0,
-            cached=getattr(details, "cached_tokens", None) or 0,
-        )
-
-
-def cost_usd(
-    response: Any,
-    usage: Usage,
+def record_of(
+    step: Step,
+    model: str,
+    ended: Any,
+    latency_ms: float,
     input_usd_per_mtok: float | None,
-    output_usd_per_mtok: float | None,
-) -> float:
-    """Dollars by the given prices (per million tokens), else by litellm's list, else 0.0."""
+    output_usd_per_mtok: float | None = None,
+) -> CallRecord:
+    """The record of a call that ended with a litellm response, or with an error of ours: no tokens and no dollars.
+
+    Tokens are as the provider counted them, 0 where it says nothing. Dollars are by the given prices (per million
+    tokens), else by litellm's list, else 0.0.
+    """
+    if isinstance(ended, MemForestError):
+        return CallRecord(step, model, 0, 0, 0, 0.0, latency_ms, outcome=ended.code)
+    usage = getattr(ended, "usage", None)
+    prompt = getattr(usage, "prompt_tokens", None) or 0
+    completion = getattr(usage, "completion_tokens", None) or 0
+    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None) or 0
     if input_usd_per_mtok is None and output_usd_per_mtok is None:
-        return float(response._hidden_params.get("response_cost") or 0.0)
-    return (usage.prompt * (input_usd_per_mtok or 0.0) + usage.completion * (output_usd_per_mtok or 0.0)) / 1e6
+        cost_usd = float(ended._hidden_params.get("response_cost") or 0.0)
+    else:
+        cost_usd = (prompt * (input_usd_per_mtok or 0.0) + completion * (output_usd_per_mtok or 0.0)) / 1e6
+    return CallRecord(step, model, prompt, completion, cached, cost_usd, latency_ms, outcome="ok")

@@ -1,4 +1,4 @@
-"""Chat and embedding models, as the contexts see them."""
+"""Chat, embedding and rerank models, as their callers see them."""
 
 from __future__ import annotations
 
@@ -125,4 +125,16 @@ class Embedder(Protocol):
 
     def embed_query(self, texts: Sequence[str]) -> Embedded:
         """Vectors of questions; the same as ``embed`` for symmetric models."""
+        ...
+
+
+class Reranker(Protocol):
+    """A cross-encoder: reads each text together with the question."""
+
+    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Scores in the order of the texts, higher for a text that tells more about the question.
+
+        They are finite, and compare within one call only. No texts make no call. Raises ModelUnavailable (also when it
+        takes too long), ModelRateLimited, ModelRejected, ModelAuthFailed.
+        """
         ...

@@ -13,7 +13,7 @@ from memforest_core.domain.ordering import Told, Wanted, lift_ordered
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.text import terms
 from memforest_core.errors import ModelRejected, ModelUnavailable
-from memforest_core.models.reranker import Reranker
+from memforest_core.models.calls import Reranker
 from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.current import SIGNAL as CURRENT
 from memforest_core.recall.question import Question

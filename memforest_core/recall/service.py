@@ -18,8 +18,7 @@ from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precisio
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
-from memforest_core.models.calls import ChatModel, Embedder
-from memforest_core.models.reranker import Reranker
+from memforest_core.models.calls import ChatModel, Embedder, Reranker
 from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
 from memforest_core.recall.gathering import Clock, Gathered, Gathering, Place

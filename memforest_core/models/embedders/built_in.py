@@ -90,8 +90,3 @@ def cores() -> int:
     """Threads for a model unless a number is given."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MAX_THREADS, available)
-
-
-def padded(count: int, rounding: int) -> int:
-    """A count, rounded up to a multiple."""
-    return -(-count // rounding) * rounding
