@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID, uuid4, uuid5
@@ -14,7 +13,7 @@ import structlog
 
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.collection_rows import CollectionRows, CollectionStore
+from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
@@ -97,14 +96,12 @@ class Generations:
         tasks: OperationStore,
         index: VectorIndex,
         mark_s: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._collections = collections
         self._rows = rows
         self._tasks = tasks
         self._index = index
         self._mark_s = mark_s
-        self._clock = clock
         self._lock = threading.Lock()
         self._next = float("-inf")
 
@@ -117,43 +114,43 @@ class Generations:
         Raises StoreUnavailable, InvalidSettings for a collection of another dimension.
         """
         with self._lock:
-            if not now and self._clock() < self._next:
+            if not now and time.monotonic() < self._next:
                 return GenerationState.SKIPPED
-            self._next = self._clock() + CHECK_S
-        with self._collections.comparing() as rows:
-            stored = self._collections.look() if rows is not None else None
-            if rows is None or stored is None:
+            self._next = time.monotonic() + CHECK_S
+        with self._collections.comparing() as confirm:
+            stored = self._collections.look() if confirm is not None else None
+            if confirm is None or stored is None:
                 return GenerationState.SKIPPED
             try:
-                return self._compare(rows, stored)
+                return self._compare(confirm, stored)
             except IndexUnavailable as error:
                 log.warning("marks_not_compared", code=error.code)
                 return GenerationState.AWAY
 
-    def _compare(self, rows: CollectionRows, stored: StoredGeneration) -> GenerationState:
+    def _compare(self, confirm: Confirm, stored: StoredGeneration) -> GenerationState:
         self._index.prepare()
         seen = parse_generation(self._index.read_mark())
         found = judge(stored, seen, self._mark_s)
         match found:
             case GenerationState.SAME if seen is not None:
                 if seen.generation != stored.generation:
-                    rows.confirm(seen.generation, stored.store)
+                    confirm(seen.generation, stored.store)
             case GenerationState.RENEWED:
-                self._begin(rows, stored, uuid4())
+                self._begin(confirm, stored, uuid4())
             case _:
                 # The same for the same finding, so that a check that died half way is finished and not repeated.
                 generation = uuid5(_SPACE, f"{stored.generation} {stored.confirmed_store} {stored.store}")
                 if seen is not None and seen.generation == generation:
-                    rows.confirm(generation, stored.store)
+                    confirm(generation, stored.store)
                 elif not self._diverged(found, generation):
                     return GenerationState.SKIPPED
                 else:
-                    self._begin(rows, stored, generation)
+                    self._begin(confirm, stored, generation)
         return found
 
-    def _begin(self, rows: CollectionRows, stored: StoredGeneration, generation: UUID) -> None:
+    def _begin(self, confirm: Confirm, stored: StoredGeneration, generation: UUID) -> None:
         self._index.write_mark(Generation(generation, stored.generation, stored.now).text())
-        rows.confirm(generation, stored.store)
+        confirm(generation, stored.store)
 
     def _diverged(self, found: GenerationState, generation: UUID) -> bool:
         """Have the stores compared; False when points are there but no tenant yet who could own the task."""

@@ -59,7 +59,7 @@ class Sweep:
         self._collections = collections
         self._index = index
 
-    def page(self, tenant: TenantId, progress: Numbers, *, whole: bool, overtake: bool) -> tuple[Numbers, bool]:
+    def swept(self, tenant: TenantId, progress: Numbers, *, whole: bool, overtake: bool) -> tuple[Numbers, bool]:
         """Look at the next page of the tenant's points: progress after it, and whether it was the last.
 
         ``whole``: at all points, those of tenants that the database does not know included. ``overtake``: rows are
@@ -92,19 +92,14 @@ class Sweep:
         return [point.key for point in points if point.tenant not in known]
 
 
-class Parity:
-    """The steps of a parity task: first the points are looked at, then the rows."""
-
-    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
-        self._store = store
-        self._index = index
-        self._sweep = Sweep(store, collections, index)
+class Parity(Sweep):
+    """The steps of a parity task: first the points are compared with their rows, then the rows with their points."""
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One page. Raises StoreUnavailable, IndexUnavailable."""
         if progress.get("phase", _POINTS) == _POINTS:
             whole = bool(task.arguments.get(WHOLE))
-            after, last = self._sweep.page(tenant, progress, whole=whole, overtake=True)
+            after, last = self.swept(tenant, progress, whole=whole, overtake=True)
             return dict(after) | {"phase": _ROWS if last else _POINTS}
         return self._rows(tenant, progress)
 

@@ -29,13 +29,8 @@ _SWEEP = "sweep"
 _SWEPT = "swept"
 
 
-class Rebuild:
+class Rebuild(Sweep):
     """The steps of a rebuild task: mark all rows as behind, for the indexer to write, then sweep."""
-
-    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
-        self._store = store
-        self._index = index
-        self._sweep = Sweep(store, collections, index)
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One batch. Raises StoreUnavailable, IndexUnavailable, InvalidSettings for another dimension."""
@@ -47,7 +42,7 @@ class Rebuild:
             case "mark":
                 return self._mark(tenant, forest, progress)
             case "sweep":
-                after, last = self._sweep.page(tenant, progress, whole=False, overtake=False)
+                after, last = self.swept(tenant, progress, whole=False, overtake=False)
                 return dict(after) | {"phase": _SWEPT} if last else after
             case _:
                 return None

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Any, Protocol
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import GetPydanticSchema
+from pydantic_core import core_schema
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 
-DenseVector = NDArray[np.float32]
+
+def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:
+    """How a vector goes over a wire: as a list of numbers."""
+    return core_schema.no_info_after_validator_function(
+        lambda numbers: np.array(numbers, dtype=np.float32),
+        core_schema.list_schema(core_schema.float_schema()),
+        serialization=core_schema.plain_serializer_function_ser_schema(lambda vector: vector.astype(float).tolist()),
+    )
+
+
+DenseVector = Annotated[NDArray[np.float32], GetPydanticSchema(_as_numbers)]
 
 
 class PointKind(StrEnum):
@@ -91,10 +103,10 @@ class IndexFilter:
 class IndexQuery:
     """One search: a dense vector (cosine) or sparse terms (weights times IDF within the forest)."""
 
-    vector: DenseVector | SparseVector
+    vector: SparseVector | DenseVector
     filter: IndexFilter
     limit: int
-    min_score: float | None = field(default=None)
+    min_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from memforest_core.domain.importance import FIRST_HALF_LIFE_DAYS, LONGEST_HALF_
 from memforest_core.domain.operations import OperationKind
 from memforest_core.retain.records import HeldForest, Leaf, Limits, Policy, Totals, When
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import visible
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.operations import OperationRows
@@ -351,9 +351,3 @@ def retaining(engine: sa.Engine, tenant: TenantId) -> Iterator[RetentionRows]:
     """One transaction of a tenant. Raises StoreUnavailable."""
     with tenant_transaction(engine, tenant) as connection:
         yield RetentionRows(connection, tenant)
-
-
-def all_tenants(engine: sa.Engine) -> Sequence[TenantId]:
-    """All tenants, in order."""
-    with transaction(engine) as connection:
-        return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]

@@ -9,11 +9,12 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.errors import NotFound
+from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.retain.applying import Applying
 from memforest_core.retain.choice import plan_of
 from memforest_core.retain.policies import checked_limits, policy_of, told
 from memforest_core.retain.records import DEFAULT_FRACTION, Policy, Preview, When
-from memforest_core.retain.rows import all_tenants, retaining
+from memforest_core.retain.rows import retaining
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
@@ -134,7 +135,7 @@ class Retention:
         Raises StoreUnavailable.
         """
         asked = 0
-        for tenant in all_tenants(self._engine):
+        for tenant in CollectionStore(self._engine).tenants():
             with retaining(self._engine, tenant) as rows:
                 asked += rows.ask_sweep(subject_of(None, {}), every_s)
         return asked

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.index.parity import lacking
 from memforest_core.index.records import PointRow
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
 from memforest_core.store.repeating import repeated
 from memforest_core.verify.records import Found
-from memforest_core.verify.rows.snapshots import VerifyStore
 
 PAGE = 500
 """Rows or points compared at once."""
@@ -28,8 +28,7 @@ class Stray(Found):
 class PointsCheck:
     """Compares index rows with the index. Nothing locks both, so every finding is confirmed by a second look."""
 
-    def __init__(self, store: VerifyStore, rows: IndexStore, index: VectorIndex) -> None:
-        self._store = store
+    def __init__(self, rows: IndexStore, index: VectorIndex) -> None:
         self._rows = rows
         self._index = index
 
@@ -39,12 +38,16 @@ class PointsCheck:
         Raises StoreUnavailable, IndexUnavailable.
         """
         after: UUID | None = None
-        while page := self._store.written_rows(tenant, forest, after, PAGE):
+        while True:
+            with self._rows.indexing(tenant) as rows:
+                page = rows.written_rows(after, PAGE, forest)
+            if not page:
+                return
             after = page[-1].id
             yield len(page), self._lacking(tenant, page)
 
     def _lacking(self, tenant: TenantId, page: Sequence[PointRow]) -> list[Stray]:
-        first = self._behind(tenant, page)
+        first = lacking(page, self._index.versions([row.key(tenant) for row in page]))
         if not first:
             return []
         # A row changed meanwhile is behind by its own account, and its point may be gone already.
@@ -52,14 +55,9 @@ class PointsCheck:
         unchanged = [row for row in first if now.get(row.id) == row]
         found = self._index.versions([row.key(tenant) for row in unchanged])
         return [
-            Stray(row.id, "missing" if row.id not in found else "older", row.key(tenant))
-            for row in unchanged
-            if found.get(row.id, 0) < row.indexed_version
+            Stray(row.id, "older" if row.id in found else "missing", row.key(tenant))
+            for row in lacking(unchanged, found)
         ]
-
-    def _behind(self, tenant: TenantId, rows: Sequence[PointRow]) -> list[PointRow]:
-        found = self._index.versions([row.key(tenant) for row in rows])
-        return [row for row in rows if found.get(row.id, 0) < row.indexed_version]
 
     def strays(self, tenant: TenantId) -> Iterator[tuple[int, list[Stray]]]:
         """Points of a tenant without a row, or newer than their row ever was: per page how many, and those.
@@ -101,18 +99,21 @@ class PointsCheck:
         """Whether a forest has more points than its rows account for: some of them are strays."""
         points = self._index.count(tenant, forest)
         after: UUID | None = None
-        while page := self._store.point_ids(tenant, forest, after, PAGE):
+        while True:
+            with self._rows.indexing(tenant) as rows:
+                page = rows.point_ids(after, PAGE, forest)
+            if not page:
+                return points > 0
             after = page[-1]
             points -= len(self._index.versions([PointKey(tenant, forest, id_) for id_ in page]))
-        return points > 0
 
     def mark_missing(self, tenant: TenantId, found: Sequence[Stray]) -> int:
         """Mark rows as behind, so that the indexer writes their points; how many."""
         now = self._row(tenant, [each.id for each in found])
         versions = self._index.versions([row.key(tenant) for row in now.values()])
-        lacking = [row for row in now.values() if not row.deleted and versions.get(row.id, 0) < row.indexed_version]
+        missing = lacking([row for row in now.values() if not row.deleted], versions)
         with self._rows.indexing(tenant) as rows:
-            return rows.mark_missing(lacking, versions)
+            return rows.mark_missing(missing, versions)
 
     def remove_strays(self, tenant: TenantId, found: Sequence[Stray]) -> int:
         """Delete points that no row stands for, and raise rows above points that are ahead; how many."""

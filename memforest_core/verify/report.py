@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from memforest_core.verify.records import Check, Found
 
@@ -23,21 +22,26 @@ def can_be_repaired(check: Check, found: Found) -> bool:
     return check.repairable and found.what not in PERSISTENT_COUNTERS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckResult:
     """One check. ``kinds`` counts the violations that are left; ``not_checked`` says why nothing could be looked at."""
 
     check: Check
-    checked: int
-    kinds: Mapping[str, int]
-    examples: tuple[Found, ...] = ()
+    checked: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    examples: list[Found] = field(default_factory=list)
     repaired: int = 0
     not_checked: str | None = None
+
+    def add_violations(self, kinds: Mapping[str, int], some: Sequence[Found]) -> None:
+        """Add violations that are left, by kind; of ``some`` of them a few are kept as examples."""
+        self.kinds.update(kinds)
+        self.examples += some[: EXAMPLES - len(self.examples)]
 
     @property
     def violations(self) -> int:
         """How often the promise is broken."""
-        return sum(self.kinds.values())
+        return self.kinds.total()
 
     @property
     def promise(self) -> str:
@@ -45,13 +49,18 @@ class CheckResult:
         return self.check.promise
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Report:
-    """All checks over the forests that were looked at. ``dead`` is known trouble, not a violation."""
+    """All checks over the forests that were looked at. ``dead`` counts work that was given up: no violation."""
 
-    forests: int
-    checks: tuple[CheckResult, ...]
-    dead: Mapping[str, int]
+    forests: int = 0
+    results: dict[Check, CheckResult] = field(default_factory=lambda: {check: CheckResult(check) for check in Check})
+    dead: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def checks(self) -> tuple[CheckResult, ...]:
+        """The results of all checks, in the order of ``Check``."""
+        return tuple(self.results.values())
 
     @property
     def violations(self) -> int:
@@ -60,48 +69,10 @@ class Report:
 
     @property
     def repaired(self) -> int:
-        """How many rows and points were mended."""
+        """How many rows and points were repaired."""
         return sum(result.repaired for result in self.checks)
 
     @property
     def complete(self) -> bool:
         """Whether everything could be looked at."""
         return all(result.not_checked is None for result in self.checks)
-
-
-class Tally:
-    """Adds up what checks find, in bounded memory."""
-
-    def __init__(self) -> None:
-        self.forests = 0
-        self._results = {check: CheckResult(check, 0, Counter()) for check in Check}
-        self._dead: Counter[str] = Counter()
-
-    def checked(self, check: Check, count: int) -> None:
-        """So many more items were checked."""
-        self._change(check, checked=self._results[check].checked + count)
-
-    def violated(self, check: Check, kinds: Mapping[str, int], some: Sequence[Found]) -> None:
-        """Violations that are left, by kind, and some of them."""
-        result = self._results[check]
-        examples = (*result.examples, *some)[:EXAMPLES]
-        self._change(check, kinds=Counter(result.kinds) + Counter(kinds), examples=examples)
-
-    def repaired(self, check: Check, count: int) -> None:
-        """So many rows or points were repaired for a check."""
-        self._change(check, repaired=self._results[check].repaired + count)
-
-    def skipped(self, check: Check, reason: str) -> None:
-        """A check could not look at anything."""
-        self._change(check, not_checked=reason)
-
-    def dead(self, counts: Mapping[str, int]) -> None:
-        """Dead work of some more forests."""
-        self._dead.update(counts)
-
-    def report(self) -> Report:
-        """The sum so far."""
-        return Report(self.forests, tuple(self._results.values()), dict(self._dead))
-
-    def _change(self, check: Check, **values: Any) -> None:
-        self._results[check] = replace(self._results[check], **values)

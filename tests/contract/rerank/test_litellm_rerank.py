@@ -155,9 +155,7 @@ def test_an_answer_that_does_not_fit_is_an_error_and_no_score(warm: None, provid
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
-def test_requests_beyond_the_slots_wait_and_then_give_up(
-    server: RerankServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_beyond_the_slots_wait_and_then_give_up(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litellm_requests, "CONCURRENCY", 1)
     server.latency_s = 1.0
     model = reranker(server, timeout_s=1.5)
