@@ -9,7 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.correct.records import Source, StoredFact, Successor, Waiting
+from memforest_core.correct.records import Source, StoredFact, Successor
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.models.calls import CallRecord
@@ -185,11 +185,11 @@ class CorrectionRows:
             .values(pinned=pinned)
         )
 
-    def waiting(self, facts: Sequence[FactId]) -> Waiting:
-        """What is still to be placed in the cells that say these facts."""
+    def waiting(self, facts: Sequence[FactId]) -> tuple[int, bool]:
+        """How many candidates in the cells that say these facts have no fact yet, and whether such a cell is dead."""
         values = {"t": self._tenant, "facts": list(facts), "first": CORRECTED_ITEM}
         row = self._db.execute(_WAITING, values).one()
-        return Waiting(row.candidates, row.dead)
+        return row.candidates, row.dead
 
     def move_pin(self, fact: FactId, to: FactId) -> None:
         """Pin the new fact instead of the old one, if the old one was pinned and the new one exists."""

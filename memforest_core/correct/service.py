@@ -128,16 +128,12 @@ class Correction:
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
-    def pin(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str) -> TaskId:
-        """Keep a fact whatever a policy says. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable."""
-        return self._set_pinned(tenant, owner, fact, actor, True)
-
-    def unpin(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str) -> TaskId:
-        """Let policies forget a fact again. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable."""
-        return self._set_pinned(tenant, owner, fact, actor, False)
-
     @repeated
-    def _set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
+    def set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
+        """Keep a fact whatever a policy says, or let policies forget it again.
+
+        Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
+        """
         actor = checked_name(actor, "actor")
         with correcting(self._engine, tenant) as rows:
             forest, stored = _found(rows, owner, fact)
@@ -179,11 +175,11 @@ class Correction:
 
         def look() -> Numbers | None:
             with correcting(self._engine, tenant) as rows:
-                waiting = rows.waiting([old, new])
-                if not waiting.candidates:
+                waiting, dead = rows.waiting([old, new])
+                if not waiting:
                     rows.move_pin(old, new)
                     return dict(progress) | {"phase": "placed"}
-            if waiting.dead:
+            if dead:
                 raise CorrectionStuck("A cell of this correction was given up: see memforest dead, then try again.")
             return None
 

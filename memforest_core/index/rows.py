@@ -240,24 +240,20 @@ class IndexRows(VectorRows):
         self._hold(points)
         return self._db.execute(_RENEW, {"t": self._tenant, "ids": list(points)}).rowcount
 
-    def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
-        """Give the rows back for a later try; one that somebody else has locked keeps its lease until that ends."""
-        later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
-        self._give_back(token, available_at=later, error_code=code, error_text=text)
+    def give_back_points(self, token: LeaseToken, code: str, text: str, delay_s: float | None = None) -> None:
+        """Give the rows back after an error: for a try in ``delay_s`` seconds, or (None) as they were before the claim.
 
-    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
-        """Give the rows back as they were: it was not their turn that failed, the index was away.
-
-        They are available since when they were: the next worker takes them in the order in which they came.
+        As they were is for an index that was away: that is no failed try, and they keep their place in the queue. A
+        row that somebody else has locked keeps its lease until that ends.
         """
-        tries = sa.func.greatest(m.IndexRow.attempts - 1, 0)
-        self._give_back(token, attempts=tries, error_code=code, error_text=text)
-
-    def _give_back(self, token: LeaseToken, **values: object) -> None:
+        values: dict[str, object] = {"attempts": sa.func.greatest(m.IndexRow.attempts - 1, 0)}
+        if delay_s is not None:
+            later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
+            values = {"available_at": later}
         held = self._db.scalars(self._free_rows(token)).all()
         free = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
         own = sa.update(m.IndexRow).where(*self._under(token), m.IndexRow.point_id.in_(held))
-        self._db.execute(own.values(**free, **values))
+        self._db.execute(own.values(**free, **values, error_code=code, error_text=text))
 
     def _under(self, token: LeaseToken) -> tuple[sa.ColumnElement[bool], ...]:
         return m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token

@@ -65,16 +65,16 @@ class Indexer:
         try:
             self._write(tenant, token, points, known)
         except StoreUnavailable as error:
-            self._release(tenant, token, error)
+            self._give_back(tenant, token, error)
             raise
         except IndexUnavailable as error:
             self._pause.failed()
             outcome = error.code
-            self._release(tenant, token, error)
+            self._give_back(tenant, token, error)
         except MemForestError as error:
             outcome = error.code
             decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
-            self._retry(tenant, token, max(1.0, decision.delay_s), error)
+            self._give_back(tenant, token, error, max(1.0, decision.delay_s))
         self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
         if outcome == "done":
             for point in points:
@@ -144,14 +144,11 @@ class Indexer:
             return rows.finish_points(token, written, dropped, alone)
 
     @repeated
-    def _release(self, tenant: TenantId, token: LeaseToken, error: MemForestError) -> None:
+    def _give_back(
+        self, tenant: TenantId, token: LeaseToken, error: MemForestError, delay_s: float | None = None
+    ) -> None:
         with self._store.indexing(tenant) as rows:
-            rows.release_points(token, error.code, error.message)
-
-    @repeated
-    def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, error: MemForestError) -> None:
-        with self._store.indexing(tenant) as rows:
-            rows.retry_points(token, delay_s, error.code, error.message)
+            rows.give_back_points(token, error.code, error.message, delay_s)
 
     def _undo(self, tenant: TenantId, token: LeaseToken, lost: Sequence[StalePoint]) -> None:
         """Delete the points of what has no row any more, or a tombstone: nobody else may know of them."""

@@ -148,47 +148,36 @@ class VectorIndex(Protocol):
     @property
     def name(self) -> str:
         """The collection in use; carries embedding model and dimension."""
-        ...
 
     def prepare(self) -> None:
         """Create the collection and its payload indexes when missing.
 
         Raises InvalidSettings when an existing collection has another dimension; IndexUnavailable.
         """
-        ...
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points durably; a point whose stored version is newer or equal stays as it is."""
-        ...
 
     def delete(self, keys: Sequence[PointKey]) -> None:
         """Remove points; unknown ones are ignored."""
-        ...
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         """All searches in one round trip; for each, hits with the best score first."""
-        ...
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         """The stored version of each of these points of one tenant that exists, by the row it stands for."""
-        ...
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         """How many points a tenant, or one forest of it, has."""
-        ...
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
         """The next ``limit`` points of all tenants, or of one; ``cursor`` is that of the page before, None at first."""
-        ...
 
     def read_mark(self) -> str | None:
         """What the collection was marked with last; None for a new one."""
-        ...
 
     def write_mark(self, mark: str) -> None:
         """Mark the collection durably. No search, count or version ever sees the mark."""
-        ...
 
     def close(self) -> None:
         """Release what is held; later calls fail."""
-        ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import timedelta
 
 from memforest_core.domain.ids import ForestId, TenantId
@@ -106,14 +107,7 @@ class InspectionService:
 
 def summed(parts: Sequence[Spent]) -> Spent:
     """The sum of all parts."""
-    return Spent(
-        calls=sum(part.calls for part in parts),
-        failed=sum(part.failed for part in parts),
-        prompt_tokens=sum(part.prompt_tokens for part in parts),
-        completion_tokens=sum(part.completion_tokens for part in parts),
-        cached_tokens=sum(part.cached_tokens for part in parts),
-        cost_usd=sum(part.cost_usd for part in parts),
-    )
+    return Spent(**{each.name: sum(getattr(part, each.name) for part in parts) for each in fields(Spent)})
 
 
 def _forest(rows: ObserveRows, owner: str) -> ForestId:
@@ -144,11 +138,4 @@ def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:
 
 def _names(tree: TreeOverview) -> tuple[str, ...]:
     label, key = tree.label.casefold(), tree.scope_key.casefold()
-    return (
-        str(tree.id),
-        tree.id.hex,
-        label,
-        key,
-        f"{tree.kind.value}:{label}",
-        f"{tree.kind.value}:{key}",
-    )
+    return str(tree.id), tree.id.hex, label, key, f"{tree.kind.value}:{label}", f"{tree.kind.value}:{key}"

@@ -219,8 +219,9 @@ class Resolver:
                 after = [told[fact] for fact in near.after if fact in told][:n]
             else:
                 session, ordinal = _turn(one)
-                before = list(_at(dialogue, session, range(ordinal - n, ordinal)))
-                after = list(_at(dialogue, session, range(ordinal + 1, ordinal + n + 1)))
+                turns = [(session, ordinal + step) for step in range(-n, n + 1)]
+                before = [dialogue[turn] for turn in turns[:n] if turn in dialogue]
+                after = [dialogue[turn] for turn in turns[n + 1 :] if turn in dialogue]
             piece = replace(piece, predecessors=tuple(before), successors=tuple(after))
             found.append((one, piece))
         return found
@@ -285,12 +286,6 @@ class Resolver:
 def _turn(one: Voted) -> TurnKey:
     session, ordinal, _ = one.item.place
     return SessionId(session), ordinal
-
-
-def _at(found: dict[TurnKey, Evidence], session: SessionId, ordinals: range) -> Iterator[Evidence]:
-    for ordinal in ordinals:
-        if (session, ordinal) in found:
-            yield found[session, ordinal]
 
 
 def _instant(moment: datetime, dated: bool) -> TimeSpan:

@@ -97,11 +97,11 @@ class RecallService:
         clock = Clock()
         if asked.mode in (Mode.LLM, Mode.PLANNER) and self._chat is None:
             raise no_chat_model()
-        found = self._place(tenant, owner, asked)
-        if found is None:
+        place, turns = self._place(tenant, owner, asked)
+        if place is None:
             mode = Mode.FLAT if asked.mode is Mode.AUTO else asked.mode
             return RecallResult(question, mode, (), clock.total(), owner_known=False)
-        forest, turns, place = found
+        forest = place.forest
         thought = Thought(self._settings, asked.moment(ZoneInfo(forest.time_zone)), self._chat)
         degraded: list[str] = []
         if turns:
@@ -140,16 +140,16 @@ class RecallService:
             calls=len(thought.calls),
         )
 
-    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[ForestRef, list[SaidTurn], Place] | None:
-        """The forest, the last turns of the running session if a model can use them, and the bounds."""
+    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[Place | None, list[SaidTurn]]:
+        """Where evidence is looked for, and the last turns of the running session if a model can use them."""
         with self._store.recalling(tenant) as rows:
             forest = rows.forest(owner)
             if forest is None:
-                return None
+                return None, []
             turns: list[SaidTurn] = []
             if asked.session_id is not None and self._chat is not None:
                 turns = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)
-            return forest, turns, Place(tenant, forest, self._bounds(rows, forest, asked))
+            return Place(tenant, forest, self._bounds(rows, forest, asked)), turns
 
     def _bounds(self, rows: RecallRows, forest: ForestRef, asked: Asked) -> Bounds:
         """What may be evidence, and which time the question names."""

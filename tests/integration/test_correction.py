@@ -252,7 +252,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_nothing_is_written(i
         with pytest.raises(NotFound):
             correction(ines).correct(ines.tenant, owner, unknown, text="Ines lives in Oslo.", actor=ACTOR)
         with pytest.raises(NotFound):
-            correction(ines).pin(ines.tenant, owner, unknown, ACTOR)
+            correction(ines).set_pinned(ines.tenant, owner, unknown, ACTOR, True)
     with pytest.raises(NotFound):
         correction(ines).correct(TenantId("other"), "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
     ines.execute("UPDATE memforest.forest SET state = 'frozen'")
@@ -301,7 +301,7 @@ def test_a_dry_run_counts_and_writes_nothing(ines: Stack) -> None:
 def test_pins_are_seen_and_follow_a_correction(ines: Stack) -> None:
     bergen = fact(ines, "Bergen")
     corrections = correction(ines)
-    pinned = corrections.pin(ines.tenant, "ines", str(bergen), ACTOR)
+    pinned = corrections.set_pinned(ines.tenant, "ines", str(bergen), ACTOR, True)
     assert first(ines).pinned
     ines.drive()
     assert seen(ines, pinned).progress == {"phase": "pinned", "facts": 1}
@@ -311,9 +311,9 @@ def test_pins_are_seen_and_follow_a_correction(ines: Stack) -> None:
     assert ines.rows(pins) == [("Ines lives in Oslo with Ines's cousin.",)]
     assert first(ines).pinned
     with pytest.raises(InvalidInput, match=str(fact(ines, "Oslo"))):
-        corrections.pin(ines.tenant, "ines", bergen, ACTOR)
+        corrections.set_pinned(ines.tenant, "ines", bergen, ACTOR, True)
 
-    unpinned = corrections.unpin(ines.tenant, "ines", fact(ines, "Oslo"), ACTOR)
+    unpinned = corrections.set_pinned(ines.tenant, "ines", fact(ines, "Oslo"), ACTOR, False)
     ines.drive()
     assert seen(ines, unpinned).progress == {"phase": "unpinned", "facts": 1}
     assert ines.rows(pins) == []

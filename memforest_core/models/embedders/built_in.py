@@ -22,15 +22,12 @@ class Engine(Protocol):
 
     def encode(self, text: str, *, query: bool) -> Ids:
         """What the model reads of a text. Raises ModelRejected for text that is not Unicode."""
-        ...
 
     def tokens(self, ids: Ids) -> int:
         """How many tokens that is."""
-        ...
 
     def vectors(self, texts: Sequence[Ids], *, urgent: bool) -> Vectors:
         """Unit vectors in the order of the texts; urgent ones go before others that wait."""
-        ...
 
 
 class BuiltInEmbedder:

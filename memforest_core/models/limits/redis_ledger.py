@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -59,14 +60,8 @@ class RedisLedger:
 
     def __init__(self, client: Redis, limits: ModelLimits, clock: Callable[[], float] | None = None) -> None:
         """``clock`` stands for the server's in tests."""
-        self._limits = [
-            _text(limits.requests_per_minute),
-            _text(limits.tokens_per_minute),
-            _text(limits.concurrent_calls),
-            _text(limits.circuit_failures),
-            _text(limits.circuit_open_s),
-            _text(limits.circuit_longest_s),
-        ]
+        # In the order in which the script takes them, which is that of the fields.
+        self._limits = [_text(limit) for limit in astuple(limits)]
         self._clock = clock
         self._script: Any = client.register_script(SCRIPT.read_text())
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.holding import Mention, Position, Role, StoredState
-from memforest_core.domain.ids import TenantId, TreeId
+from memforest_core.domain.ids import TenantId
 from memforest_core.domain.state_names import canonical, spellings
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
@@ -80,11 +80,10 @@ class TimelineService:
         """
         with self._store.reading(tenant) as rows:
             forest = rows.forest(checked_name(owner, "owner"))
-            if forest is None:
-                _checked(entity, attribute, scene, (as_of, since, until), ZoneInfo("UTC"), limit, cursor)
-                return Timeline(owner=owner, time_zone="UTC", states=(), owner_known=False)
-            zone = ZoneInfo(forest.time_zone)
+            zone = ZoneInfo("UTC" if forest is None else forest.time_zone)
             wanted = _checked(entity, attribute, scene, (as_of, since, until), zone, limit, cursor)
+            if forest is None:
+                return Timeline(owner=owner, time_zone="UTC", states=(), owner_known=False)
             speakers = Speakers(owner, rows.speakers(forest.id))
             facts = _facts(rows, forest, wanted, speakers)
             found = _states(rows, facts[:MAX_FACTS], speakers, wanted)
@@ -96,7 +95,7 @@ class TimelineService:
             time_zone=forest.time_zone,
             states=tuple(_shown(state, sources, zone) for state in page),
             truncated=more,
-            cursor=_cursor(page[-1].position) if more else None,
+            cursor=".".join(map(str, page[-1].position)) if more else None,
             oldest_left_out=len(facts) > MAX_FACTS,
         )
 
@@ -146,7 +145,8 @@ def _facts(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Spe
 def _facts_of_scene(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Speakers) -> list[StoredState]:
     name = wanted.scene or ""
     scenes = rows.scenes(forest.id)
-    trees = _scene_trees(scenes, name)
+    folded = name.strip().casefold()
+    trees = [tree for tree, label in scenes if folded in {label.casefold(), str(tree), tree.hex}]
     if not trees:
         raise unknown_scene(name, scenes)
     facts = rows.of_trees(trees, MAX_FACTS + 1)
@@ -183,12 +183,6 @@ def _facts_of_subject(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, sp
     if not facts:
         raise unknown_attribute(wanted.attribute or "", (chain.attribute for chain in own))
     return facts
-
-
-def _scene_trees(scenes: Sequence[tuple[TreeId, str]], name: str) -> list[TreeId]:
-    """The scenes with this label, or the one with this id."""
-    folded = name.strip().casefold()
-    return [tree for tree, label in scenes if folded in {label.casefold(), str(tree), tree.hex}]
 
 
 def _states(rows: TimelineRows, facts: Sequence[StoredState], speakers: Speakers, wanted: _Wanted) -> list[ChainState]:
@@ -245,10 +239,6 @@ def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneI
 def _evidence(mentions: Collection[Mention], sources: Mapping[TurnKey, SourceTurn]) -> tuple[SourceTurn, ...]:
     keys = dict.fromkeys(key for mention in mentions for key in _turns(mention))
     return tuple(sources[key] for key in keys if key in sources)
-
-
-def _cursor(position: Position) -> str:
-    return ".".join(str(part) for part in position)
 
 
 def _position(cursor: str) -> Position:
