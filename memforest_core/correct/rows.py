@@ -54,7 +54,7 @@ _FREE_ITEMS = sa.text("""
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= :first GROUP BY cell_id
 """)
 
-# A window is extracted as a whole: none of its cells may be extracted again, or the correction would be told against.
+# A window is extracted as a whole: if one of its cells were extracted again, that would contradict the correction.
 _STOP_RETRIES = sa.text("""
     UPDATE memforest.cell c SET again_at = NULL
       FROM (SELECT DISTINCT session_id, window_ordinal FROM memforest.cell

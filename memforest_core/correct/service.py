@@ -53,7 +53,7 @@ class CorrectionStuck(PermanentError):
 
 
 class NotPlacedYet(RetryableError):
-    """The reducer has not come to a correction yet."""
+    """The reducer has not placed a correction yet."""
 
     code = "not_placed_yet"
 

@@ -1,4 +1,4 @@
-"""``memforest index``: how the vector index is, and writing it anew from the database."""
+"""``memforest index``: the state of the vector index, and rebuilding it from the database."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def rebuild(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write all points anew; recall goes on meanwhile. Calls no model: vectors are kept in the database.
+    """Rebuild all points while recall goes on. Calls no model: vectors are kept in the database.
 
-    A collection that is missing is made. Workers do the work; asked for again while it runs, it is not begun anew.
+    A missing collection is created. Workers do the work; a rebuild that runs already is not started again.
     """
     # An embedded node works only as long as this command runs.
     wait = wait or data is not None

@@ -20,8 +20,8 @@ _MARK_LOCK = 0x6D666D6B
 Confirm = Callable[[UUID, str], None]
 """Notes a generation, and the start of the database under which both stores have it."""
 
-# This start of this database. A restored server has another start, a restored copy beside it another database, and
-# tables restored into the same database another number each. The service role may read all three.
+# Identifies this database since its last start. A restored server has another start time, a restored copy beside it
+# another database oid, tables restored into the same database other oids. The service role may read all three.
 STORE = """concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
                      'memforest.collection'::regclass::oid, extract(epoch FROM pg_postmaster_start_time()))"""
 
@@ -37,8 +37,8 @@ _LIVE = sa.select(m.Collection.name, m.Collection.model, m.Collection.dimension)
 def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
     """Make this the live collection if there is none yet, or only one of the same model under another name.
 
-    That is the collection of an earlier version, which named points otherwise: this one is filled from the rows by the
-    next comparison. Raises InvalidSettings when the collection of another model is live.
+    Such a collection is of an earlier version, which named points in another way: the next comparison fills the new one
+    from the rows. Raises InvalidSettings when the collection of another model is live.
     """
     with transaction(engine) as connection:
         live = connection.execute(_LIVE).first()

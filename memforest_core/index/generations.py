@@ -35,9 +35,9 @@ class GenerationState(StrEnum):
     """What a check found."""
 
     SKIPPED = "skipped"
-    """Looked at a moment ago, or another process is at it, or there is no collection yet."""
+    """It was checked a moment ago, another process checks it, or there is no collection yet."""
     AWAY = "away"
-    """The index can't be asked; nothing is indexed either until it can."""
+    """The index is unavailable; nothing is indexed either until it answers."""
     SAME = "same"
     RENEWED = "renewed"
     UNMARKED = "unmarked"
@@ -138,7 +138,7 @@ class Generations:
             case GenerationState.RENEWED:
                 self._begin(confirm, stored, uuid4())
             case _:
-                # The same for the same finding, so that a check that died half way is finished and not repeated.
+                # Derived from the finding, so that a check that died half way is finished instead of repeated.
                 generation = uuid5(_SPACE, f"{stored.generation} {stored.confirmed_store} {stored.store}")
                 if seen is not None and seen.generation == generation:
                     confirm(generation, stored.store)
@@ -153,7 +153,7 @@ class Generations:
         confirm(generation, stored.store)
 
     def _diverged(self, found: GenerationState, generation: UUID) -> bool:
-        """Have the stores compared; False when points are there but no tenant yet who could own the task."""
+        """Ask for tasks that compare the stores; False when there are points but no tenant to own a task."""
         points = bool(self._index.scan(None, 1).points)
         tenants = self._collections.tenants()
         asked = 0
@@ -166,7 +166,7 @@ class Generations:
                     tasks.enqueue(OperationKind.PARITY, str(generation), arguments)
                 asked += 1
         if asked:
-            # Every restart of Postgres is followed by a comparison, which is no reason to worry.
+            # A comparison follows every restart of Postgres: that is normal.
             tell = log.info if found is GenerationState.STORE_RESTARTED else log.warning
             tell("index_compared", code=found.value, tenants=asked)
         return bool(tenants) or not points

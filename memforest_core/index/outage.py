@@ -1,4 +1,4 @@
-"""Leaves an index that is away alone for a while, so that no row's time is burnt on it."""
+"""Pauses calls of an index that is unavailable, so that no row spends its tries on an outage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OutagePause:
         return self._failures > 0
 
     def may_try(self) -> bool:
-        """Whether to go ahead. After a pause this is True once: for the trial that decides."""
+        """Whether to call the index. After a pause one caller gets True, whose call decides whether the pause ends."""
         with self._lock:
             if not self._failures:
                 return True

@@ -47,7 +47,7 @@ _CLAIM = sa.text(f"""
     RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.indexed_version
     """)  # noqa: S608 - constants of this package
 
-# What belongs to nobody any more becomes a tombstone of its writer's.
+# Rows of forests that are gone become tombstones, which their writer finishes.
 _BURY = sa.text(f"""
     UPDATE memforest.index_row i SET deleted = true, version = {NEXT_VERSION}
      WHERE i.tenant_id = :t AND i.lease_token = :token AND i.point_id = ANY(CAST(:ids AS uuid[]))
@@ -55,7 +55,7 @@ _BURY = sa.text(f"""
 
 _FREE = "lease_token = NULL, lease_until = NULL, worker_id = NULL"
 
-# What was marked again meanwhile is behind still.
+# A row that was marked again meanwhile is still behind.
 _FINISH = sa.text(f"""
     UPDATE memforest.index_row i
        SET state = CASE WHEN i.version = u.version THEN 'done' ELSE 'ready' END, indexed_version = u.version,
@@ -183,19 +183,17 @@ class IndexRows(VectorRows):
         return token, [_stale(row, contents.get(row.point_id)) for row in rows]
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
-        """Hold the rows that are still under the lease to the end of the transaction; those that may be written.
+        """Lock the rows that are still under the lease until the transaction ends; the ids that may be written.
 
-        What somebody else has locked is left out: it is about to be marked anew, or buried.
-
-        These are as they were claimed: nobody has marked or buried them since, and their forests were not given up.
-        ``put_vectors`` of their texts belongs into the same transaction.
+        These are unchanged since the claim, and their forests still exist. Rows that another transaction has locked
+        are left out: it is about to change or delete them. ``put_vectors`` belongs into the same transaction.
         """
         forests = self._db.scalars(sa.select(m.IndexRow.forest_id).where(*self._under(token)).distinct())
         alive = self.hold_forests([ForestId(forest) for forest in forests])
         rows = self._db.execute(self._free_rows(token)).all()
-        nobodys = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
-        if nobodys:
-            self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": nobodys})
+        gone = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
+        if gone:
+            self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": gone})
         return frozenset(
             row.point_id
             for row in rows

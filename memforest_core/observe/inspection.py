@@ -1,4 +1,4 @@
-"""Answers what people ask about a running system: how far, how much, which trees, what it costs, and why not yet."""
+"""What people ask about a running system: its progress, size, trees, costs and failures."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class RecallOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A checked request; its times wait for the forest's zone."""
+    """A checked request. Its times are read later, in the forest's time zone."""
 
     question: Question
     k: int
@@ -88,8 +88,8 @@ class Asked:
     asked_at: object | None
 
     @property
-    def picky(self) -> bool:
-        """Whether turns are left out by what no index leaves out: their session, who said them, how they are marked."""
+    def filters_after(self) -> bool:
+        """Whether turns are left out by what the index can't filter by: session, speaker, role or metadata."""
         return bool(self.speakers or self.roles or self.metadata or self.exclude_sessions)
 
     def between(self, zone: ZoneInfo) -> Range:
@@ -101,11 +101,11 @@ class Asked:
         return first, last
 
     def said_until(self, zone: ZoneInfo) -> datetime | None:
-        """The moment after which nothing is known. Raises InvalidInput."""
+        """What was said after this moment counts as not said yet; None for no limit. Raises InvalidInput."""
         return _moment(self.as_of, zone, "as_of")
 
     def moment(self, zone: ZoneInfo) -> datetime:
-        """When the question is asked, in the forest's zone: as given, else the end of what is known, else now."""
+        """When the question is asked, in the forest's zone: ``asked_at``, else ``as_of``, else now."""
         given = self.as_of if self.asked_at is None else self.asked_at
         asked = _moment(given, zone, "asked_at") or datetime.now(UTC)
         return asked.astimezone(zone)

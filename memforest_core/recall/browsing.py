@@ -1,4 +1,4 @@
-"""Tree browse: a beam from the roots down, level by level, all trees at once."""
+"""Browses trees from the roots down, level by level, all trees at once, and follows the best nodes of each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Browsed:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What a ranker said of one level."""
+    """How a ranker ordered the children of one level."""
 
     positions: Mapping[UUID, Mapping[UUID, int]] = field(default_factory=dict)
     """By parent, its chosen children with their positions."""
@@ -102,7 +102,7 @@ def browse(
 
 
 class _Guide:
-    """The ranker's part in one browse: the question of each tree, and the count of its calls."""
+    """Asks the ranker during one browse: knows each tree's question, and counts the calls."""
 
     def __init__(self, ranker: LlmRanker, questions: Mapping[UUID, str]) -> None:
         self._ranker = ranker
@@ -129,7 +129,7 @@ class _Guide:
         ]
 
     def rank(self, families: Sequence[Siblings]) -> Ranked:
-        """What the ranker says of the children that have a text."""
+        """The ranker's order of the children that have a text."""
         single = frozenset(family.parent for family in families if len(family.children) == 1)
         to_rank = []
         for family in families:
@@ -168,7 +168,7 @@ def _note(positions: dict[UUID, int], leaf: PlacedNode, ranked: Ranked) -> None:
 
 
 def _point(node: PlacedNode) -> UUID:
-    """Leaves have no points of their own: their payload's stands for them."""
+    """The point that a node is scored by; a leaf has none of its own, so its payload's is used."""
     return node.payload_id or node.id
 
 

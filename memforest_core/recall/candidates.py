@@ -15,7 +15,7 @@ from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, T
 from memforest_core.recall.rows.reading import RecallRows
 
 OCCURRENCES_PER_FACT = 4
-"""A fact that was said often brings the cells where it was said last."""
+"""Of a fact that was said often, as many of the cells that said it last become candidates."""
 
 
 CHAIN_NEIGHBOURS = 2
@@ -59,7 +59,7 @@ class Reads:
     """What a recall needs to know of its candidates beyond their cells, turns and links."""
 
     sentences: bool
-    """Whether facts are delivered by themselves; else each points to its turn."""
+    """Whether facts are delivered as pieces; else each only points to its turn."""
     fact_times: bool
     """Whether it matters when what they tell happened."""
     session_paths: bool
@@ -67,9 +67,9 @@ class Reads:
     topics: frozenset[TreeKind]
     """The families whose trees vote for the facts in them: of entities, of scenes."""
     chains: bool
-    """Whether states before and after what was found count: asked of every question, they cost a point of recall."""
+    """Whether states before and after the found ones count; for all questions they would cost a point of recall."""
     said_until: datetime | None = None
-    """The moment after which nothing is known."""
+    """What was said after this moment is not known yet; None for no limit."""
     metadata: Mapping[str, object] = field(default_factory=dict)
     """Values that a turn's metadata must hold."""
 
@@ -103,7 +103,7 @@ class Candidates:
         return said
 
     def writes(self, fact: FactId) -> bool:
-        """Whether a model wrote the fact's sentence, so that it is worth delivering for itself."""
+        """Whether a model wrote the fact's sentence: then it is delivered as a piece of its own."""
         head = self.heads.get(fact)
         return self.sentences and head is not None and not head.pointer
 

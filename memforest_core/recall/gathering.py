@@ -1,4 +1,4 @@
-"""From a question's searches, with the vector index or without it, and tree browsing to the candidates."""
+"""Finds the candidates of a question: by searching the vector index (or full text without it) and browsing trees."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
 
-PICKY_FACTOR = 4
-"""How many times more the flat search brings when turns are left out that no index can leave out."""
+FILTER_FACTOR = 4
+"""How many times more the flat search brings when turns are left out by what the index can't filter by."""
 RAW_LIMIT = 64
 """Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
 TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER})
@@ -185,16 +185,16 @@ class Gathering:
     def _limits(self, asked: Asked, bounds: Bounds) -> Limits:
         """Flat hits per signal: at least as many as pieces wanted; root mode asks for roots only.
 
-        What the index can't leave out is left out afterwards: then it brings more.
+        It brings more when turns are left out afterwards, by what the index can't filter by.
         """
         settings = self._settings
         if asked.mode is Mode.ROOT:
             return Limits(0, 0, settings.root_limit)
         cells, facts = max(settings.flat_limit, asked.k), max(settings.fact_limit, asked.k)
-        if asked.picky:
-            cells, facts = PICKY_FACTOR * cells, PICKY_FACTOR * facts
+        if asked.filters_after:
+            cells, facts = FILTER_FACTOR * cells, FILTER_FACTOR * facts
         if bounds.said_until is not None:
-            facts *= PICKY_FACTOR
+            facts *= FILTER_FACTOR
         return Limits(
             cells,
             facts if bounds.sessions is None else 0,

@@ -23,7 +23,7 @@ class Bounds:
     between: Range = ALWAYS
     """When evidence was said, or what it tells happened."""
     said_until: datetime | None = None
-    """The moment after which nothing is known."""
+    """What was said after this moment is not known yet; None for no limit."""
     sessions: frozenset[UUID] | None = None
     excluded: frozenset[str] = frozenset()
     """The caller's ids of sessions that are left out."""
@@ -34,7 +34,7 @@ class Bounds:
     """The time that the question names; what lies in it is lifted."""
 
     def allow(self, head: TurnHead) -> bool:
-        """Whether a turn may be evidence, whatever it tells."""
+        """Whether a turn may be evidence, as far as that does not depend on its facts."""
         return (
             (self.said_until is None or head.occurred_at <= self.said_until)
             and (self.sessions is None or head.session_id in self.sessions)

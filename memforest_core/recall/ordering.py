@@ -50,7 +50,7 @@ def in_order(
 def reranked(
     reranker: Reranker, question: str, evidence: Sequence[Evidence], first: int
 ) -> tuple[tuple[Evidence, ...], list[str]]:
-    """The first pieces in the cross-encoder's order, the others after them; and what had to be done without.
+    """The first pieces in the cross-encoder's order, the others after them; and a sentence if it was unavailable.
 
     Each piece is shown under its date. Scores become those of the cross-encoder, moved above those of the rest; what
     tells the state that holds now stays first.

@@ -36,7 +36,7 @@ class Link:
     session_id: SessionId
     turn_ordinals: tuple[int, ...]
     corrected: bool = False
-    """The turns say something else: somebody corrected it to this."""
+    """The fact is a correction: its turns say something else."""
     superseded_by: FactId | None = None
     """What the fact was corrected to, if that is known by then."""
 

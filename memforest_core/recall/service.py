@@ -1,4 +1,4 @@
-"""Recall: a question in, evidence out; every part that is away is done without and named."""
+"""Recall: a question in, evidence out. It goes on without a part that is unavailable, and the result says so."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class RecallService:
 
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
-    costs, ``reranker`` reads the best pieces anew, ``visits`` counts what was returned, ``states`` tells
-    what holds now.
+    costs, ``reranker`` scores the best pieces again, ``visits`` counts what was returned, ``states`` finds the states
+    that hold now.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class RecallService:
 
         An owner without a memory yet gets an empty result with ``owner_known`` False. Raises InvalidInput (also for a
         mode that needs a chat model when none is configured), StoreUnavailable. An index or a model that is away is no
-        error: ``degraded`` says what was done without.
+        error: ``degraded`` says what was missing.
         """
         asked = checked(self._settings, question, k, mode, options)
         owner = checked_name(owner, "owner")
@@ -204,7 +204,7 @@ class RecallService:
         clock: Clock,
         degraded: list[str],
     ) -> tuple[Evidence, ...]:
-        """The best different pieces, read anew by a cross-encoder if there is one, within the caller's budget."""
+        """The best different pieces, reranked by a cross-encoder if there is one, within the caller's budget."""
         first = 0 if self._reranker is None else self._settings.rerank.first
         with clock.stage("resolve"), self._store.recalling(place.tenant) as rows:
             resolver = Resolver(
@@ -230,7 +230,7 @@ class RecallService:
         return evidence
 
     def _account(self, tenant: TenantId, forest: ForestRef, thought: Thought, degraded: list[str]) -> None:
-        """Keep what the calls cost; evidence is not held back when that fails."""
+        """Record what the calls cost; a failure does not hold back the evidence."""
         if self._ledger is None or not thought.calls:
             return
         try:

@@ -1,4 +1,4 @@
-"""What a chat model adds to a recall: a question completed, a plan, children ranked; every call is accounted for."""
+"""What a chat model does for one recall: it completes the question, plans and ranks; all calls are recorded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CountedChat:
 
 @dataclass(slots=True)
 class Thought:
-    """The chat model's part in one recall; without a model it has none."""
+    """The chat model of one recall, if one is configured, and what it was used for."""
 
     settings: RecallSettings
     asked_at: datetime

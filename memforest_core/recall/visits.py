@@ -1,4 +1,4 @@
-"""Counts what recall returns in memory, and writes the counts now and then: never a write per read."""
+"""Counts in memory what recall returns, and writes the counts in batches: a recall does not cause a write."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class _Count:
 class VisitCounter:
     """The counts of one process. Thread-safe.
 
-    Whoever notes the visit that makes a batch full, or finds it old enough, writes it; there is no thread of its own. A
-    process that is killed loses at most one batch.
+    The call that fills a batch, or that finds it old enough, writes it: there is no thread for this. A process that is
+    killed loses at most one batch.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class VisitCounter:
             self._writing.release()
 
     def close(self) -> None:
-        """Write the rest, after whoever is writing; what can't be written now is lost."""
+        """Write the rest, once no other thread writes; what can't be written now is lost."""
         with self._writing:
             if not self._write():
                 log.warning("visits_lost", items=len(self._counts))

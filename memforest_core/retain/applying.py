@@ -117,7 +117,7 @@ class Applying:
                 if not forest.over or forest.limits is None:
                     continue
                 if not task.dry_run and not rows.tasks.join(task.id, forest.id, Role.RETAIN):
-                    # Another operation is at it: the next run comes by.
+                    # Another operation works on this forest: the next run takes it.
                     continue
                 counted = _plus(progress, forests=1)
                 when = When(at, forest.limits.cutoff(at))
@@ -152,7 +152,7 @@ class Applying:
             more = kind.left(rows, forest, when) - int(progress[f"leave_{kind.name}"])
             leaves = kind.first(rows, forest, when, min(more, self._batch)) if more > 0 else ()
             if leaves:
-                # Said before it is done: who reads the audit must not miss what a crash left unsaid.
+                # Noted before it is done: the audit must not miss what was erased just before a crash.
                 detail = {kind.name: len(leaves)}
                 who = task.actor or SERVICE
                 rows.tasks.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
@@ -162,7 +162,7 @@ class Applying:
             erased += kind.erase(self._eraser, tenant, forest, part)
         told = dict(progress) | {kind.name: upto - max(0, more - erased)}
         if not erased:
-            # All are gone; or they can't be taken, and trying again would not end.
+            # All are gone, or they can't be erased and trying again would never end.
             return _to(told, then, kind)
         return _oldest(told, leaves) if kind is _AGED else told
 

@@ -69,7 +69,7 @@ def show(data: DataOption = None, as_json: JsonOption = False) -> None:
 def clear(
     owner: OwnerFilter = None, actor: ActorOption = None, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
-    """Take a policy back."""
+    """Remove a policy."""
     with opened_memory(data) as memory:
         memory.lifecycle.clear_policy(owner, actor=actor_named(actor))
         found = memory.lifecycle.policies()

@@ -34,7 +34,7 @@ _WORDS = """EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.
 """That a cell ``c`` still has words."""
 
 _SETTLED = f"(c.placed OR c.state = 'dead') AND {_WORDS}"
-"""That a cell ``c`` has words and nobody is about to learn from them."""
+"""That a cell ``c`` has words, and that extraction and placing of it are over."""
 
 
 def _unheld(facts: str) -> str:
@@ -228,7 +228,7 @@ class RetentionRows:
         )
 
     def drop_policy(self, forest: ForestId | None) -> bool:
-        """Take a policy away; whether there was one."""
+        """Remove a policy; whether there was one."""
         policy = m.RetentionPolicy
         of = (policy.tenant_id == self._tenant, policy.forest_id == (forest or _DEFAULT))
         return self._db.execute(sa.delete(policy).where(*of)).rowcount == 1
@@ -295,7 +295,7 @@ class RetentionRows:
         return self._leaves(_LEAST_FACTS, forest, when, limit)
 
     def drop_stray_visits(self, forest: ForestId, limit: int) -> int:
-        """Drop visits of what is no more; how many."""
+        """Delete visits of rows that are gone; how many."""
         return self._db.execute(_DROP_STRAY, self._values(f=forest, n=limit)).rowcount
 
     def ask_sweep(self, subject: str, every_s: float) -> bool:

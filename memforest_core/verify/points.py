@@ -1,4 +1,4 @@
-"""Whether rows and points agree, page by page, while both change: what looks wrong is looked at twice."""
+"""Compares index rows and points, page by page, while both change: what looks wrong is checked a second time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Stray(Found):
-    """A row without its point as it should be, or a point that no row knows of; ``key`` names the point."""
+    """A row whose point is missing or old, or a point without a row; ``key`` names the point."""
 
     key: PointKey
 
@@ -50,7 +50,7 @@ class PointsCheck:
         first = lacking(page, self._index.versions([row.key(tenant) for row in page]))
         if not first:
             return []
-        # A row changed meanwhile is behind by its own account, and its point may be gone already.
+        # A row that changed meanwhile is marked as behind itself, and its point may be gone already.
         now = self._row(tenant, [row.id for row in first])
         unchanged = [row for row in first if now.get(row.id) == row]
         found = self._index.versions([row.key(tenant) for row in unchanged])
@@ -73,11 +73,11 @@ class PointsCheck:
                 return
 
     def _strays(self, tenant: TenantId, points: Sequence[ScannedPoint]) -> list[Stray]:
-        # Read after the points: a row is there before its point, and is raised before its point is.
+        # Read after the points: a row is added before its point, and gets a new version before its point does.
         suspects = self._odd(tenant, {point.key: point.version for point in points})
         if not suspects:
             return []
-        # A point goes before its row does: what is still there now has no row for another reason.
+        # A point is deleted before its row: a point that is still there has lost its row for another reason.
         return self._odd(tenant, self._still([stray.key for stray in suspects]))
 
     def _still(self, keys: Sequence[PointKey]) -> dict[PointKey, int]:
@@ -127,7 +127,7 @@ class PointsCheck:
     @repeated
     def _raised(self, tenant: TenantId, orphans: Sequence[UUID], ahead: Mapping[UUID, int]) -> int:
         with self._rows.indexing(tenant) as rows:
-            # A row that came while its point was taken for an orphan needs it back.
+            # A row that was added while its point was deleted as an orphan needs the point back.
             rows.renew_points(orphans)
             return rows.overtake(ahead)
 

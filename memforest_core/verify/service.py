@@ -1,4 +1,4 @@
-"""Checks forest after forest, each in one snapshot; on request it repairs what is derived and looks again."""
+"""Checks one forest after the other, each in one snapshot; on request it repairs what is derived and checks again."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Verification:
             return rows.repair(check, found)
 
     def _index(self, report: Report, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
-        """Repair while looking: what was repaired is not counted as a violation, and is not looked at again."""
+        """Repair while checking: what was repaired is not counted as a violation, and is not checked again."""
         result = report.results[check]
         for looked, found in self._pages(tenant, forest, check):
             result.checked += looked

@@ -1,4 +1,4 @@
-"""The other processes' side: the vector index of a running node, over its socket."""
+"""The vector index of a running node, as other processes use it over its socket."""
 
 from __future__ import annotations
 

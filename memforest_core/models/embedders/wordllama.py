@@ -1,5 +1,5 @@
 """wordllama-256: a text is the mean of its tokens' vectors, a table from the wheel ``wordllama``; a hundred times
-faster than a transformer, and as much poorer.
+faster than a transformer, and much less accurate.
 
 The package itself is not imported: doing so sets up the process's logging, and its loader can
 download. What is read are its table and its tokenizer.

@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 REST_S = 3.0
-"""Redis that failed is left alone this long; then one caller tries it, at the price of one timeout."""
+"""After a failure of Redis nobody asks it for this long; then one caller tries, at the price of one timeout."""
 MOST_LEFT = 1_000
 """Permits that calls of one process may leave behind in an outage; the rest expire."""
 LOOK_S = 0.25
@@ -196,7 +196,7 @@ class CallLimits:
         if now >= holds:
             seen = self._ask(lambda ledger: ledger.look(model)) or Look(self.own.paused_s(model))
             until, now = now + seen.paused_s, time.monotonic()
-            # The one who is sent to try goes alone: the process's other threads wait as other processes do.
+            # Only this thread makes the trial call: the other threads of the process wait, as other processes do.
             self._looks[model] = (until if not seen.to_try else now + LOOK_S, now + LOOK_S)
         return max(0.0, until - now)
 

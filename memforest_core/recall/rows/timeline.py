@@ -60,7 +60,7 @@ CHAINS = sa.text("""
      GROUP BY subject_key, attribute ORDER BY facts DESC, subject_key, attribute
     """)
 
-# How something stands now hangs on when it was said last, and since when it is known on when it was said first.
+# Whether a state holds depends on its last mention, and since when it is known on its first one.
 MENTIONS = sa.text(f"""
     SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at
       FROM unnest(CAST(:facts AS uuid[])) AS w(id)

@@ -77,7 +77,7 @@ _WRONG_LEASE = """((state = 'running' AND (lease_token IS NULL OR lease_until IS
 
 
 def _free(table: str, key: str) -> sa.TextClause:
-    """Give work back that nobody can end, and take leases off what is not running."""
+    """Make running rows without a whole lease ready again, and clear leases of rows that are not running."""
     return sa.text(f"""
         UPDATE memforest.{table} SET state = CASE state WHEN 'running' THEN 'ready' ELSE state END, {_NO_LEASE}
          WHERE tenant_id = :t AND {key} IN (
@@ -207,7 +207,7 @@ class RepairRows:
         return paths
 
     def _mark_paths(self, paths: Sequence[sa.Row[Any]]) -> int:
-        """Refresh makes these nodes anew: their versions rise, and their trees are due."""
+        """Let refresh summarize these nodes again: their versions rise, and their trees are due."""
         node = m.NodeRow
         own = [node.tenant_id == self._tenant, node.node_id.in_([row.node_id for row in paths])]
         marked = self._db.execute(sa.update(node).where(*own).values(version=node.version + 1)).rowcount
