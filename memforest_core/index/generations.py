@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID, uuid4, uuid5
 
@@ -86,24 +86,18 @@ def judge(stored: StoredGeneration, seen: Generation | None, mark_s: float) -> G
     return GenerationState.RENEWED if stored.now - seen.at >= mark_s else GenerationState.SAME
 
 
+@dataclass(slots=True)
 class Generations:
     """Compares the generations of both stores and begins new ones. Thread-safe."""
 
-    def __init__(
-        self,
-        collections: CollectionStore,
-        rows: IndexStore,
-        tasks: OperationStore,
-        index: VectorIndex,
-        mark_s: float,
-    ) -> None:
-        self._collections = collections
-        self._rows = rows
-        self._tasks = tasks
-        self._index = index
-        self._mark_s = mark_s
-        self._lock = threading.Lock()
-        self._next = float("-inf")
+    collections: CollectionStore
+    rows: IndexStore
+    tasks: OperationStore
+    index: VectorIndex
+    mark_s: float
+    """Seconds after which a new generation begins."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _next: float = float("-inf")
 
     def check(self, *, now: bool = False) -> GenerationState:
         """Compare the generations, unless that was done a moment ago and ``now`` is False. Cheap when they are equal.
@@ -117,8 +111,8 @@ class Generations:
             if not now and time.monotonic() < self._next:
                 return GenerationState.SKIPPED
             self._next = time.monotonic() + CHECK_S
-        with self._collections.comparing() as confirm:
-            stored = self._collections.look() if confirm is not None else None
+        with self.collections.comparing() as confirm:
+            stored = self.collections.look() if confirm is not None else None
             if confirm is None or stored is None:
                 return GenerationState.SKIPPED
             try:
@@ -128,9 +122,9 @@ class Generations:
                 return GenerationState.AWAY
 
     def _compare(self, confirm: Confirm, stored: StoredGeneration) -> GenerationState:
-        self._index.prepare()
-        seen = parse_generation(self._index.read_mark())
-        found = judge(stored, seen, self._mark_s)
+        self.index.prepare()
+        seen = parse_generation(self.index.read_mark())
+        found = judge(stored, seen, self.mark_s)
         match found:
             case GenerationState.SAME if seen is not None:
                 if seen.generation != stored.generation:
@@ -149,19 +143,19 @@ class Generations:
         return found
 
     def _begin(self, confirm: Confirm, stored: StoredGeneration, generation: UUID) -> None:
-        self._index.write_mark(Generation(generation, stored.generation, stored.now).text())
+        self.index.write_mark(Generation(generation, stored.generation, stored.now).text())
         confirm(generation, stored.store)
 
     def _diverged(self, found: GenerationState, generation: UUID) -> bool:
         """Ask for tasks that compare the stores; False when there are points but no tenant to own a task."""
-        points = bool(self._index.scan(None, 1).points)
-        tenants = self._collections.tenants()
+        points = bool(self.index.scan(None, 1).points)
+        tenants = self.collections.tenants()
         asked = 0
         for tenant in tenants:
-            with self._rows.indexing(tenant) as rows:
+            with self.rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
-                with self._tasks.transaction(tenant) as tasks:
+                with self.tasks.transaction(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
                     tasks.enqueue(OperationKind.PARITY, str(generation), arguments)
                 asked += 1

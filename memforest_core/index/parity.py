@@ -51,13 +51,13 @@ def lacking(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[PointRo
     return [row for row in rows if found.get(row.id, 0) < row.indexed_version]
 
 
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """Deletes points that have no row; one page at a time."""
 
-    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
-        self._store = store
-        self._collections = collections
-        self._index = index
+    store: IndexStore
+    collections: CollectionStore
+    index: VectorIndex
 
     def swept(self, tenant: TenantId, progress: Numbers, *, whole: bool, overtake: bool) -> tuple[Numbers, bool]:
         """Compare the next page of the tenant's points: progress after it, and whether it was the last.
@@ -66,14 +66,14 @@ class Sweep:
         rows a higher version than points that are ahead of them.
         """
         cursor = str(progress.get("cursor", "")) or None
-        page = self._index.scan(cursor, PAGE, None if whole else tenant)
+        page = self.index.scan(cursor, PAGE, None if whole else tenant)
         mine = [point for point in page.points if point.tenant == tenant]
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             found = unequal(mine, rows.point_rows([point.id for point in mine]))
         gone = [*found.orphans, *self._of_unknown_tenants(page.points)] if whole else list(found.orphans)
-        self._index.delete(gone)
+        self.index.delete(gone)
         raised = 0
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             if overtake:
                 raised = rows.overtake(found.ahead)
             # A row that was added while its point was deleted as an orphan needs the point back.
@@ -88,7 +88,7 @@ class Sweep:
 
     def _of_unknown_tenants(self, points: Sequence[ScannedPoint]) -> list[PointKey]:
         """Points of tenants that the database does not know. Read after the page: a tenant comes before its points."""
-        known = set(self._collections.tenants())
+        known = set(self.collections.tenants())
         return [point.key for point in points if point.tenant not in known]
 
 
@@ -105,13 +105,13 @@ class Parity(Sweep):
 
     def _rows(self, tenant: TenantId, progress: Numbers) -> Numbers | None:
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             page = rows.written_rows(after, PAGE)
         if not page:
             return None
-        found = self._index.versions([row.key(tenant) for row in page])
+        found = self.index.versions([row.key(tenant) for row in page])
         missing = lacking(page, found)
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             marked = rows.mark_missing(missing, found)
         return dict(progress) | {
             "after": str(page[-1].id),

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from uuid import UUID
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
@@ -24,27 +25,23 @@ STEP = "index"
 LEASE_S = 120.0
 
 
+@dataclass(frozen=True)
 class Indexer:
     """Indexes a tenant's stale rows. Thread-safe."""
 
-    def __init__(
-        self,
-        store: IndexStore,
-        index: VectorIndex,
-        embedder: Embedder,
-        batch: int,
-        rng: random.Random,
-        telemetry: Telemetry = SILENT,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._index = index
-        self._embedder = embedder
-        self._batch = batch
-        self._rng = rng
-        self._telemetry = telemetry
-        self._clock = clock
-        self._pause = OutagePause(clock)
+    store: IndexStore
+    index: VectorIndex
+    embedder: Embedder
+    batch: int
+    """Rows that are indexed at once."""
+    rng: random.Random
+    telemetry: Telemetry = SILENT
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, monotonic."""
+
+    @cached_property
+    def _pause(self) -> OutagePause:
+        return OutagePause(self.clock)
 
     def run_one(self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind]) -> int:
         """Index one batch; how many rows are up to date now (0: none was behind, or the index is away).
@@ -55,10 +52,10 @@ class Indexer:
         """
         if not self._reachable():
             return 0
-        started = self._clock()
-        with self._store.indexing(tenant) as rows:
-            token, points = rows.claim_points(kinds, worker, self._batch, LEASE_S)
-            known = rows.known_vectors(self._embedder.model, _texts(points))
+        started = self.clock()
+        with self.store.indexing(tenant) as rows:
+            token, points = rows.claim_points(kinds, worker, self.batch, LEASE_S)
+            known = rows.known_vectors(self.embedder.model, _texts(points))
         if not points:
             return 0
         outcome = "done"
@@ -73,15 +70,15 @@ class Indexer:
             self._give_back(tenant, token, error)
         except MemForestError as error:
             outcome = error.code
-            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
+            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self.rng.random())
             self._give_back(tenant, token, error, max(1.0, decision.delay_s))
-        self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
+        self.telemetry.worked(STEP, tenant, self.clock() - started, outcome)
         if outcome == "done":
             for point in points:
                 if point.waited_s is not None:
-                    self._telemetry.reached("raw", tenant, point.waited_s + self._clock() - started)
+                    self.telemetry.reached("raw", tenant, point.waited_s + self.clock() - started)
             return len(points)
-        self._telemetry.retried(STEP, tenant, outcome)
+        self.telemetry.retried(STEP, tenant, outcome)
         return 0
 
     def _reachable(self) -> bool:
@@ -90,7 +87,7 @@ class Indexer:
             return False
         if self._pause.away:
             try:
-                self._index.prepare()
+                self.index.prepare()
             except IndexUnavailable:
                 self._pause.failed()
                 return False
@@ -105,12 +102,12 @@ class Indexer:
         held = self._held(tenant, token, points, embedded)
         vectors = known | (embedded.vectors if embedded is not None else {})
         if embedded is not None:
-            self._telemetry.called(tenant, [embedded.record])
+            self.telemetry.called(tenant, [embedded.record])
         mine = [point for point in points if point.id in held]
         gone = [point for point in mine if point.gone]
         there = [point for point in mine if not point.gone]
-        self._index.delete([point.key(tenant) for point in gone])
-        self._index.upsert([_point(tenant, point, vectors) for point in there])
+        self.index.delete([point.key(tenant) for point in gone])
+        self.index.upsert([_point(tenant, point, vectors) for point in there])
         written, dropped = _versions(there), _versions(gone)
         ended, left = self._finish(tenant, token, written, dropped)
         for alone in left:
@@ -122,12 +119,12 @@ class Indexer:
         self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: _Embedded | None
     ) -> frozenset[UUID]:
         """Commit the vectors of what is still under the lease; the points that may be written."""
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             held = rows.hold_points(token, {point.id: point.version for point in points})
             if embedded is not None:
                 current = set(_texts([point for point in points if point.id in held]))
                 made = {text: vector for text, vector in embedded.vectors.items() if text in current}
-                rows.put_vectors(self._embedder.model, made)
+                rows.put_vectors(self.embedder.model, made)
                 rows.record_calls([embedded.record], None, None)
         return held
 
@@ -140,29 +137,29 @@ class Indexer:
         dropped: dict[UUID, int],
         alone: UUID | None = None,
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             return rows.finish_points(token, written, dropped, alone)
 
     @repeated
     def _give_back(
         self, tenant: TenantId, token: LeaseToken, error: MemForestError, delay_s: float | None = None
     ) -> None:
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             rows.give_back_points(token, error.code, error.message, delay_s)
 
     def _undo(self, tenant: TenantId, token: LeaseToken, lost: Sequence[StalePoint]) -> None:
         """Delete the points of what has no row any more, or a tombstone: nobody else may know of them."""
         if not lost:
             return
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             found = rows.point_rows([point.id for point in lost])
         orphans = [
             point
             for point in lost
             if point.gone or (row := found.get(point.id)) is None or row.deleted or row.forest_id != point.forest_id
         ]
-        self._index.delete([point.key(tenant) for point in orphans])
-        with self._store.indexing(tenant) as rows:
+        self.index.delete([point.key(tenant) for point in orphans])
+        with self.store.indexing(tenant) as rows:
             rows.undo_points(token, [point.id for point in orphans])
 
     def _embed(self, missing: Sequence[OwnText]) -> _Embedded | None:
@@ -170,7 +167,7 @@ class Indexer:
         if not missing:
             return None
         texts = list(dict.fromkeys(own.text for own in missing))
-        embedded = self._embedder.embed(texts)
+        embedded = self.embedder.embed(texts)
         vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
         return _Embedded({own: vectors[own.text] for own in missing}, embedded.record)
 

@@ -106,17 +106,15 @@ class Tally:
         return f"The children of {self.fallen.total()} of {self.nodes} tree nodes were {instead} ({reasons})."
 
 
+@dataclass(frozen=True, slots=True)
 class LlmRanker:
-    """One call per node; ``calls`` at once, and at most ``children_per_call`` children in each.
+    """One call per node; ``calls`` at once, and at most ``children_per_call`` children in each. Thread-safe."""
 
-    ``asked_at`` is when the question is asked, in the zone that days are shown in. Thread-safe.
-    """
-
-    def __init__(self, chat: ChatModel, calls: int, children_per_call: int, asked_at: datetime | None = None) -> None:
-        self._chat = chat
-        self._calls = calls
-        self._children_per_call = children_per_call
-        self._asked_at = asked_at
+    chat: ChatModel
+    calls: int
+    children_per_call: int
+    asked_at: datetime | None = None
+    """When the question is asked, in the zone that days are shown in."""
 
     def rank(self, families: Sequence[Siblings], tally: Tally) -> dict[UUID, dict[UUID, int]]:
         """For each node that could be ranked, its children that help with their positions, 0 the best.
@@ -124,10 +122,10 @@ class LlmRanker:
         Nodes that could not be ranked are missing, and counted in ``tally.fallen``. Two children share a position when
         they were ranked by different calls.
         """
-        parts = [(family, part) for family in families for part in _parts(family.children, self._children_per_call)]
+        parts = [(family, part) for family in families for part in _parts(family.children, self.children_per_call)]
         if not parts:
             return {}
-        with ThreadPoolExecutor(min(self._calls, len(parts)), thread_name_prefix="memforest-rank") as pool:
+        with ThreadPoolExecutor(min(self.calls, len(parts)), thread_name_prefix="memforest-rank") as pool:
             answers = list(pool.map(lambda each: self._ask(each[0], each[1], tally), parts))
         positions: dict[UUID, dict[UUID, int]] = defaultdict(dict)
         failures: dict[UUID, str] = {}
@@ -145,7 +143,7 @@ class LlmRanker:
             return NOT_ASKED
         document = self._document(family, part)
         try:
-            answer = asked(self._chat, Step.BROWSE, _SYSTEM, document, RankingAnswer, "ranking")
+            answer = asked(self.chat, Step.BROWSE, _SYSTEM, document, RankingAnswer, "ranking")
             places = chosen(answer, len(part))
         except MODEL_FAILURES as error:
             tally.ended(answered=False)
@@ -155,10 +153,10 @@ class LlmRanker:
 
     def _document(self, family: Siblings, part: Sequence[Child]) -> dict[str, object]:
         document: dict[str, object] = {"question": family.question}
-        if self._asked_at is not None:
-            document["asked_at"] = self._asked_at.isoformat(timespec="minutes")
+        if self.asked_at is not None:
+            document["asked_at"] = self.asked_at.isoformat(timespec="minutes")
         document["tree"] = family.tree
-        zone = None if self._asked_at is None else self._asked_at.tzinfo
+        zone = None if self.asked_at is None else self.asked_at.tzinfo
         document["children"] = [
             {"number": number, "days": days(child.time_start, child.time_end, zone), "text": child.text[:CHILD_CHARS]}
             for number, child in enumerate(part, 1)

@@ -30,12 +30,12 @@ QUESTIONS = 8
 
 
 def anew(score: Callable[[IndexSearch, Points], None]) -> Callable[[IndexSearch, Points], None]:
-    """The slow way: every point is looked up again, without saying what it is."""
+    """The slow way: every point is looked up again."""
 
     def forgetful(search: IndexSearch, ids: Points) -> None:
         search._meant.clear()
         search._worded.clear()
-        score(search, list(ids))
+        score(search, ids)
 
     return forgetful
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -21,7 +22,7 @@ from memforest_core.errors import (
 )
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
-from memforest_core.recall.answering.prompt import SYSTEM, boundary, piece_lines, question_line, render
+from memforest_core.recall.answering.prompt import SYSTEM, piece_lines, question_line, render
 from memforest_core.recall.answering.reply import SCHEMA_NAME, Reply, UncitedError, parse_reply, schema
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.settings import OFFLINE, LlmSettings
@@ -50,22 +51,13 @@ def open_answering(
     return AnswerService(chat(), AnswerCalls(engine), telemetry)
 
 
+@dataclass(frozen=True, slots=True)
 class AnswerService:
-    """Answers from evidence. Thread-safe. ``draw`` makes the boundaries around it."""
+    """Answers from evidence. Thread-safe."""
 
-    def __init__(
-        self,
-        chat: ChatModel,
-        ledger: AnswerCalls,
-        telemetry: Telemetry = SILENT,
-        *,
-        draw: Callable[[], str] = boundary,
-    ) -> None:
-        self._chat = chat
-        self._ledger = ledger
-        self._telemetry = telemetry
-        self._draw = draw
-        self._schema = schema()
+    chat: ChatModel
+    ledger: AnswerCalls
+    telemetry: Telemetry = SILENT
 
     def answer(
         self,
@@ -85,12 +77,12 @@ class AnswerService:
         """
         if max_tokens < 1:
             raise InvalidInput("Set max_tokens to a whole number above 0.", code="invalid_max_tokens")
-        forest = self._ledger.forest(tenant, owner)
+        forest = self.ledger.forest(tenant, owner)
         moment = _moment(asked_at, ZoneInfo("UTC" if forest is None else forest.time_zone))
         if forest is None or not result.evidence:
             return self._concluded(result, Reply("", (), supported=False), 0, [])
         lines = piece_lines(result.evidence, moment, max_tokens)
-        shown = render(list(lines.values()), question_line(question, result.asked_for, moment), self._draw)
+        shown = render(list(lines.values()), question_line(question, result.asked_for, moment))
         return self._answered(tenant, forest, result, shown, lines.keys())
 
     def _answered(
@@ -119,7 +111,7 @@ class AnswerService:
         fault = ContentFault("no answer")
         for _ in range(TRIES):
             try:
-                answered = self._chat.complete(ChatRequest(Step.ANSWER, tuple(messages), self._schema, SCHEMA_NAME))
+                answered = self.chat.complete(ChatRequest(Step.ANSWER, tuple(messages), schema(), SCHEMA_NAME))
             except MemForestError as error:
                 calls.extend(failed_call(error))
                 raise
@@ -141,9 +133,9 @@ class AnswerService:
     def _recorded(self, tenant: TenantId, forest: ForestRef, calls: list[CallRecord], degraded: list[str]) -> None:
         if not calls:
             return
-        self._telemetry.called(tenant, calls)
+        self.telemetry.called(tenant, calls)
         try:
-            self._ledger.record(tenant, forest.id, calls)
+            self.ledger.record(tenant, forest.id, calls)
         except StoreUnavailable:
             # The answer is there and paid for; losing it as well would help nobody.
             degraded.append("What the answer cost could not be recorded: Postgres was away.")
@@ -156,18 +148,16 @@ class AnswerService:
         return Answer(
             text=NOT_IN_MEMORY if silent else reply.text if reply is not None else "",
             supported=supported,
-            citations=tuple(_citation(result, number) for number in numbers),
+            citations=tuple(
+                Citation(number, piece.turn_ids, piece.session_id, piece.text, piece.time_label)
+                for number, piece in ((number, result.evidence[number - 1]) for number in numbers)
+            ),
             not_in_memory=silent,
             evidence=result,
-            model=self._chat.model_name(Step.ANSWER),
+            model=self.chat.model_name(Step.ANSWER),
             calls=calls,
             degraded=(*result.degraded, *degraded),
         )
-
-
-def _citation(result: RecallResult, number: int) -> Citation:
-    piece = result.evidence[number - 1]
-    return Citation(number, piece.turn_ids, piece.session_id, piece.text, piece.time_label)
 
 
 def _moment(given: object | None, zone: ZoneInfo) -> datetime:

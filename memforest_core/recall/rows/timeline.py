@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.recall.records import TurnKey
-from memforest_core.recall.rows.sql import KNOWN_BY_THEN
+from memforest_core.recall.rows.sql import ASKED_TURNS, KNOWN_BY_THEN
 from memforest_core.recall.timeline.states import KnownChain, SourceTurn
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
@@ -80,16 +80,13 @@ MENTIONS = sa.text(f"""
          ORDER BY place) o
     """)  # noqa: S608 - constants of this package
 
-SOURCES = sa.text("""
+SOURCES = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.name, t.occurred_at,
            left(t.content, :chars) AS content
-      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-     CROSS JOIN LATERAL (
-        SELECT * FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
+      {ASKED_TURNS}
      CROSS JOIN LATERAL (
         SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
-    """)
+    """)  # noqa: S608 - constants of this package
 
 
 class TimelineRows:
