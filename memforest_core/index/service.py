@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from uuid import UUID
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
-from memforest_core.index.outage import OutagePause
 from memforest_core.index.records import StalePoint
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
@@ -23,6 +23,59 @@ from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "index"
 LEASE_S = 120.0
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+
+Embedding = tuple[dict[OwnText, Vectors], CallRecord]
+"""Vectors of texts, and the record of the call that made them."""
+
+
+class OutagePause:
+    """One process's view of one index: after a failure nobody tries for a pause, then one does. Thread-safe.
+
+    The pause starts at one second and doubles with each failed trial up to half a minute.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock``: seconds, monotonic."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._until = 0.0
+        self._trying = False
+
+    @property
+    def away(self) -> bool:
+        """Whether the last try failed."""
+        return self._failures > 0
+
+    def may_try(self) -> bool:
+        """Whether to call the index. After a pause one caller gets True, whose call decides whether the pause ends."""
+        with self._lock:
+            if not self._failures:
+                return True
+            if self._clock() < self._until:
+                return False
+            self._until = self._clock() + self._span()
+            self._trying = True
+            return True
+
+    def failed(self) -> None:
+        """The index was away; failures of calls that were under way together count once."""
+        with self._lock:
+            if not self._failures or self._trying:
+                self._failures += 1
+                self._until = self._clock() + self._span()
+            self._trying = False
+
+    def worked(self) -> None:
+        """The index is there."""
+        with self._lock:
+            self._failures = 0
+            self._trying = False
+
+    def _span(self) -> float:
+        return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(max(self._failures - 1, 0), 16)))
 
 
 @dataclass(frozen=True)
@@ -100,9 +153,10 @@ class Indexer:
         """Write what is still under the lease; take away again what was erased meanwhile."""
         embedded = self._embed([text for text in _texts(points) if text not in known])
         held = self._held(tenant, token, points, embedded)
-        vectors = known | (embedded.vectors if embedded is not None else {})
+        vectors = known
         if embedded is not None:
-            self.telemetry.called(tenant, [embedded.record])
+            vectors = known | embedded[0]
+            self.telemetry.called(tenant, [embedded[1]])
         mine = [point for point in points if point.id in held]
         gone = [point for point in mine if point.gone]
         there = [point for point in mine if not point.gone]
@@ -116,16 +170,17 @@ class Indexer:
 
     @repeated
     def _held(
-        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: _Embedded | None
+        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: Embedding | None
     ) -> frozenset[UUID]:
         """Commit the vectors of what is still under the lease; the points that may be written."""
         with self.store.indexing(tenant) as rows:
             held = rows.hold_points(token, {point.id: point.version for point in points})
             if embedded is not None:
+                vectors, record = embedded
                 current = set(_texts([point for point in points if point.id in held]))
-                made = {text: vector for text, vector in embedded.vectors.items() if text in current}
+                made = {text: vector for text, vector in vectors.items() if text in current}
                 rows.put_vectors(self.embedder.model, made)
-                rows.record_calls([embedded.record], None, None)
+                rows.record_calls([record], None, None)
         return held
 
     @repeated
@@ -162,20 +217,14 @@ class Indexer:
         with self.store.indexing(tenant) as rows:
             rows.undo_points(token, [point.id for point in orphans])
 
-    def _embed(self, missing: Sequence[OwnText]) -> _Embedded | None:
+    def _embed(self, missing: Sequence[OwnText]) -> Embedding | None:
         """Embed texts, each once whoever says it."""
         if not missing:
             return None
         texts = list(dict.fromkeys(own.text for own in missing))
         embedded = self.embedder.embed(texts)
         vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
-        return _Embedded({own: vectors[own.text] for own in missing}, embedded.record)
-
-
-@dataclass(frozen=True, slots=True)
-class _Embedded:
-    vectors: dict[OwnText, Vectors]
-    record: CallRecord
+        return {own: vectors[own.text] for own in missing}, embedded.record
 
 
 def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memforest_core.domain.times import from_micros
-from memforest_core.errors import ContentFault, MemForestError, ModelRejected, ModelUnavailable
+from memforest_core.errors import ContentFault, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -69,10 +69,5 @@ def parsed(text: str, shape: type[Shape]) -> Shape:
 
 
 def in_words(code: str) -> str:
-    """Why a call failed, by its error's code, for people."""
+    """Why a call failed, by its error's code, for people; names nothing of the question or of the memory."""
     return _WORDS.get(code, code)
-
-
-def why(error: MemForestError) -> str:
-    """Why a call failed, for people; names nothing of the question or of the memory."""
-    return in_words(error.code)

@@ -15,7 +15,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import clean
 from memforest_core.errors import ContentFault
 from memforest_core.models.calls import ChatModel, Step
-from memforest_core.recall.answers import MODEL_FAILURES, asked, days, why
+from memforest_core.recall.answers import MODEL_FAILURES, asked, days, in_words
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.rows.reading import RecallRows
 
@@ -134,7 +134,7 @@ def planned(chat: ChatModel, question: str, trees: Sequence[PlanTree], asked_at:
         answer = asked(chat, Step.PLAN, _SYSTEM, _document(question, trees[:MAX_TREES], asked_at), PlanAnswer, "plan")
         return _checked(answer, question, roots)
     except MODEL_FAILURES as error:
-        told = f"The planner could not be used ({why(error)}): every tree was asked the question itself."
+        told = f"The planner could not be used ({in_words(error.code)}): every tree was asked the question itself."
         return replace(direct, degraded=(told,))
 
 

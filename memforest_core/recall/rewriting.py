@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from memforest_core.domain.text import STOP_WORDS, clean
 from memforest_core.errors import ContentFault
 from memforest_core.models.calls import ChatModel, Step
-from memforest_core.recall.answers import MODEL_FAILURES, asked, why
+from memforest_core.recall.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.records import SaidTurn
 
@@ -110,7 +110,9 @@ def standalone(chat: ChatModel, question: str, turns: Sequence[SaidTurn], asked_
     try:
         text = _checked(asked(chat, Step.PLAN, _SYSTEM, document, RewritingAnswer, "rewriting"), question)
     except MODEL_FAILURES as error:
-        told = f"The question was not completed from its session ({why(error)}): it was searched for as asked."
+        told = (
+            f"The question was not completed from its session ({in_words(error.code)}): it was searched for as asked."
+        )
         return Rewritten(question, degraded=(told,))
     return Rewritten(text, text != question)
 

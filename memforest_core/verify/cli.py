@@ -12,7 +12,7 @@ from memforest_core.cli.output import Exit, console, plain, print_json
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memforest_core.verify.report import CheckResult, Report
+    from memforest_core.verify.records import CheckResult, Report
 
 
 def verify(

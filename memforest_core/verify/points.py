@@ -25,12 +25,12 @@ class Stray(Found):
     key: PointKey
 
 
+@dataclass(frozen=True, slots=True)
 class PointsCheck:
     """Compares index rows with the index. Nothing locks both, so every finding is confirmed by a second look."""
 
-    def __init__(self, rows: IndexStore, index: VectorIndex) -> None:
-        self._rows = rows
-        self._index = index
+    rows: IndexStore
+    index: VectorIndex
 
     def missing(self, tenant: TenantId, forest: ForestId | None) -> Iterator[tuple[int, list[Stray]]]:
         """Rows whose point is missing or old: per page how many rows were looked at, and those.
@@ -39,7 +39,7 @@ class PointsCheck:
         """
         after: UUID | None = None
         while True:
-            with self._rows.indexing(tenant) as rows:
+            with self.rows.indexing(tenant) as rows:
                 page = rows.written_rows(after, PAGE, forest)
             if not page:
                 return
@@ -47,13 +47,13 @@ class PointsCheck:
             yield len(page), self._lacking(tenant, page)
 
     def _lacking(self, tenant: TenantId, page: Sequence[PointRow]) -> list[Stray]:
-        first = lacking(page, self._index.versions([row.key(tenant) for row in page]))
+        first = lacking(page, self.index.versions([row.key(tenant) for row in page]))
         if not first:
             return []
         # A row that changed meanwhile is marked as behind itself, and its point may be gone already.
         now = self._row(tenant, [row.id for row in first])
         unchanged = [row for row in first if now.get(row.id) == row]
-        found = self._index.versions([row.key(tenant) for row in unchanged])
+        found = self.index.versions([row.key(tenant) for row in unchanged])
         return [
             Stray(row.id, "older" if row.id in found else "missing", row.key(tenant))
             for row in lacking(unchanged, found)
@@ -66,7 +66,7 @@ class PointsCheck:
         """
         cursor: str | None = None
         while True:
-            page = self._index.scan(cursor, PAGE, tenant)
+            page = self.index.scan(cursor, PAGE, tenant)
             yield len(page.points), self._strays(tenant, page.points)
             cursor = page.cursor
             if cursor is None:
@@ -81,7 +81,7 @@ class PointsCheck:
         return self._odd(tenant, self._still([stray.key for stray in suspects]))
 
     def _still(self, keys: Sequence[PointKey]) -> dict[PointKey, int]:
-        versions = self._index.versions(keys)
+        versions = self.index.versions(keys)
         return {key: versions[key.id] for key in keys if key.id in versions}
 
     def _odd(self, tenant: TenantId, versions: Mapping[PointKey, int]) -> list[Stray]:
@@ -97,22 +97,22 @@ class PointsCheck:
 
     def surplus(self, tenant: TenantId, forest: ForestId) -> bool:
         """Whether a forest has more points than its rows account for: some of them are strays."""
-        points = self._index.count(tenant, forest)
+        points = self.index.count(tenant, forest)
         after: UUID | None = None
         while True:
-            with self._rows.indexing(tenant) as rows:
+            with self.rows.indexing(tenant) as rows:
                 page = rows.point_ids(after, PAGE, forest)
             if not page:
                 return points > 0
             after = page[-1]
-            points -= len(self._index.versions([PointKey(tenant, forest, id_) for id_ in page]))
+            points -= len(self.index.versions([PointKey(tenant, forest, id_) for id_ in page]))
 
     def mark_missing(self, tenant: TenantId, found: Sequence[Stray]) -> int:
         """Mark rows as behind, so that the indexer writes their points; how many."""
         now = self._row(tenant, [each.id for each in found])
-        versions = self._index.versions([row.key(tenant) for row in now.values()])
+        versions = self.index.versions([row.key(tenant) for row in now.values()])
         missing = lacking([row for row in now.values() if not row.deleted], versions)
-        with self._rows.indexing(tenant) as rows:
+        with self.rows.indexing(tenant) as rows:
             return rows.mark_missing(missing, versions)
 
     def remove_strays(self, tenant: TenantId, found: Sequence[Stray]) -> int:
@@ -120,13 +120,13 @@ class PointsCheck:
         versions = self._still([each.key for each in found])
         odd = self._odd(tenant, versions)
         orphans = [each.key for each in odd if each.what == "no_row"]
-        self._index.delete(orphans)
+        self.index.delete(orphans)
         ahead = {each.id: versions[each.key] for each in odd if each.what == "ahead"}
         return len(orphans) + self._raised(tenant, [key.id for key in orphans], ahead)
 
     @repeated
     def _raised(self, tenant: TenantId, orphans: Sequence[UUID], ahead: Mapping[UUID, int]) -> int:
-        with self._rows.indexing(tenant) as rows:
+        with self.rows.indexing(tenant) as rows:
             # A row that was added while its point was deleted as an orphan needs the point back.
             rows.renew_points(orphans)
             return rows.overtake(ahead)
@@ -134,5 +134,5 @@ class PointsCheck:
     def _row(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         if not ids:
             return {}
-        with self._rows.indexing(tenant) as rows:
+        with self.rows.indexing(tenant) as rows:
             return rows.point_rows(ids)

@@ -15,8 +15,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.verify.points import PointsCheck, Stray
-from memforest_core.verify.records import Check, Found
-from memforest_core.verify.report import Report, can_be_repaired
+from memforest_core.verify.records import Check, Found, Report, can_be_repaired
 from memforest_core.verify.rows.snapshots import SnapshotRows, VerifyStore
 from memforest_core.verify.summaries import stale
 

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Self, TypeVar
 from uuid import uuid4
 
@@ -90,6 +91,7 @@ class Presence:
                 log.info("shared_limits_back")
 
 
+@dataclass(slots=True)
 class CallPermit:
     """The right to make one call; leaving its context gives it back, also without ``done``.
 
@@ -97,14 +99,13 @@ class CallPermit:
     decides.
     """
 
-    def __init__(self, limits: CallLimits, model: str, name: str, tokens: int, shared_at: float | None) -> None:
-        """``shared_at``: when Redis admitted the call, on its clock; None: the process's own share did."""
-        self._limits = limits
-        self._model = model
-        self._name = name
-        self._tokens = tokens
-        self._shared_at = shared_at
-        self._open = True
+    limits: CallLimits
+    model: str
+    name: str
+    tokens: int
+    shared_at: float | None
+    """When Redis admitted the call, on its clock; None: the process's own share did."""
+    _open: bool = True
 
     def done(self, error: MemForestError | None, tokens_used: int | None = None) -> None:
         """Say how the call ended, at most once; ``tokens_used`` None keeps the estimate.
@@ -117,10 +118,10 @@ class CallPermit:
         if not self._open:
             return
         self._open = False
-        self._limits.own.settle(self._model, self._name, outcome, retry_after)
-        if self._shared_at is not None:
-            end = CallEnd(outcome, self._name, self._shared_at, self._tokens, used, retry_after)
-            self._limits.settle_shared(self._model, end)
+        self.limits.own.settle(self.model, self.name, outcome, retry_after)
+        if self.shared_at is not None:
+            end = CallEnd(outcome, self.name, self.shared_at, self.tokens, used, retry_after)
+            self.limits.settle_shared(self.model, end)
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import structlog
@@ -34,17 +35,17 @@ OUTPUT_GUESS = 512
 """Tokens of an answer until it is there: most extractions and every summary stay below."""
 
 
+@dataclass(frozen=True, slots=True)
 class FailedCalls:
     """Logs why calls fail: by step, model and code, with the sentence for people. Thread-safe."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
-        self._lock = threading.Lock()
+    clock: Callable[[], float] = time.monotonic
+    _told: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, step: str, model: str, error: MemForestError) -> None:
         """A call of ``step`` failed; ``error`` names settings and servers, never what was sent."""
-        kind, now = (step, model, error.code), self._clock()
+        kind, now = (step, model, error.code), self.clock()
         with self._lock:
             last, unsaid = self._told.get(kind, (float("-inf"), 0))
             if now - last < REPEAT_S:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.text import clean
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import (
     ContentFault,
@@ -23,7 +26,7 @@ from memforest_core.errors import (
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
 from memforest_core.recall.answering.prompt import SYSTEM, piece_lines, question_line, render
-from memforest_core.recall.answering.reply import SCHEMA_NAME, Reply, UncitedError, parse_reply, schema
+from memforest_core.recall.answers import parsed
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.settings import OFFLINE, LlmSettings
 from memforest_core.store.engine import Engine
@@ -37,6 +40,53 @@ TRIES = 2
 
 _MAX_REPLY_CHARS = 20_000
 _MAX_ERROR_CHARS = 1_500
+
+
+class _Reply(BaseModel):
+    """The JSON object that is asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answer: str = Field(description="The answer in one or two sentences; empty when it is not supported.")
+    citations: list[int] = Field(description="The numbers of the pieces of evidence that the answer rests on.")
+    supported: bool = Field(description="Whether the evidence answers the question.")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply that fits the schema."""
+
+    text: str
+    numbers: tuple[int, ...]
+    """Numbers of pieces that exist, each once, in the order given."""
+    supported: bool
+
+
+class UncitedError(ContentFault):
+    """A reply that claims support and cites nothing that exists."""
+
+
+def schema() -> dict[str, object]:
+    """The JSON schema of a reply."""
+    return _Reply.model_json_schema()
+
+
+def parse_reply(text: str, known: Collection[int]) -> Reply:
+    """The reply in a model's text, fenced or not; numbers that are not ``known`` are dropped.
+
+    Raises ContentFault, or UncitedError, with a sentence for the model.
+    """
+    reply = parsed(text, _Reply)
+    numbers = tuple(dict.fromkeys(number for number in reply.citations if number in known))
+    said = clean(reply.answer).strip()
+    if reply.supported and not said:
+        raise ContentFault('"answer" is empty although "supported" is true')
+    if reply.supported and not numbers:
+        raise UncitedError(
+            '"supported" is true but "citations" holds no number of a piece of evidence; cite the numbers of the pieces'
+            ' that say it, or set "supported" to false'
+        )
+    return Reply(said, numbers, reply.supported)
 
 
 def open_answering(
@@ -111,7 +161,7 @@ class AnswerService:
         fault = ContentFault("no answer")
         for _ in range(TRIES):
             try:
-                answered = self.chat.complete(ChatRequest(Step.ANSWER, tuple(messages), schema(), SCHEMA_NAME))
+                answered = self.chat.complete(ChatRequest(Step.ANSWER, tuple(messages), schema(), "answer"))
             except MemForestError as error:
                 calls.extend(failed_call(error))
                 raise

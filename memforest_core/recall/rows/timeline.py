@@ -18,35 +18,37 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.statements import from_document
 
-OF_SUBJECTS = sa.text("""
+_STATES = """
     SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
-           f.superseded_by, f.superseded_at
+           f.superseded_by, f.superseded_at"""
+_LATEST_FIRST = "ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n"
+
+OF_SUBJECTS = sa.text(f"""
+    {_STATES}
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> ''
        AND f.subject_key = ANY(CAST(:subjects AS text[])) AND f.subject_key <> ''
        AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
-     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
+     {_LATEST_FIRST}
     """)
 
-OF_ATTRIBUTES = sa.text("""
-    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
-           f.superseded_by, f.superseded_at
+OF_ATTRIBUTES = sa.text(f"""
+    {_STATES}
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> '' AND f.subject_key <> ''
        AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
-     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
+     {_LATEST_FIRST}
     """)
 
 # LIMIT 1 keeps the lookup of each fact an index probe, whatever the planner takes the placements for.
-OF_TREES = sa.text("""
-    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
-           f.superseded_by, f.superseded_at
+OF_TREES = sa.text(f"""
+    {_STATES}
       FROM (SELECT DISTINCT payload_id FROM memforest.placement
              WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))) p
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.fact WHERE tenant_id = :t AND fact_id = p.payload_id LIMIT 1) f
-     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
-    """)
+     {_LATEST_FIRST}
+    """)  # noqa: S608 - constants of this module
 
 SCENES = sa.text("""
     SELECT tree_id, label FROM memforest.tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -50,11 +50,11 @@ def open_timeline(engine: Engine) -> TimelineService:
     return TimelineService(TimelineStore(engine))
 
 
+@dataclass(frozen=True, slots=True)
 class TimelineService:
     """Reads only, each timeline in one transaction and with a fixed number of statements. Thread-safe."""
 
-    def __init__(self, store: TimelineStore) -> None:
-        self._store = store
+    store: TimelineStore
 
     def timeline(
         self,
@@ -78,7 +78,7 @@ class TimelineService:
         states at once; ``cursor`` is that of the page before. An owner without a memory yet has no states, and
         ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
-        with self._store.reading(tenant) as rows:
+        with self.store.reading(tenant) as rows:
             forest = rows.forest(checked_name(owner, "owner"))
             zone = ZoneInfo("UTC" if forest is None else forest.time_zone)
             wanted = _checked(entity, attribute, scene, (as_of, since, until), zone, limit, cursor)
@@ -210,6 +210,7 @@ def _turns(mention: Mention) -> Iterable[TurnKey]:
 
 def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneInfo) -> TimelineState:
     statement, mentions = state.statement, state.mentions
+    keys = dict.fromkeys(key for mention in mentions for key in _turns(mention))
     return TimelineState(
         fact_id=state.id,
         subject=statement.subject,
@@ -231,14 +232,9 @@ def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneI
         current=state.current,
         mentions=len(mentions),
         fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),
-        evidence=_evidence(mentions, sources),
+        evidence=tuple(sources[key] for key in keys if key in sources),
         corrected_at=state.said[0].fact.superseded_at if state.role is Role.WRONG else None,
     )
-
-
-def _evidence(mentions: Collection[Mention], sources: Mapping[TurnKey, SourceTurn]) -> tuple[SourceTurn, ...]:
-    keys = dict.fromkeys(key for mention in mentions for key in _turns(mention))
-    return tuple(sources[key] for key in keys if key in sources)
 
 
 def _position(cursor: str) -> Position:
