@@ -78,9 +78,8 @@ class PrometheusTelemetry:
         self._completion = counter("memforest_llm_completion_tokens", "Tokens that models wrote.", *_CALL)
         self._cached = counter("memforest_llm_cached_tokens", "Tokens sent that the provider's cache knew.", *_CALL)
         self._dollars = counter("memforest_llm_cost_dollars", "US dollars that model calls cost.", *_CALL)
-        self._latency = histogram(
-            "llm_call_duration", "Time that one model call took.", STEP_BUCKETS_S, "step", "model"
-        )
+        meaning = "Time that one model call took."
+        self._latency = histogram("memforest_llm_call_duration_seconds", meaning, STEP_BUCKETS_S, "step", "model")
         meaning = "Model calls that were not made, because their answer was paid for before."
         self._saved = counter("memforest_llm_saved_calls", meaning, "step", "tenant")
 
