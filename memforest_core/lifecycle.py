@@ -138,11 +138,13 @@ class Lifecycle:
 
     def pin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
         """Keep a ``fact`` (its UUID) whatever a policy says."""
-        return self._asked(self._parts.correction.pin(self._tenant, owner, fact, actor), OperationKind.CORRECT)
+        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, True)
+        return self._asked(task, OperationKind.CORRECT)
 
     def unpin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
         """Let policies forget a ``fact`` (its UUID) again."""
-        return self._asked(self._parts.correction.unpin(self._tenant, owner, fact, actor), OperationKind.CORRECT)
+        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, False)
+        return self._asked(task, OperationKind.CORRECT)
 
     def merge(
         self,

@@ -166,7 +166,8 @@ def _correcting(*, erase: bool) -> Operation:
 
 
 def _pin(services: Services) -> None:
-    services.lifecycle.correction.pin(tenant_of(services), BOB, _fact(services, BOB, "dog named Rex"), ASKING.get())
+    fact = _fact(services, BOB, "dog named Rex")
+    services.lifecycle.correction.set_pinned(tenant_of(services), BOB, fact, ASKING.get(), True)
 
 
 def _merging(sources: Sequence[str], into: str) -> Operation:

@@ -20,10 +20,10 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.opening import open_index
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
+from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.opening import limit_embedder, open_limits
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
-from memforest_core.models.prices import ListPrices, Price
 from memforest_core.retain.service import Retention
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready

@@ -22,7 +22,7 @@ from memforest_core.models.limits.opening import chat_key, limit_chat, limit_emb
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.recall.answering.service import AnswerService, open_answering
-from memforest_core.recall.rows.reading import AnswerCalls, PostgresRecallStore
+from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
@@ -156,7 +156,7 @@ class Services(Process):
     def recall(self) -> RecallService:
         """Questions to evidence."""
         return RecallService(
-            PostgresRecallStore(self.engine),
+            RecallStore(self.engine),
             self.index,
             self.embedder,
             self.settings.recall,

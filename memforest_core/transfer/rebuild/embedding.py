@@ -12,8 +12,8 @@ from memforest_core.domain.ids import TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
+from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
-from memforest_core.models.prices import ListPrices
 from memforest_core.transfer.rebuild.records import NewVectors, StoredSummary, TextKind
 from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
 

@@ -10,8 +10,8 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract import prompt as extraction
 from memforest_core.extract.service import window_of
+from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
-from memforest_core.models.prices import ListPrices
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate

@@ -13,8 +13,8 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract.prompt import SYSTEM, input_hash, render_window
 from memforest_core.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.extract.service import window_of
+from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
-from memforest_core.models.prices import ListPrices
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.planning import Models, Plan, Planner, planned
 from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent, Windows
