@@ -129,7 +129,7 @@ class Removal:
         words.clear_superseded_by(self._forest, gone)
 
         self._remove_words(batch)
-        marked = derived.mark_dirty(path)
+        marked = self._rows.reducing.mark_dirty(path.nodes, path.trees)
         counts["nodes"] += len(marked) + len(set(nodes) - {leaf for group in leaves.values() for leaf in group})
         counts["scopes"] += derived.drop_scopes(path.trees)
         removed = Removed(

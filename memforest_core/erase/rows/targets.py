@@ -10,10 +10,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TreeId
 from memforest_core.erase.records import HeldCell, ItemKey, Path, Scope, Target, TurnKey
-from memforest_core.erase.rows.batch import FIRST, IDS, ITEMS, TURNS, BatchRows, among
+from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows
 from memforest_core.store import tables as m
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.rows import FIRST, among
 
 MAX_WINDOW_TURNS = 16
 """A window has at most so many turns: a candidate rests on no turn that lies further on."""
@@ -129,17 +131,6 @@ _HASHES_OF_ITEMS = sa.text(f"""
      CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
 """)
 
-_NODES_ABOVE = sa.text(f"""
-    WITH RECURSIVE path AS (
-        SELECT n.parent_id AS node_id FROM memforest.node n
-         WHERE n.tenant_id = :t AND n.payload_id = {IDS} AND n.parent_id IS NOT NULL
-        UNION
-        SELECT n.parent_id FROM path CROSS JOIN LATERAL (
-               SELECT parent_id FROM memforest.node WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) n
-         WHERE n.parent_id IS NOT NULL)
-    SELECT node_id FROM path
-""")
-
 _SPEAKS = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.session s JOIN memforest.turn t
                        ON t.tenant_id = :t AND t.session_id = s.session_id
@@ -244,13 +235,13 @@ class TargetRows(BatchRows):
 
     def path_above(self, payloads: Sequence[UUID]) -> Path:
         """All internal nodes above the leaves of these cells and facts, and the trees that hold them."""
-        nodes = self._ids(_NODES_ABOVE, payloads).scalars()
+        nodes, _ = RemovalRows(self._db, self._tenant).nodes_above(payloads)
         trees = self._db.scalars(
             sa.select(m.Placement.tree_id)
             .distinct()
             .where(m.Placement.tenant_id == self._tenant, among(m.Placement.payload_id, payloads))
         )
-        return Path(tuple(NodeId(node) for node in nodes), tuple(TreeId(tree) for tree in trees))
+        return Path(tuple(nodes), tuple(TreeId(tree) for tree in trees))
 
     def sessions_of(self, cells: Sequence[CellId]) -> list[SessionId]:
         """The sessions of these cells."""

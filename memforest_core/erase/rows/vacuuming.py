@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
-from memforest_core.store.engine import open_engine, store_errors, tenant_transaction, transaction
+from memforest_core.store.engine import store_errors, tenant_transaction, transaction
+from memforest_core.store.schema import opened_owner
 from memforest_core.store.tables import SCHEMA, Base
 
 MARGIN_S = 30.0
@@ -121,8 +122,7 @@ def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     catalog of statistics included if the role may; nobody can read or write a table meanwhile. Raises InvalidSettings
     for a role that may not vacuum, StoreUnavailable.
     """
-    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
-    try:
+    with opened_owner(settings) as engine:
         tables = [f"{SCHEMA}.{name}" for name in tables_of_tenants(engine)]
         with store_errors(), engine.connect() as raw:
             connection = raw.execution_options(isolation_level="AUTOCOMMIT")
@@ -132,6 +132,4 @@ def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
                 tables.append(STATISTICS)
             for name in tables:
                 connection.exec_driver_sql(f"VACUUM ({'FULL' if full else 'INDEX_CLEANUP ON'}) {name}")
-    finally:
-        engine.dispose()
     return tables

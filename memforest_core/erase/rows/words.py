@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from memforest_core.domain.cells import speech
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
 from memforest_core.erase.records import HeldCell, ItemKey, TouchedFact, TurnKey
-from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, among, item_arrays, sessions_of
+from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_arrays, sessions_of
 from memforest_core.extract.rows import CONTEXT_TURNS
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
+from memforest_core.store.rows import among
 from memforest_core.store.trees import bury_points
 from memforest_core.store.vectors import cell_hash
 

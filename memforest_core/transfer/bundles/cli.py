@@ -13,6 +13,7 @@ from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.operating import ActorOption, DryRunOption, actor_named, print_numbers
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.output import console, plain, print_json
+from memforest_core.work.records import Numbers
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE.memforest", help="The bundle, a SQLite file.")]
 
@@ -43,10 +44,7 @@ def export(
             dry_run=dry_run,
             watch=watch,
         )
-    if as_json:
-        print_json({"file": file, "numbers": numbers})
-    else:
-        print_numbers(plain(numbers))
+    _print(file, numbers, as_json)
 
 
 def import_(
@@ -69,6 +67,10 @@ def import_(
         numbers = memory.lifecycle.import_(
             file, owner, vectors=vectors, actor=actor_named(actor), dry_run=dry_run, watch=watch
         )
+    _print(file, numbers, as_json)
+
+
+def _print(file: Path, numbers: Numbers, as_json: bool) -> None:
     if as_json:
         print_json({"file": file, "numbers": numbers})
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memforest_core.models.calls import Embedder
-from memforest_core.transfer.bundles.embedded_texts import embedded_cell, hash_of
+from memforest_core.store.vectors import text_hash
+from memforest_core.transfer.bundles.embedded_texts import embedded_cell
 from memforest_core.transfer.bundles.records import CELL, SUMMARY, TABLES, VECTOR
 from memforest_core.transfer.bundles.rows.exporting import ExportRows
 from memforest_core.transfer.bundles.writer import BundleWriter
@@ -34,7 +35,7 @@ def write_forest(
         for page in rows.pages(table, PAGE, with_vectors):
             writer.add(table, page)
             if table is CELL and with_vectors:
-                writer.want(hash_of(embedded_cell(row)) for row in page)
+                writer.want(text_hash(embedded_cell(row)) for row in page)
             done += len(page)
             watch(done, max(done, total))
     if with_vectors:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -101,24 +102,8 @@ class BundleWriter:
 
 def meta_of(head: BundleHead) -> dict[str, str]:
     """What a bundle says of itself, each value as JSON; ``complete`` comes last and apart."""
-    values: dict[str, object] = {
-        "format": head.format,
-        "program": head.program,
-        "created_at": head.created_at,
-        "forest_id": str(head.forest.forest_id),
-        "owner": head.forest.owner,
-        "time_zone": head.forest.time_zone,
-        "display_name": head.forest.display_name,
-        "scene_seq": head.forest.scene_seq,
-        "rules": dict(head.forest.rules),
-        "embedding_model": head.embedding_model,
-        "dimension": head.dimension,
-        "summary_models": list(head.summary_models),
-        "with_vectors": head.with_vectors,
-        "with_summaries": head.with_summaries,
-        "rows": dict(head.rows),
-        "sha256": dict(head.digests),
-    }
+    values = asdict(head)
+    values |= {**values.pop("forest"), "sha256": values.pop("digests")}
     return {name: document(value) for name, value in values.items()}
 
 

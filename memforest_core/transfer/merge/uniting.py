@@ -13,11 +13,17 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
 from memforest_core.settings import Settings
 from memforest_core.store.trees import TreeChange
-from memforest_core.transfer.merge.records import HeadChange, MemberCopy, MergeForest, ScopeCopy, StoredScope
+from memforest_core.transfer.merge.records import (
+    Meeting,
+    MemberCopy,
+    MergeForest,
+    ScopeCopy,
+    SessionPlan,
+    StoredScope,
+)
 from memforest_core.transfer.merge.report import Counted, Tally
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.scopes import ScenePair, match_scenes, united
-from memforest_core.transfer.merge.sessions import Meeting, SessionPlan
 from memforest_core.transfer.merge.transplanting import Successor, Transplant, transplant
 
 
@@ -79,10 +85,8 @@ class Uniting:
         self._transplant([scope for scope in scopes if scope.transplanted])
         self._store_scopes(scopes)
         self._store_trees([scope for scope in scopes if scope.copy is not None], self._grow(scopes), pairs)
-        renamed: dict[NodeId, NodeId] = {}
-        for scope in scopes:
-            if scope.copy is not None:
-                renamed |= scope.copy.renamed
+        copies = [scope.copy for scope in scopes if scope.copy is not None]
+        renamed = {id_: new for copy in copies for id_, new in copy.renamed.items()}
         self._rows.trees.copy_summaries(self._target.id, renamed)
         return renamed
 
@@ -158,17 +162,17 @@ class Uniting:
             copy = transplant(scope.source.head, own, scope.id, self._successors, extra.get(scope.id, ()), _new_node)
             scope.copy = copy
             matched = scope.there is not None and scope.there.head is not None
-            self._tally.add(Counted.TREES_MATCHED if matched else Counted.TREES_COPIED, 1)
-            self._tally.add(Counted.LEAVES_INSERTED, copy.inserted)
-            self._tally.add(Counted.NODES_DIRTY, copy.dirtied)
+            self._tally[Counted.TREES_MATCHED if matched else Counted.TREES_COPIED] += 1
+            self._tally[Counted.LEAVES_INSERTED] += copy.inserted
+            self._tally[Counted.NODES_DIRTY] += copy.dirtied
 
     def _store_scopes(self, scopes: Sequence[_Scope]) -> None:
         """Store new scopes and all members; the leaves of copies are known, others come with their tree."""
         made = [
             ScopeCopy(
                 source=scope.source.id,
-                target=scope.id,
-                key=scope.key,
+                tree_id=scope.id,
+                scope_key=scope.key,
                 label=scope.plan.name if scope.plan is not None else None,
                 session_id=scope.plan.target if scope.plan is not None else None,
                 head=scope.copy.head if scope.copy is not None else None,
@@ -205,11 +209,11 @@ class Uniting:
             if scope.there is not None and scope.there.head is not None:
                 diff = insert(scope.there.head, loaded[scope.id], scope.leaves(), _new_node)
                 changes.append(TreeChange(scope.id, diff.head, diff))
-        self._tally.add(Counted.TREES_MATCHED, len(growing))
-        self._tally.add(Counted.LEAVES_INSERTED, sum(len(_leaves(change.diff)) for change in changes))
+        self._tally[Counted.TREES_MATCHED] += len(growing)
+        self._tally[Counted.LEAVES_INSERTED] += sum(len(_leaves(change.diff)) for change in changes)
         changes += self._build([scope for scope in rest if scope not in growing])
         touched = [node for change in changes for node in (*change.diff.inserted, *change.diff.updated)]
-        self._tally.add(Counted.NODES_DIRTY, sum(node.level > 0 and node.dirty for node in touched))
+        self._tally[Counted.NODES_DIRTY] += sum(node.level > 0 and node.dirty for node in touched)
         return changes
 
     def _build(self, scopes: Sequence[_Scope]) -> list[TreeChange]:
@@ -251,7 +255,7 @@ class Uniting:
         rows.add_nodes([node for scope in copies if scope.copy is not None for node in scope.copy.nodes])
         self._rows.reduce.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s)
         heads = {scope.id: scope.copy for scope in copies if scope.copy is not None and scope.there is not None}
-        rows.set_heads([HeadChange(copy.head, copy.dirty) for copy in heads.values()], refresh.quiet_s)
+        rows.set_heads(list(heads.values()), refresh.quiet_s)
         sizes = {tree: copy.head.leaf_count for tree, copy in heads.items()}
         sizes |= {change.tree_id: change.head.leaf_count for change in changes}
         rows.set_scenes(

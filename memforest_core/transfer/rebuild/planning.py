@@ -111,14 +111,14 @@ class Planner:
         after: SessionId | None = None
         while True:
             with self._reading(tenant) as rows:
-                found = rows.windows_after(source, after, BATCH_TURNS)
-                if found.last is None:
+                claimed, after = rows.windows_after(source, after, BATCH_TURNS)
+                if after is None:
                     return total
-                total.cells += sum(len(each.cells) for each in found.windows)
-                total.windows += len(found.windows)
+                total.cells += sum(len(each.cells) for each in claimed)
+                total.windows += len(claimed)
                 model = self._models.extract
                 if model is not None:
-                    windows = [window_of(each)[0] for each in found.windows]
+                    windows = [window_of(each)[0] for each in claimed]
                     system = extraction.fixed_part(self._settings.extract)
                     keys = [extraction.input_hash(window, model, system) for window in windows]
                     paid = rows.cached_answers(keys)
@@ -126,7 +126,6 @@ class Planner:
                         if key not in paid:
                             total.calls += 1
                             total.prompt_chars += len(system) + len(extraction.render_window(window))
-            after = found.last
 
     def _summaries(
         self, tenant: TenantId, source: ForestId, options: Options, settings: Settings, spent: Spent
