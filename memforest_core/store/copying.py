@@ -189,6 +189,13 @@ def change_rows(
     return sa.update(table).where(table.c.tenant_id == tenant, *found).values(values)
 
 
+def delete_given(name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]]) -> sa.Delete:
+    """The statement that deletes rows of a table; ``by`` as in ``copy_rows``."""
+    table, rows = stored_table(name), _given(stored_table(name), by, {})
+    found = [table.c[column] == rows.c[f"by {column}"] for column in by]
+    return sa.delete(table).where(table.c.tenant_id == tenant, *found)
+
+
 def _given(table: sa.Table, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]]) -> sa.TableValuedAlias:
     """The values that are given for each row."""
     columns = {f"by {column}": list(values) for column, values in by.items()}

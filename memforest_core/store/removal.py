@@ -6,7 +6,7 @@ The caller holds the forest's row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -71,11 +71,6 @@ _ATTEST = sa.text("""
                         WHERE x.tenant_id = :t AND x.fact_id = p.payload_id AND x.session_id = p.session_id)
     """)
 
-_UNPLACE = sa.text("""
-    DELETE FROM memforest.placement WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
-    RETURNING tree_id, payload_id, leaf_id
-    """)
-
 _ABOVE = sa.text("""
     WITH RECURSIVE path AS (
         SELECT n.parent_id AS node_id, n.tree_id FROM memforest.node n
@@ -137,17 +132,27 @@ class RemovalRows(TreeRows):
         """
         if not facts:
             return {}
-        leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
-        placements = self._run(_UNPLACE, ids=list(facts)).all()
-        for row in placements:
-            if row.leaf_id is not None:
-                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
-        self._forget_in_scenes([(row.tree_id, facts[row.payload_id]) for row in placements], model)
+        leaves, placements = self.unplace(facts)
+        self._forget_in_scenes([(tree, facts[FactId(payload)]) for tree, payload in placements], model)
         self._db.execute(
             sa.delete(m.FactRow).where(m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts))
         )
         bury_points(self._db, self._tenant, list(facts))
-        return dict(leaves)
+        return leaves
+
+    def unplace(self, payloads: Iterable[UUID]) -> tuple[dict[TreeId, list[NodeId]], list[tuple[UUID, UUID]]]:
+        """Drop the placements of facts and cells: the leaves they leave behind, and pairs of tree and payload."""
+        placed = m.Placement
+        dropped = self._db.execute(
+            sa.delete(placed)
+            .where(placed.tenant_id == self._tenant, among(placed.payload_id, payloads))
+            .returning(placed.tree_id, placed.payload_id, placed.leaf_id)
+        ).all()
+        leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
+        for row in dropped:
+            if row.leaf_id is not None:
+                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
+        return dict(leaves), [(row.tree_id, row.payload_id) for row in dropped]
 
     def attest(self, facts: Sequence[FactId]) -> None:
         """Placements of facts that lost occurrences name a session that still has one."""

@@ -91,18 +91,13 @@ NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
 """The version after that of an index row ``i``: newer than what any point of any row ever had."""
 
 # An indexer that is writing the point now keeps its lease: at its end it finds the tombstone and deletes the point.
-_BURY_POINTS = [
-    sa.text(statement)
-    for statement in (
-        """SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
-            ORDER BY point_id FOR UPDATE""",
-        f"""UPDATE memforest.index_row i
-               SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
-                   state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
-                   available_at = clock_timestamp()
-             WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - a constant
-    )
-]
+BURY = f"""
+    UPDATE memforest.index_row i
+       SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
+           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, available_at = clock_timestamp()
+     WHERE i.tenant_id = :t AND """  # noqa: S608 - a constant
+"""The statement that leaves tombstones of points, as SQL up to the condition that names them."""
+_BURY_POINTS = sa.text(f"{BURY} i.point_id = ANY(CAST(:ids AS uuid[]))")
 
 _DELETE = sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))")
 
@@ -205,8 +200,10 @@ def _columns(nodes: Sequence[Node], *names: str) -> dict[str, list[Any]]:
 
 def bury_points(connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]) -> None:
     """Leave tombstones, so that the index drops these points."""
-    for statement in _BURY_POINTS:
-        connection.execute(statement, {"t": tenant, "ids": list(ids)})
+    point = m.IndexRow
+    own = sa.select(point.point_id).where(point.tenant_id == tenant, among(point.point_id, ids))
+    connection.execute(own.order_by(point.point_id).with_for_update())
+    connection.execute(_BURY_POINTS, {"t": tenant, "ids": list(ids)})
 
 
 class TreeRows(TenantRows):

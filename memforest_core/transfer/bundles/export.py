@@ -19,10 +19,6 @@ Watch = Callable[[int, int], None]
 """Sees how many rows are done, of how many."""
 
 
-def unwatched(done: int, total: int) -> None:
-    """For callers that don't look."""
-
-
 def write_forest(
     writer: BundleWriter, rows: ExportRows, embedder: Embedder, with_vectors: bool, with_summaries: bool, watch: Watch
 ) -> Numbers:

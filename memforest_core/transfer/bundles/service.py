@@ -12,7 +12,7 @@ from memforest_core.errors import CallerError, InvalidInput, MemForestError
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import text_hash
-from memforest_core.transfer.bundles.export import Watch, counted, unwatched, write_forest
+from memforest_core.transfer.bundles.export import Watch, counted, write_forest
 from memforest_core.transfer.bundles.ids import id_table
 from memforest_core.transfer.bundles.importing import BundleParts, Import, ImportTakenOver, has_memory
 from memforest_core.transfer.bundles.inspecting import Seen, accepted_model, choose_forest, inspect
@@ -43,7 +43,7 @@ class Bundles:
         summaries: bool = True,
         overwrite: bool = False,
         dry_run: bool = False,
-        watch: Watch = unwatched,
+        watch: Watch = lambda done, total: None,
     ) -> Numbers:
         """Write an owner's forest to ``path``; what was written, as counts (``rows``, each table, ``bytes``).
 
@@ -106,7 +106,7 @@ class Bundles:
         actor: str,
         vectors: bool = True,
         dry_run: bool = False,
-        watch: Watch = unwatched,
+        watch: Watch = lambda done, total: None,
     ) -> Numbers:
         """Make a bundle an owner's memory (by default whose it was); what was imported, as counts.
 

@@ -68,7 +68,6 @@ class Switching:
         rows = self._rows.content
         rows.lock_cells(self._source.id)
         plans = self._sessions()
-        sessions = {plan.source.id: plan.target for plan in plans}
         rows.add_speakers(self._source.id, self._target.id)
         cells = rows.cells(self._source.id)
         copies = {copy.source.id: copy for copy in place_cells(plans, cells)}
@@ -82,7 +81,7 @@ class Switching:
         rows.add_items(items)
         successors = _cell_successors(copies.values(), cut) | self._fact_successors(stored, reconciled, there, kept)
         uniting = Uniting(self._rows, self._source, self._target, self._settings, self.done.tally)
-        nodes = uniting.run({plan.source.id: plan for plan in plans}, sessions, successors)
+        nodes = uniting.run({plan.source.id: plan for plan in plans}, successors)
         renamed: dict[UUID, UUID] = {id_: copy.cell_id for id_, copy in copies.items()}
         renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in kept or fact in there}
         rows.take_corrections(corrected)

@@ -73,7 +73,6 @@ class Uniting:
     def run(
         self,
         plans: Mapping[SessionId, SessionPlan],
-        sessions: Mapping[SessionId, SessionId],
         successors: Mapping[PayloadId, Successor],
     ) -> Mapping[NodeId, NodeId]:
         """Unite and copy everything; what the copied internal nodes are called now.
@@ -81,7 +80,7 @@ class Uniting:
         ``successors`` says what each payload of the source becomes; one that is not in it stays behind.
         """
         self._successors = successors
-        scopes, pairs = self._scopes(plans, sessions)
+        scopes, pairs = self._scopes(plans)
         self._transplant([scope for scope in scopes if scope.transplanted])
         self._store_scopes(scopes)
         self._store_trees([scope for scope in scopes if scope.copy is not None], self._grow(scopes), pairs)
@@ -90,11 +89,7 @@ class Uniting:
         self._rows.trees.copy_summaries(self._target.id, renamed)
         return renamed
 
-    def _scopes(
-        self,
-        plans: Mapping[SessionId, SessionPlan],
-        sessions: Mapping[SessionId, SessionId],
-    ) -> tuple[list[_Scope], list[ScenePair]]:
+    def _scopes(self, plans: Mapping[SessionId, SessionPlan]) -> tuple[list[_Scope], list[ScenePair]]:
         """The scopes that bring something, each with its place in the target."""
         mine = self._rows.trees.all_scopes(self._source.id)
         members: dict[TreeId, list[tuple[Successor, SessionId]]] = defaultdict(list)
@@ -103,10 +98,10 @@ class Uniting:
             successor = self._successors.get(member.payload_id)
             if successor is not None and (member.tree_id, successor.payload_id) not in seen:
                 seen.add((member.tree_id, successor.payload_id))
-                members[member.tree_id].append((successor, sessions[member.session_id]))
+                members[member.tree_id].append((successor, plans[member.session_id].target))
         bringing = [scope for scope in mine if members[scope.id]]
         pairs = self._pair_scenes(bringing)
-        places = self._places(bringing, pairs, sessions)
+        places = self._places(bringing, pairs, plans)
         there = self._rows.trees.scopes_of([id_ for id_, _ in places.values()])
         scopes = []
         for scope in bringing:
@@ -128,7 +123,7 @@ class Uniting:
         return match_scenes(mine, theirs, rules.scene_merge, rules.scene_cap)
 
     def _places(
-        self, scopes: Sequence[StoredScope], pairs: Sequence[ScenePair], sessions: Mapping[SessionId, SessionId]
+        self, scopes: Sequence[StoredScope], pairs: Sequence[ScenePair], plans: Mapping[SessionId, SessionPlan]
     ) -> dict[TreeId, tuple[TreeId, str]]:
         """The target's scope, by id and key, for each of the source's; new scenes are numbered in their order."""
         target = self._target.id
@@ -141,7 +136,7 @@ class Uniting:
         for scope in scopes:
             if scope.kind is TreeKind.SCENE:
                 continue
-            key = scope.key if scope.kind is TreeKind.ENTITY else str(sessions[_session_of(scope)])
+            key = scope.key if scope.kind is TreeKind.ENTITY else str(plans[_session_of(scope)].target)
             places[scope.id] = (tree_id(target, scope.kind, key), key)
         return places
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -74,37 +75,34 @@ class Reembedding:
 
     def plan(self) -> EmbeddingPlan:
         """What it would take, by looking for texts that have no vector. Raises StoreUnavailable."""
-        texts = calls = chars = summaries = scenes = seen = 0
+        total: Counter[str] = Counter()
         paid = 0.0
-        tenants = self._tenants()
+        model, tenants = self._embedder.model, self._tenants()
         for tenant in tenants:
-            batches = [missing for kind in TextKind for _, missing in self._pages(tenant, kind) if missing]
-            with ReembedRows.opened(self._engine, tenant) as rows:
-                nodes, written, written_chars, found = rows.counts(self._embedder.model)
-                spent = rows.spent(self._embedder.model)
             looked: set[OwnText] = set()
-            for batch in batches:
-                distinct = {each.text for each in batch if each not in looked}
-                looked.update(batch)
-                texts += len(distinct)
-                chars += sum(map(len, distinct))
-            texts, chars = texts + written, chars + written_chars
-            calls += len(batches) + -(-written // BATCH)
-            summaries, scenes = summaries + nodes, scenes + found
-            seen, paid = seen + spent.prompt_tokens, paid + spent.cost_usd
-        tokens = chars // CHARS_PER_TOKEN
-        listed = self._prices.cost_usd(Step.EMBED, self._embedder.model, tokens, 0)
+            for missing in (missing for kind in TextKind for _, missing in self._pages(tenant, kind) if missing):
+                distinct = {each.text for each in missing if each not in looked}
+                looked.update(missing)
+                total.update(texts=len(distinct), chars=sum(map(len, distinct)), calls=1)
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                nodes, written, chars, scenes = rows.counts(model)
+                spent = rows.spent(model)
+            total.update(texts=written, chars=chars, calls=-(-written // BATCH), summaries=nodes, scenes=scenes)
+            total["paid_tokens"] += spent.prompt_tokens
+            paid += spent.cost_usd
+        tokens = total["chars"] // CHARS_PER_TOKEN
+        by_list = self._prices.cost_usd(Step.EMBED, model, tokens, 0)
         return EmbeddingPlan(
-            self._embedder.model,
-            self._embedder.dimension,
-            self._index.name,
-            len(tenants),
-            texts,
-            calls,
-            tokens,
-            summaries,
-            scenes,
-            paid / seen * tokens if seen and paid > 0.0 else listed,
+            model=model,
+            dimension=self._embedder.dimension,
+            collection=self._index.name,
+            tenants=len(tenants),
+            texts_to_embed=total["texts"],
+            embedding_calls=total["calls"],
+            embedding_tokens=tokens,
+            summaries=total["summaries"],
+            scenes=total["scenes"],
+            cost_usd=paid / total["paid_tokens"] * tokens if total["paid_tokens"] and paid > 0.0 else by_list,
         )
 
     def run(self, watch: Watch = lambda what, done: None) -> None:

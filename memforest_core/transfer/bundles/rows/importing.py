@@ -18,7 +18,7 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import delete_rows, stored_table
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.rows import FIRST
-from memforest_core.store.trees import NEXT_VERSION, TreeChange, TreeRows, node_of, set_centroids
+from memforest_core.store.trees import BURY, TreeChange, TreeRows, node_of, set_centroids
 from memforest_core.store.vectors import VectorRows, from_bytes
 from memforest_core.transfer.bundles.checking import damaged
 from memforest_core.transfer.bundles.records import NAMED, BundleTable, ForestHead, IdKind, Row
@@ -105,12 +105,7 @@ _SHOW = [
     )
 ]
 
-_BURY_FOREST = sa.text(f"""
-    UPDATE memforest.index_row i
-       SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
-           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, available_at = clock_timestamp()
-     WHERE i.tenant_id = :t AND i.forest_id = :f
-    """)  # noqa: S608 - a constant
+_BURY_FOREST = sa.text(f"{BURY} i.forest_id = :f")
 
 
 @contextmanager
