@@ -1,4 +1,4 @@
-"""Copies and deletes of a forest's rows, derived from the tables: each column travels as it is unless a use changes it.
+"""Copies and deletes of a forest's rows, derived from the tables: a column is copied as it is unless a use changes it.
 
 A copy is ``INSERT ... SELECT`` over a row called ``old`` and, for each copied row, values called ``given``. A use names
 the columns that differ, as expressions over both; a new column of a table needs nothing.

@@ -61,7 +61,7 @@ _ORPHANS = sa.text("""
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = f.fact_id)
     """)
 
-# A scope counts the sessions that speak for it: a fact that lost its occurrence in one speaks for another.
+# A scope counts the sessions of its facts: a fact that lost its occurrence in one session counts for another.
 _ATTEST = sa.text("""
     UPDATE memforest.placement p SET session_id = o.session_id
       FROM (SELECT DISTINCT ON (fact_id) fact_id, session_id FROM memforest.occurrence

@@ -46,5 +46,5 @@ def among(column: sa.ColumnElement[Any] | Any, values: Iterable[Any]) -> sa.Colu
 
 
 def seconds_from_now(delay_s: float | sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The moment that comes so many seconds from now, on the database's clock."""
+    """The moment ``delay_s`` seconds from now, on the database's clock."""
     return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)

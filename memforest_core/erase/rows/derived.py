@@ -48,7 +48,7 @@ _DROP_TOMBSTONES = sa.text("""
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.deleted AND i.state <> 'running'
 """)
 
-# Whoever has one of these in work now has read it after it was erased, but its point may have gone with the old one.
+# An indexer that is writing one of these has read the new text, but its point may be deleted with the old one.
 _WRITE_AGAIN = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = {NEXT_VERSION}, state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, attempts = 0,
@@ -64,7 +64,7 @@ class DerivedRows(BatchRows):
     """Removes or marks dirty what was derived from words that are removed."""
 
     def lock_path(self, nodes: Sequence[NodeId], payloads: Sequence[UUID]) -> int:
-        """Lock nodes, then the index rows of nodes and payloads, in the one order; how many points there are.
+        """Lock nodes, then the index rows of nodes and payloads, in the order of ids; how many points there are.
 
         An indexer that is writing one of them now keeps its lease, and takes away what it wrote.
         """

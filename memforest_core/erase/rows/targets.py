@@ -18,7 +18,7 @@ from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, among
 
 MAX_WINDOW_TURNS = 16
-"""A window has at most so many turns: a candidate rests on no turn that lies further on."""
+"""A window has at most this many turns: a candidate rests on no later turn."""
 
 CELL_CHARS = 6_000
 """About how many characters of a long turn a cell holds."""
@@ -47,7 +47,7 @@ def _said(condition: str) -> str:
 
 
 def _bounded(picked: str) -> sa.TextClause:
-    """The first of these turns that together are no more than so many cells, and at least one."""
+    """The first of these turns that together make no more than ``:most`` cells, and at least one."""
     return sa.text(f"""
         SELECT session_id, ordinal FROM (
             SELECT session_id, ordinal, row_number() OVER w AS place,
@@ -85,7 +85,7 @@ _LOCK_SESSIONS = sa.text("""
      ORDER BY session_id FOR NO KEY UPDATE
 """)
 
-# All that this transaction changes, in one ordered statement: who ends an extraction locks the cells of its window.
+# All cells that this transaction changes, in one ordered statement: the end of an extraction locks its whole window.
 _LOCK_WINDOWS = sa.text(f"""
     SELECT c.cell_id FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))

@@ -72,7 +72,7 @@ class Vacuumed(Enum):
     NO_RIGHT = "skipped"
     """The service role may not: before Postgres 17 only owners can."""
     BUSY = "busy"
-    """Another vacuum is at work on it, or somebody changes the table's definition."""
+    """Another vacuum works on it, or its definition is being changed."""
 
 
 def ask_for_vacuum(engine: sa.Engine, tenant: TenantId, every_s: float) -> None:
@@ -118,8 +118,8 @@ def vacuumed_since(engine: sa.Engine, tenant: TenantId, moment: datetime) -> boo
 def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     """Vacuum all tables with tenants' rows as their owner; the names of those tables.
 
-    ``full`` writes each table and its indexes anew, so that no byte of a deleted row is left in their files, the
-    catalog of statistics included if the role may; nobody can read or write a table meanwhile. Raises InvalidSettings
+    ``full`` rewrites each table and its indexes, so that no byte of a deleted row is left in their files, the
+    catalog of statistics included if the role may; meanwhile the table can't be read or written. Raises InvalidSettings
     for a role that may not vacuum, StoreUnavailable.
     """
     with opened_owner(settings) as engine:

@@ -44,7 +44,7 @@ _TOUCHED = sa.text(f"""
                           = x.statement - '{{start,end,mentioned_at}}'::text[]
                       AND CAST(k.statement->>'mentioned_at' AS timestamptz) = x.mentioned_at
                       AND CAST(k.statement->>'start' AS timestamptz) IS NOT DISTINCT FROM x.time_start
-                      AND CAST(k.statement->>'end' AS timestamptz) IS NOT DISTINCT FROM x.time_end) AS told
+                      AND CAST(k.statement->>'end' AS timestamptz) IS NOT DISTINCT FROM x.time_end) AS stated
       FROM memforest.fact x WHERE x.tenant_id = :t AND x.fact_id = {IDS}
 """)
 
@@ -148,7 +148,7 @@ class WordRows(BatchRows):
             sa.select(occurrence.fact_id, occurrence.cell_id, occurrence.item)
             .where(
                 occurrence.tenant_id == self._tenant,
-                among(occurrence.fact_id, [row.fact_id for row in touched if not row.told]),
+                among(occurrence.fact_id, [row.fact_id for row in touched if not row.stated]),
             )
             .order_by(occurrence.fact_id, occurrence.cell_id, occurrence.item)
         )
@@ -158,7 +158,7 @@ class WordRows(BatchRows):
             TouchedFact(
                 id=FactId(row.fact_id),
                 routing_hash=routing[row.fact_id],
-                told=row.told,
+                stated=row.stated,
                 others=tuple(others[row.fact_id]),
                 pinned=row.pinned,
                 superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
@@ -177,7 +177,7 @@ class WordRows(BatchRows):
 
     def stop_retries(self, cells: Sequence[CellId]) -> None:
         """Cells that were kept word by word are not extracted again by themselves."""
-        # Whoever changes what a cell says has locked its row.
+        # A change of a cell's candidates needs the lock of its row.
         own = [m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells)]
         lock = sa.select(m.Cell.cell_id).where(*own).order_by(m.Cell.cell_id)
         self._db.execute(lock.with_for_update(key_share=True)).all()

@@ -36,9 +36,7 @@ def upgrade(as_json: JsonOption = False) -> None:
 def vacuum(
     full: Annotated[
         bool,
-        typer.Option(
-            "--full", help="Write tables anew, so that their files hold no deleted byte; locks each meanwhile."
-        ),
+        typer.Option("--full", help="Rewrite tables, so that their files hold no deleted byte; locks each meanwhile."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

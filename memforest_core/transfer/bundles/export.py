@@ -1,4 +1,4 @@
-"""Writing a forest to a bundle, as it is at one moment, while everything else goes on."""
+"""Writes a forest to a bundle as of one moment; other work continues."""
 
 from __future__ import annotations
 

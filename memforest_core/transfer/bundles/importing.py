@@ -1,4 +1,4 @@
-"""Reading a forest from a bundle: batch by batch into a hidden forest, checked as a whole, and shown by one switch."""
+"""Imports a bundle: batch by batch into a hidden forest, which is checked as a whole and then made visible."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EMBEDDED = 64
 
 
 class ImportTakenOver(RetryableError):
-    """Another process has begun to go on with this import."""
+    """Another process has continued this import."""
 
     code = "import_taken_over"
 
@@ -53,7 +53,7 @@ class BundleParts:
 
 
 class Import:
-    """One import under way: a run of its record."""
+    """One running import."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Import:
         self._progress: dict[str, str | int] = {"phase": "rows", **task.progress}
 
     def run(self, watch: Callable[[int], None]) -> Numbers:
-        """Go on to the end."""
+        """Run the phases that are left; the counts of what was imported."""
         new = rename(self._seen, self._forest)
         self._progress["ids_kept"] = int(not new.renamed)
         phases: Mapping[str, Callable[[], str]] = {
@@ -89,7 +89,7 @@ class Import:
         return self._show()
 
     def refuse(self, error: CallerError) -> NoReturn:
-        """Take back what was written, and say why."""
+        """Delete what was written, record why, and raise the error."""
         with self._opened() as rows:
             if rows.end(self._task.id, self._progress, (error.code, error.message)):
                 rows.clear(self._forest)

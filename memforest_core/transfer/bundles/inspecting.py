@@ -25,7 +25,7 @@ from memforest_core.transfer.bundles.embedded_texts import texts_of
 from memforest_core.transfer.bundles.ids import IdTable
 from memforest_core.transfer.bundles.new_ids import NewIds
 from memforest_core.transfer.bundles.reader import BundleReader
-from memforest_core.transfer.bundles.records import FACT, NAMED, TABLES, VECTOR, IdKind
+from memforest_core.transfer.bundles.records import FACT, NAMED, TABLES, VECTOR
 from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.schema import Digests
 
@@ -108,11 +108,11 @@ def choose_forest(tenant: TenantId, seen: Seen, engine: Engine) -> ForestId:
     """
     own = seen.reader.head.forest.forest_id
     with ImportRows.opened(engine, tenant) as rows:
-        if rows.forest_used(own):
+        if rows.used("forest", [own]):
             return ForestId(uuid4())
-        for kind in IdKind:
+        for kind, table in NAMED.items():
             for page in seen.ids.ids(kind, PAGE):
-                if rows.used(kind, page):
+                if rows.used(table.stored, page):
                     return ForestId(uuid4())
     return own
 

@@ -1,4 +1,4 @@
-"""Reading a bundle that anybody may have made: nothing in it is run, and nothing is believed before it was checked."""
+"""Reads a bundle that may come from anybody: nothing in it is executed, and all of it is checked before use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PRAGMAS = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "
 
 
 class BundleReader:
-    """An existing bundle, which nothing is believed of: every method raises InvalidInput where the file is damaged."""
+    """An existing, untrusted bundle: every method raises InvalidInput where the file is damaged."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
@@ -115,7 +115,7 @@ def reading(path: Path) -> Iterator[BundleReader]:
         raise InvalidInput(f"{path.name} can't be read: {error.strerror}.", code="file_not_readable") from None
     if magic != MAGIC:
         raise InvalidInput(f"{path.name} is no bundle of MemForest.", code="not_a_bundle")
-    # Immutable: no journal that lies beside it is taken for its own.
+    # Immutable: SQLite ignores a journal file beside it.
     address = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
     with _faults():
         database = sqlite3.connect(address, uri=True)

@@ -48,7 +48,7 @@ class Bundles:
         """Write an owner's forest to ``path``; what was written, as counts (``rows``, each table, ``bytes``).
 
         The file gets its name when it is whole; until then it is ``path`` with ".part" behind it, and an export that
-        was killed is begun anew by the next one. Raises InvalidInput for a name that is taken or can't be written,
+        was killed is started again by the next one. Raises InvalidInput for a name that is taken or can't be written,
         NotFound, StoreUnavailable.
         """
         owner, actor = checked_name(owner, "owner"), checked_name(actor, "actor")
@@ -110,9 +110,9 @@ class Bundles:
     ) -> Numbers:
         """Make a bundle an owner's memory (by default whose it was); what was imported, as counts.
 
-        Everything is checked before anything is written; nobody sees the forest before it is whole. After an
-        interruption the same call goes on where it stood; once it is done, it does nothing and says so (``already``).
-        Without ``vectors`` its texts are embedded anew, by this process. Raises InvalidInput for a bundle that is
+        Everything is checked before anything is written; the forest is hidden until it is complete. After an
+        interruption the same call continues; once it is done, it does nothing and says so (``already``).
+        Without ``vectors`` this process embeds its texts again. Raises InvalidInput for a bundle that is
         damaged, of another format or of another embedding model, and for an owner who has a memory already;
         ImportTakenOver; ModelUnavailable and its kin; StoreUnavailable.
         """

@@ -1,4 +1,4 @@
-"""Writing a bundle beside its name, and giving it the name when it is whole."""
+"""Writes a bundle under a temporary name, and renames it when it is complete."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
 
 
 def _plain(file: int) -> bool:
-    """Whether it is a file of ours under one name: a file of another user is never truncated through a link."""
+    """Whether it is this user's file under one name: another user's file is never truncated through a link."""
     found = os.fstat(file)
     return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and found.st_uid == os.geteuid()
 

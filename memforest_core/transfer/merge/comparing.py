@@ -17,8 +17,8 @@ from memforest_core.transfer.merge.rows.merging import MergeRows
 PAGE = 2_000
 """Facts of a source compared at once."""
 COMPARED_FACTS = 20_000
-"""A target of up to so many facts is compared in this process, vector by vector: what was merged a moment ago is not in
-the index yet. A larger one is searched through the index, and its newest facts are compared beside it."""
+"""A target of up to this many facts is compared in this process, vector by vector: what was just merged is not in the
+index yet. A larger one is searched through the index, and its newest facts are compared beside it."""
 UNSEEN_LIMIT = 2_000
 NEAR_LIMIT = 5
 """Near duplicates looked at per fact."""

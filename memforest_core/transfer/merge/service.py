@@ -1,4 +1,4 @@
-"""Merging forests into a new or a live one: a task that freezes the sources, switches one after the other, lets go."""
+"""Merges forests into a new or a live one: freezes the sources, copies one after the other, then releases them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Clear = Callable[[TenantId, ForestId], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a task is about; no target: it is new, and this is a dry run."""
+    """The forests of a task; a target of None would be a new one, in a dry run."""
 
     sources: tuple[ForestId, ...]
     target: ForestId | None
@@ -53,7 +53,7 @@ class _Asked:
 
 
 class Merging:
-    """Asks for merges, and takes their steps. Thread-safe."""
+    """Requests merges and runs their steps. Thread-safe."""
 
     def __init__(
         self,
@@ -192,9 +192,9 @@ class Merging:
                 return None
 
     def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        """One step of taking a merge back: the sources are released, a new target is cleared.
+        """One step of undoing a merge: the sources are released, a new target is deleted.
 
-        Past the point of return it goes on to its end. Raises as ``step``.
+        Once a source was merged, the merge continues to its end. Raises as ``step``.
         """
         asked = _asked(task)
         target = asked.target
@@ -221,7 +221,7 @@ class Merging:
     def _freeze(self, tenant: TenantId, task: OperationTask, asked: _Asked) -> Numbers:
         """From here on the sources take no sessions; the largest goes first, so that its trees are the ones that stay.
 
-        Its state and the progress are one commit, so that nobody else's merge can take the same forests.
+        Its state and the progress are one commit, so that no other merge can take the same forests.
         """
         with MergeRows.opened(self._engine, tenant) as rows:
             forests = self._present(rows, asked, changing=True)
@@ -258,7 +258,7 @@ class Merging:
             if target.state == "frozen":
                 raise RetryableError("The forest to merge into is being merged itself.", retry_after=FROZEN_S)
             tally = Counter(numbers(progress))
-            # What was deleted meanwhile has nothing to bring.
+            # A source that was deleted meanwhile is skipped.
             if source in forests and forests[source].state != "gone":
                 tally = self._switched(rows, forests[source], target, near, tally).tally
             last = at + 1 == len(asked.sources)
@@ -291,7 +291,7 @@ class Merging:
         return done
 
     def _end(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
-        """A new target is shown, and the sources are let go: one commit."""
+        """Show a new target and release the sources, in one commit."""
         with MergeRows.opened(self._engine, tenant) as rows:
             forests = rows.lock_forests([*asked.sources, _target(asked)], changing=True)
             stored = rows.progress(task.id)
@@ -303,14 +303,14 @@ class Merging:
             if target.state == "hidden":
                 standing = rows.find_forest(target.owner)
                 if standing is not None:
-                    # Somebody began to write for this owner meanwhile: what was merged goes to what is there.
+                    # The owner got a forest meanwhile: the merged forest is merged into that one.
                     if not rows.tasks.join(task.id, standing.id, Role.MERGE_INTO):
                         raise RetryableError("Another operation is at the forest to merge into.", retry_after=FROZEN_S)
                     folding: Numbers = {**progress, "phase": "fold", "into": str(standing.id)}
                     rows.advance(task.id, folding)
                     return folding
                 rows.set_forest_state(target.id, "live")
-            return self._let_go(rows, task, asked, forests, progress)
+            return self._release(rows, task, asked, forests, progress)
 
     def _fold(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
         standing, hidden = ForestId(UUID(str(progress["into"]))), _target(asked)
@@ -327,9 +327,9 @@ class Merging:
                 return back
             self._switched(rows, forests[hidden], forests[standing], near, Counter())
             rows.set_forest_state(hidden, "gone")
-            return self._let_go(rows, task, asked, forests, progress, hidden)
+            return self._release(rows, task, asked, forests, progress, hidden)
 
-    def _let_go(
+    def _release(
         self,
         rows: MergeRows,
         task: OperationTask,
@@ -355,7 +355,7 @@ class Merging:
         forests: Mapping[ForestId, MergeForest],
         progress: Numbers,
     ) -> Numbers:
-        """Somebody deleted the target: the sources stay what they were."""
+        """The target was deleted: the sources stay as they were."""
         frozen = _frozen(asked, forests)
         rows.lock_forests(frozen, changing=True)
         for id_ in frozen:
@@ -381,9 +381,9 @@ class Merging:
         return forests
 
     def _tried(self, rows: MergeRows, tenant: TenantId, asked: _Asked, into: str) -> ConflictReport:
-        """Merge, look, and take it back: the numbers are those of a real merge."""
+        """Merge, report, and roll back: the numbers are those of a real merge."""
         rows.unhurried()
-        # A task knows no names; whose a new forest is makes no difference to what is counted.
+        # A task holds no owner's name; the counts do not depend on it.
         target = asked.target or rows.new_forest(into or str(uuid4()), asked.sources[0])
         forests = self._present(rows, replace(asked, target=target))
         tally: Tally = Counter()
@@ -421,7 +421,7 @@ def _asked(task: OperationTask) -> _Asked:
 
 
 def _frozen(asked: _Asked, forests: Mapping[ForestId, MergeForest]) -> list[ForestId]:
-    """The sources that wait for the end."""
+    """The sources that are frozen."""
     return [id_ for id_ in asked.sources if id_ in forests and forests[id_].state == "frozen"]
 
 

@@ -1,4 +1,4 @@
-"""One source into the target, in one transaction: becomes visible by its commit, or not at all."""
+"""Copies one source into the target, in one transaction."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class Switching:
             theirs[cell.session_id].append(cell)
         homes = {cell.id: theirs[shared[cell.session_id]] for cell in cells if cell.session_id in shared}
         if any(item.pending is not None and item.cell_id in homes for item in waiting):
-            # It is about to be placed; then it is a fact like others.
-            raise RetryableError("A correction of the source is on its way.", retry_after=CORRECTED_S)
+            # Once it is placed, it is a fact like others.
+            raise RetryableError("A correction of the source is not placed yet.", retry_after=CORRECTED_S)
         return place_items(waiting, copies, homes, reconciled.facts, frozenset(reconciled.lacking))
 
     def _facts(
@@ -159,13 +159,13 @@ class Switching:
         waiting: Sequence[StoredItem],
         kept: set[FactId],
     ) -> list[FactCopy]:
-        """Copy what the target lacks; a fact that nothing in the target speaks for stays behind.
+        """Copy what the target lacks; a fact without a candidate in the target is not copied.
 
         Returns what the target has and the source has corrected.
         """
         became = dict(reconciled.facts)
         for item in waiting:
-            # The successor of a corrected fact may still be on its way into the trees.
+            # The successor of a corrected fact may not be placed yet.
             if item.pending is not None:
                 became[identify(self._source.id, item.pending)[0]] = identify(self._target.id, item.pending)[0]
 

@@ -33,7 +33,7 @@ def _new_node() -> NodeId:
 
 @dataclass(slots=True)
 class _Scope:
-    """A scope of the source on its way: where it goes, what is there, and the leaves that it brings."""
+    """A scope of the source: its id in the target, the target's scope under that id, and the leaves that it brings."""
 
     source: StoredScope
     id: TreeId
@@ -145,10 +145,10 @@ class Uniting:
         if not scopes:
             return
         nodes = self._rows.trees.nodes(self._source.id)
-        standing = [scope.id for scope in scopes if scope.there is not None]
+        stored = [scope.id for scope in scopes if scope.there is not None]
         extra = {
             tree: [_leaf(tree, *member) for member in members]
-            for tree, members in self._rows.reduce.scopes.members(standing).items()
+            for tree, members in self._rows.reduce.scopes.members(stored).items()
         }
         for scope in scopes:
             if scope.source.head is None:

@@ -20,7 +20,7 @@ from memforest_core.transfer.rebuild.records import NewVectors, StoredSummary, T
 from memforest_core.transfer.rebuild.rows.reembedding import DatabaseRows, ReembedRows
 
 BATCH = 256
-"""Rows looked at, and at most about so many texts embedded, between two commits."""
+"""Rows read, and at most about this many texts embedded, between two commits."""
 CHARS_PER_TOKEN = 4
 
 Indexing = Callable[[TenantId, WorkerId, Sequence[PointKind]], int]
@@ -31,7 +31,7 @@ Watch = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingPlan:
-    """What another embedding model would take."""
+    """The work and cost of a change to another embedding model."""
 
     model: str
     dimension: int
@@ -74,7 +74,7 @@ class Reembedding:
         self._dead_after_s = dead_after_s
 
     def plan(self) -> EmbeddingPlan:
-        """What it would take, by looking for texts that have no vector. Raises StoreUnavailable."""
+        """The work and cost, found by looking for texts that have no vector. Raises StoreUnavailable."""
         total: Counter[str] = Counter()
         paid = 0.0
         model, tenants = self._embedder.model, self._tenants()
@@ -108,7 +108,7 @@ class Reembedding:
     def run(self, watch: Watch = lambda what, done: None) -> None:
         """Embed all texts, write the new collection beside the live one, and switch; resumable: what is there is kept.
 
-        Workers must be stopped: they would go on with the old model. Recall goes on with the old collection until the
+        Workers must be stopped: they would use the old model. Recall uses the old collection until the
         switch. Raises InvalidSettings while workers run or when the model is in use already, ModelUnavailable,
         IndexUnavailable, StoreUnavailable.
         """

@@ -37,7 +37,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What it would take. Calls are counted; tokens and dollars are estimates."""
+    """The work and cost of a rebuild. Calls are counted; tokens and dollars are estimates."""
 
     sessions: int
     turns: int
@@ -161,8 +161,8 @@ class Planner:
         options: Options,
     ) -> Plan:
         settings, per_window = self._settings, counts.candidate_chars // max(1, extracted.windows)
-        said = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
-        told = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
+        extracted_tokens = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
+        summary_tokens = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
         # Each new candidate's text is embedded, and what routing compares, which is longer by its label.
         reread = extracted.windows if self._models.extract is None else extracted.calls
         fresh = round(2 * counts.candidates * reread / max(1, extracted.windows)) if options.extract else 0
@@ -171,11 +171,11 @@ class Planner:
         chars = (
             counts.unembedded_chars
             + fresh * counts.text_chars // max(1, counts.candidates)
-            + summarized * told * CHARS_PER_TOKEN
+            + summarized * summary_tokens * CHARS_PER_TOKEN
         )
         tokens = {
-            Step.EXTRACT: (extracted.prompt_chars // CHARS_PER_TOKEN, extracted.calls * said),
-            Step.SUMMARIZE: (written.prompt_chars // CHARS_PER_TOKEN, written.calls * told),
+            Step.EXTRACT: (extracted.prompt_chars // CHARS_PER_TOKEN, extracted.calls * extracted_tokens),
+            Step.SUMMARIZE: (written.prompt_chars // CHARS_PER_TOKEN, written.calls * summary_tokens),
             Step.EMBED: (chars // CHARS_PER_TOKEN, 0),
         }
         batches = -(-summarized // settings.refresh.batch_nodes) + -(-counts.unembedded // settings.index.batch)

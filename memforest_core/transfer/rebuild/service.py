@@ -31,9 +31,9 @@ BATCH_TURNS = 2_000
 BATCH_SESSIONS = 20
 """Sessions that are found to differ and copied again in one step."""
 WAIT_S = 2.0
-"""Between two looks at whether the pipeline is done with the copy."""
+"""Seconds between two checks whether the pipeline is done with the copy."""
 ROWS_PER_S = 10_000
-"""Candidates that are compared in a second at worst (measured: 60,000): a large forest is looked at less often."""
+"""Candidates that are compared in a second at worst (measured: 60,000): a large forest is checked less often."""
 
 Clear = Callable[[TenantId, ForestId], bool]
 """Deletes a batch of what a gone forest holds; True when nothing is left of it."""
@@ -52,7 +52,7 @@ class CopyLost(PermanentError):
 
 
 class Rematerializing:
-    """Asks for rebuilds of forests, and takes their steps. Thread-safe."""
+    """Requests rebuilds of forests and runs their steps. Thread-safe."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Rematerializing:
         self._clear = clear
 
     def plan(self, tenant: TenantId, owner: str, options: Options) -> Plan:
-        """What it would take. Raises InvalidInput, NotFound, StoreUnavailable."""
+        """The estimated work and cost of a rebuild. Raises InvalidInput, NotFound, StoreUnavailable."""
         return self._planner.plan(tenant, self._find(tenant, owner), options)
 
     def ask(self, tenant: TenantId, owner: str, options: Options, *, actor: str, dry_run: bool = False) -> TaskId:
         """Ask for a rebuild of the owner's forest; the same again while it runs is the same task.
 
-        Raises InvalidInput for an impossible rule or while it is built anew otherwise, NotFound, StoreUnavailable.
+        Raises InvalidInput for an impossible rule or while another rebuild of it runs, NotFound, StoreUnavailable.
         """
         source = self._find(tenant, owner)
         rules_of(self._settings, source.rules, options.rules)
@@ -143,7 +143,7 @@ class Rematerializing:
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step: from a copy batch by batch, over following what changes meanwhile, to the switch and the clearing.
 
-        Raises StillMaterializing while the pipeline is at the copy, CopyLost, StoreUnavailable.
+        Raises StillMaterializing while the pipeline works on the copy, CopyLost, StoreUnavailable.
         """
         if task.forest_id is None:
             raise NotFound("The operation names no forest.")
@@ -152,7 +152,7 @@ class Rematerializing:
             return self._dry(tenant, task.forest_id, options, progress)
         pair = Pair(task.forest_id, copy_of(task.id), options.extract)
         if "copy" not in progress:
-            # Kept before there is anything, so that everybody can tell whose the hidden forest is.
+            # Stored first, so that the hidden forest can always be traced to its operation.
             return {"phase": "begin", "copy": str(pair.copy)}
         with CopyRows.opened(self._engine, tenant) as rows:
             source, copy = rows.forest(pair.source), rows.forest(pair.copy)
@@ -176,7 +176,7 @@ class Rematerializing:
                 return {"phase": "copy", "copy": str(pair.copy), "after": ""} | counted
 
     def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        """One step of taking it back: the copy is cleared. Past the switch it goes on to its end."""
+        """One step of undoing it: the copy is deleted. After the switch the rebuild continues to its end."""
         if task.dry_run or progress.get("phase") == CANCELLED:
             return undone(progress)
         copy = copy_of(task.id)
@@ -310,7 +310,7 @@ class Rematerializing:
 
 
 def _taken() -> StillMaterializing:
-    return StillMaterializing("A deletion is at the live forest: the copy is begun anew after it.", retry_after=WAIT_S)
+    return StillMaterializing("A deletion is at the live forest: the copy is begun again after it.", retry_after=WAIT_S)
 
 
 def _added(progress: Numbers, copied: Iterable[Counter[str]]) -> dict[str, str | int]:

@@ -1,4 +1,4 @@
-"""Reads a forest as it is at one moment."""
+"""Reads a forest as of one moment."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MODELS = sa.text("""
 
 
 class ExportRows(TenantRows):
-    """One forest, all as it was at one moment; everything streams."""
+    """One forest as of one moment; rows are streamed."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId, forest: ForestId) -> None:
         super().__init__(connection, tenant)

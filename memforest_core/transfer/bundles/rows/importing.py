@@ -21,12 +21,12 @@ from memforest_core.store.rows import FIRST
 from memforest_core.store.trees import BURY, TreeChange, TreeRows, node_of, set_centroids
 from memforest_core.store.vectors import VectorRows, from_bytes
 from memforest_core.transfer.bundles.checking import damaged
-from memforest_core.transfer.bundles.records import NAMED, BundleTable, ForestHead, IdKind, Row
+from memforest_core.transfer.bundles.records import BundleTable, ForestHead, Row
 from memforest_core.transfer.bundles.rows.tasks import BundleTasks
 from memforest_core.transfer.bundles.rows.values import FOREVER, writing, written
 
 LONGEST_WINDOW = 16
-"""Cells that one extraction call reads at most; a longer window is no window of ours."""
+"""Cells that one extraction call reads at most; a longer window was not made by this program."""
 
 PROGRAM_LIMIT = "54"
 """SQL states for values that Postgres can't index or process."""
@@ -110,7 +110,7 @@ _BURY_FOREST = sa.text(f"{BURY} i.forest_id = :f")
 
 @contextmanager
 def _refused(what: str) -> Iterator[None]:
-    """What the schema refuses is the bundle's fault; the message names tables, never data."""
+    """Rows that the schema refuses mean a damaged bundle; the message names tables, never data."""
     try:
         yield
     except (exc.IntegrityError, exc.DataError):
@@ -132,16 +132,11 @@ class ImportRows(BundleTasks):
         self.vectors = VectorRows(connection, tenant)
         self._trees = TreeRows(connection, tenant)
 
-    def used(self, kind: IdKind, ids: Sequence[UUID]) -> bool:
-        """Whether one of these ids is taken."""
-        table = stored_table(NAMED[kind].stored)
-        key = table.c[NAMED[kind].columns[0].stored]
-        return bool(self._db.scalar(sa.select(sa.exists().where(table.c.tenant_id == self._tenant, key.in_(ids)))))
-
-    def forest_used(self, forest: ForestId) -> bool:
-        """Whether a forest has this id, whatever its state."""
-        found = sa.exists().where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
-        return bool(self._db.scalar(sa.select(found)))
+    def used(self, table: str, ids: Sequence[UUID]) -> bool:
+        """Whether a row of a table has one of these ids, whatever its state."""
+        stored = stored_table(table)
+        own = (stored.c.tenant_id == self._tenant, list(stored.primary_key)[-1].in_(ids))
+        return bool(self._db.scalar(sa.select(sa.exists().where(*own))))
 
     def hide(self, forest: ForestId, owner: str, head: ForestHead) -> None:
         """Make a hidden forest that no worker touches."""

@@ -12,7 +12,7 @@ from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
 RUN = "run"
-"""In a record's progress: which process may change it; whoever takes over counts on."""
+"""In a record's progress: which run may change it; a process that takes over raises it by 1."""
 
 
 _TAKE = sa.text("""
@@ -25,8 +25,8 @@ _TAKE = sa.text("""
 class BundleTasks(ForestRows):
     """Records of exports and imports, in one transaction of a tenant.
 
-    They are worked on by the process that has the file, so they are held: workers never claim them. Whoever takes one
-    over gets a higher run, and the one before can change nothing any more.
+    The process that has the file works on them, so they are held: workers never claim them. A process that takes one
+    over gets a higher run; the process before can no longer change it.
     """
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:

@@ -221,15 +221,15 @@ class ContentCopies(TenantRows):
             self._db.execute(copy_rows("turn", self._tenant, by, new, {}, where=later))
 
     def lengthen(self, sessions: Sequence[tuple[SessionId, SessionId, int]]) -> None:
-        """Set the turn count of sessions (source, target) to the source's, and add so many cells; what was held open in
-        the target is closed."""
+        """Set the turn count of sessions (source, target) to the source's, and add the number of cells; held cells of
+        the target become ready."""
         if sessions:
             old, new, cells = (list(column) for column in zip(*sessions, strict=True))
             for statement in _LENGTHEN:
                 self._run(statement, old=old, new=new, cells=cells)
 
     def add_speakers(self, source: ForestId, target: ForestId) -> None:
-        """Copy who has spoken."""
+        """Copy the speakers, and the source's name where the target has none."""
         self._db.execute(copy_forest_rows("speaker", self._tenant, source, target))
         self._run(_TAKE_NAME, source=source, target=target)
 

@@ -73,7 +73,7 @@ class TreeCopies(TreeRows):
         return {TreeId(row.tree_id): _scope(row) for row in self._run(statement, ids=list(ids))}
 
     def take_scenes(self, target: ForestId, count: int) -> int:
-        """Take so many scene numbers; the first of them."""
+        """Take ``count`` scene numbers; the first of them."""
         taken = (
             sa.update(m.Forest)
             .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == target)
@@ -122,7 +122,7 @@ class TreeCopies(TreeRows):
         self._db.execute(statement)
 
     def lock_nodes_of(self, trees: Sequence[TreeId], nodes: Sequence[NodeId]) -> None:
-        """Lock all nodes of these trees and these nodes, in the one order."""
+        """Lock all nodes of these trees and these nodes, in the order of ids."""
         if trees or nodes:
             self._run(_LOCK_NODES_OF, trees=list(trees), nodes=list(nodes))
 
@@ -134,7 +134,7 @@ class TreeCopies(TreeRows):
             bury_points(self._db, self._tenant, [row.node_id for row in gone if row.level > 0])
 
     def copy_summaries(self, target: ForestId, renamed: Mapping[NodeId, NodeId]) -> None:
-        """Copy what was made of nodes to their copies as it is, and mark those for indexing."""
+        """Copy the summaries of nodes to their copies, and mark those for indexing."""
         if not renamed:
             return
         there = sa.select(m.NodeRow.node_id).where(

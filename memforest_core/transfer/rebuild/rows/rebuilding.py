@@ -1,4 +1,4 @@
-"""The hidden forest of a rebuild: begun, cleared of changed sessions, given the states of facts, and switched."""
+"""The hidden forest of a rebuild: created, freed of changed sessions, given the states of facts, and switched."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
@@ -34,8 +34,8 @@ _TWIN = """JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.ses
       JOIN memforest.cell d ON d.tenant_id = :t AND d.session_id = z.session_id AND d.ordinal = c.ordinal"""
 
 # Facts of the two forests that rest on the same statement of the same cell. Ids, item numbers, and which of several
-# wordings names a fact may differ; text and time of a statement do not, unless it was extracted anew: then it is the
-# same if the same turns say that somebody's state is the same.
+# wordings names a fact may differ; text and time of a statement do not, unless it was extracted again: then it is the
+# same if the same turns give the same value to the same attribute of the same subject.
 _SAME = f"""
       JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id AND o.item >= 0
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
@@ -119,7 +119,7 @@ _BUSY = sa.text(f"""
                     WHERE tenant_id = :t AND forest_id = :source AND state = 'frozen')
     """)
 
-# What still waits for extraction goes on in the copy where it stood; what was kept word by word is tried again there.
+# Cells that wait for extraction wait in the copy instead; those kept word by word are extracted again there.
 _SWITCH = [
     sa.text(statement)
     for statement in (

@@ -163,7 +163,7 @@ class ReembedRows(VectorRows):
 
 
 class DatabaseRows:
-    """What goes on in the whole database."""
+    """Workers and collections of the whole database."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine

@@ -115,7 +115,7 @@ class SessionCopies(TenantRows):
     """Copies sessions of a live forest into the hidden one, in one transaction of a tenant."""
 
     def after(self, source: ForestId, after: SessionId | None, turns: int) -> Sequence[SessionId]:
-        """The next sessions in the order of ids, of about so many turns together; at least one while there is one."""
+        """The next sessions in the order of ids, with about ``turns`` turns together; at least one if any is left."""
         chosen: list[SessionId] = []
         total = 0
         for row in self._db.execute(
@@ -175,7 +175,7 @@ class SessionCopies(TenantRows):
         return self._copy_cells(pair, session, new)
 
     def copy_speakers(self, pair: Pair) -> None:
-        """Copy who has spoken."""
+        """Copy the speakers."""
         self._db.execute(copy_forest_rows("speaker", self._tenant, pair.source, pair.copy))
 
     def remaining(self, copy: ForestId) -> Remaining:
