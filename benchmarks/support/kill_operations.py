@@ -259,8 +259,8 @@ OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}
 
 
 _SETTLED = ("session", "turn", "cell", "speaker")
-"""Kinds of rows of which an export beside another operation has as many as before or after that. Of others it has what
-there was at its moment: a correction's new fact is placed, and summaries are made again, in transactions of their own."""
+"""Kinds of rows of which an export beside another operation has as many as before or after that. Of other kinds it has
+what there was at its moment: placing a corrected fact and making summaries are transactions of their own."""
 
 
 def _bundle_rows(services: Services, directory: Path) -> Sequence[str]:
