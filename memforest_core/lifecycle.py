@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from memforest_core.async_calls import Face, awaiting, on_thread
 from memforest_core.bootstrap.lifecycle import LifecycleParts
 from memforest_core.client import DEFAULT_TIMEOUT_S, waiting
 from memforest_core.domain.ids import TenantId
@@ -347,3 +348,31 @@ class Lifecycle:
 
     def _asked(self, task: TaskId, kind: OperationKind) -> Operation:
         return Operation(task, kind, self)
+
+
+class AsyncLifecycle(Face[Lifecycle]):
+    """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
+
+    forget = on_thread(Lifecycle.forget)
+    receipt = on_thread(Lifecycle.receipt)
+    correct = on_thread(Lifecycle.correct)
+    pin = on_thread(Lifecycle.pin)
+    unpin = on_thread(Lifecycle.unpin)
+    merge = on_thread(Lifecycle.merge)
+    merge_conflicts = on_thread(Lifecycle.merge_conflicts)
+    export = on_thread(Lifecycle.export)
+    import_ = on_thread(Lifecycle.import_)
+    rematerialize_plan = on_thread(Lifecycle.rematerialize_plan)
+    rematerialize = on_thread(Lifecycle.rematerialize)
+    rematerialize_abandon = on_thread(Lifecycle.rematerialize_abandon)
+    set_policy = on_thread(Lifecycle.set_policy)
+    clear_policy = on_thread(Lifecycle.clear_policy)
+    policies = on_thread(Lifecycle.policies)
+    apply_policy = on_thread(Lifecycle.apply_policy)
+    preview_policy = on_thread(Lifecycle.preview_policy)
+    operation = on_thread(Lifecycle.operation)
+    operations = on_thread(Lifecycle.operations)
+    cancel = on_thread(Lifecycle.cancel)
+    wait = awaiting(Lifecycle.wait)
+    ended = awaiting(Lifecycle.ended)
+    audit = on_thread(Lifecycle.audit)
