@@ -1,4 +1,4 @@
-"""The current definition of each SQL function and its triggers: one file each, and one made from a table in Python."""
+"""The current definition of each SQL function and its triggers: in files, and one made from a table in Python."""
 
 from __future__ import annotations
 

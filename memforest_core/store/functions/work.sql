@@ -1,0 +1,171 @@
+-- What every kind of work row takes part in: its states, who has work, whose lease is lost, the backlog.
+
+-- The states of work rows change only as work/states.py says.
+CREATE OR REPLACE FUNCTION memforest.refuse_transition()
+RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'work in % that is % cannot become %', TG_TABLE_NAME, OLD.state, NEW.state
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'work_transition';
+END $$;
+
+CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.cell
+FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
+    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
+    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
+)) EXECUTE FUNCTION memforest.refuse_transition();
+
+CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.index_row
+FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
+    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
+    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
+)) EXECUTE FUNCTION memforest.refuse_transition();
+
+CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.maintenance
+FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
+    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
+    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
+)) EXECUTE FUNCTION memforest.refuse_transition();
+
+-- A node's state is computed from its other columns: it is known only after the row was written.
+CREATE OR REPLACE TRIGGER work_transition AFTER UPDATE ON memforest.node
+FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
+    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
+    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
+)) EXECUTE FUNCTION memforest.refuse_transition();
+
+-- Which tenants have work of a kind that can be claimed now: ids of tenants and lanes only. One index probe for each
+-- tenant and kind.
+-- Its owner is bound by row-level security too: the setting memforest.across lifts that for this one query.
+CREATE OR REPLACE FUNCTION memforest.waiting(wanted text)
+RETURNS TABLE (tenant_id text, lane smallint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    own text[] := CASE WHEN pg_has_role(session_user, 'memforest_limited', 'MEMBER')
+                        AND NOT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = session_user)
+                       THEN memforest.granted_tenants() END;
+BEGIN
+    PERFORM set_config('memforest.across', 'on', true);
+    RETURN QUERY SELECT * FROM (
+--
+    SELECT t.tenant_id, w.lane FROM tenant t CROSS JOIN LATERAL (
+        (SELECT c.lane FROM cell c
+          WHERE wanted = 'extract' AND c.tenant_id = t.tenant_id AND c.state = 'ready'
+            AND c.ordinal = c.window_ordinal AND c.available_at <= clock_timestamp()
+          ORDER BY c.lane, c.available_at LIMIT 1)
+        UNION ALL
+        (SELECT c.lane FROM cell c JOIN forest f USING (tenant_id, forest_id)
+          WHERE wanted = 'reduce' AND c.tenant_id = t.tenant_id AND c.state = 'done' AND NOT c.placed
+            AND f.reduce_available_at <= clock_timestamp()
+          ORDER BY c.lane, c.extracted_at LIMIT 1)
+        UNION ALL
+        (SELECT 0::smallint FROM tree r
+          WHERE wanted = 'refresh' AND r.tenant_id = t.tenant_id AND r.due_at <= clock_timestamp()
+          LIMIT 1)
+        UNION ALL
+        (SELECT i.lane FROM index_row i
+          WHERE wanted = 'maintain' AND i.tenant_id = t.tenant_id AND i.state = 'ready'
+            AND i.available_at <= clock_timestamp()
+          LIMIT 1)
+        UNION ALL
+        (SELECT k.lane FROM maintenance k
+          WHERE wanted = 'maintain' AND k.tenant_id = t.tenant_id AND k.state = 'ready'
+            AND k.available_at <= clock_timestamp() AND memforest.waits_for(k.tenant_id, k.task_id) IS NULL
+          LIMIT 1)
+        UNION ALL
+        (SELECT 0::smallint FROM node_summary s
+          WHERE wanted = 'redo' AND s.tenant_id = t.tenant_id AND s.redo_at <= clock_timestamp()
+          LIMIT 1)
+        UNION ALL
+        (SELECT 0::smallint FROM cell c
+          WHERE wanted = 'held' AND c.tenant_id = t.tenant_id AND c.state = 'held'
+            AND c.available_at <= clock_timestamp()
+          LIMIT 1)
+        UNION ALL
+        (SELECT 0::smallint FROM cell c
+          WHERE wanted = 'again' AND c.tenant_id = t.tenant_id AND c.again_at <= clock_timestamp()
+          LIMIT 1)
+    ) w
+    GROUP BY t.tenant_id, w.lane
+    ORDER BY w.lane, random()
+--
+    ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
+    PERFORM set_config('memforest.across', '', true);
+END $$;
+
+-- The tenants with expired leases: past their deadline, or of a worker without a heartbeat.
+-- Its owner is bound by row-level security too: the setting memforest.across lifts that for this one query.
+CREATE OR REPLACE FUNCTION memforest.lost(dead_after interval)
+RETURNS TABLE (tenant_id text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    own text[] := CASE WHEN pg_has_role(session_user, 'memforest_limited', 'MEMBER')
+                        AND NOT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = session_user)
+                       THEN memforest.granted_tenants() END;
+BEGIN
+    PERFORM set_config('memforest.across', 'on', true);
+    RETURN QUERY SELECT * FROM (
+--
+    WITH alive AS (
+        SELECT worker_id FROM worker WHERE heartbeat_at > clock_timestamp() - dead_after
+    )
+    SELECT c.tenant_id FROM cell c WHERE c.state = 'running'
+       AND (c.lease_until <= clock_timestamp() OR c.worker_id NOT IN (SELECT worker_id FROM alive))
+    UNION
+    SELECT i.tenant_id FROM index_row i WHERE i.state = 'running'
+       AND (i.lease_until <= clock_timestamp() OR i.worker_id NOT IN (SELECT worker_id FROM alive))
+    UNION
+    SELECT n.tenant_id FROM node n WHERE n.lease_token IS NOT NULL
+       AND (n.lease_until <= clock_timestamp() OR n.worker_id NOT IN (SELECT worker_id FROM alive))
+    UNION
+    SELECT k.tenant_id FROM maintenance k WHERE k.state = 'running'
+       AND (k.lease_until <= clock_timestamp() OR k.worker_id NOT IN (SELECT worker_id FROM alive))
+--
+    ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
+    PERFORM set_config('memforest.across', '', true);
+END $$;
+
+-- How much work stands where, by tenant, kind and state; oldest_s is the age in seconds of the oldest of it. Only work
+-- that is under way or stuck is counted, from partial indexes: what is done is not a backlog.
+-- Its owner is bound by row-level security too: the setting memforest.across lifts that for this one query.
+CREATE OR REPLACE FUNCTION memforest.backlog()
+RETURNS TABLE (tenant_id text, kind text, state text, items bigint, oldest_s double precision)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    own text[] := CASE WHEN pg_has_role(session_user, 'memforest_limited', 'MEMBER')
+                        AND NOT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = session_user)
+                       THEN memforest.granted_tenants() END;
+BEGIN
+    PERFORM set_config('memforest.across', 'on', true);
+    RETURN QUERY SELECT * FROM (
+--
+    WITH rows (tenant_id, kind, state, since) AS (
+        SELECT c.tenant_id, 'extract', c.state, CASE WHEN c.agains > 0 THEN c.available_at ELSE c.created_at END
+          FROM cell c
+         WHERE c.state = 'ready' AND c.ordinal = c.window_ordinal
+        UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'running'
+        UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'held'
+        UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'dead'
+        UNION ALL SELECT c.tenant_id, 'reextract', 'held', c.extracted_at FROM cell c WHERE c.again_at IS NOT NULL
+        UNION ALL SELECT c.tenant_id, 'reduce', 'ready', c.extracted_at FROM cell c
+                   WHERE c.state = 'done' AND NOT c.placed
+        UNION ALL SELECT i.tenant_id, 'index_' || i.kind, i.state, i.available_at FROM index_row i
+                   WHERE i.state = 'ready'
+        UNION ALL SELECT i.tenant_id, 'index_' || i.kind, i.state, i.available_at FROM index_row i
+                   WHERE i.state = 'running'
+        UNION ALL SELECT n.tenant_id, 'refresh', n.state, coalesce(r.first_mark_at, n.available_at)
+                    FROM node n JOIN tree r USING (tenant_id, tree_id)
+                   WHERE n.version > n.clean_version AND NOT n.dead
+        UNION ALL SELECT n.tenant_id, 'refresh', n.state, n.available_at FROM node n WHERE n.dead
+        UNION ALL SELECT k.tenant_id, 'maintain', k.state, k.created_at FROM maintenance k WHERE k.state <> 'done'
+    )
+    SELECT r.tenant_id, r.kind, r.state, count(*),
+           greatest(0, extract(epoch FROM clock_timestamp() - min(r.since)))::double precision
+      FROM rows r GROUP BY r.tenant_id, r.kind, r.state
+--
+    ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
+    PERFORM set_config('memforest.across', '', true);
+END $$;
