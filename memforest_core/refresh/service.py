@@ -253,7 +253,7 @@ class RefreshService:
         summaries = self._embedded((each.text for each in written if each.source is SummarySource.MODEL), calls)
         children = [child for node in nodes for child in node.children]
         # Leaves whose words changed and were not indexed since.
-        leaves = self._embedded((child.embedded for child in children if child.pooled is None), calls)
+        leaves = self._embedded(dict.fromkeys(child.embedded for child in children if child.pooled is None), calls)
         artifacts = []
         for node, text in zip(nodes, written, strict=True):
             from_model = text.source is SummarySource.MODEL
@@ -275,12 +275,12 @@ class RefreshService:
 
     def _embedded(self, texts: Iterable[str], calls: list[CallRecord]) -> dict[str, Vectors]:
         """The vectors of texts, by text; the call that made them is added to ``calls``."""
-        distinct = list(dict.fromkeys(text for text in texts if text))
-        if not distinct:
+        known = [text for text in texts if text]
+        if not known:
             return {}
-        embedded = self._embedder.embed(distinct)
+        embedded = self._embedder.embed(known)
         calls.append(embedded.record)
-        return dict(zip(distinct, embedded.vectors, strict=True))
+        return dict(zip(known, embedded.vectors, strict=True))
 
     def _mean(self, node: ReadyNode, leaves: Mapping[str, Vectors]) -> Vectors:
         """The mean of the children's pooled vectors weighted by their leaves, unit length."""
