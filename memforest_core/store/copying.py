@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -188,6 +189,37 @@ def change_rows(
     values |= {column: _value(table.c[column], value) for column, value in changed.items()}
     found = [table.c[column] == rows.c[f"by {column}"] for column in by]
     return sa.update(table).where(table.c.tenant_id == tenant, *found).values(values)
+
+
+@cache
+def adding(name: str, new: tuple[str, ...]) -> Insert:
+    """As ``add_rows``, made once for these columns; ``given_to`` makes its parameters."""
+    rows = given_rows(_types(name, (), new))
+    selected = sa.select(sa.bindparam("tenant", type_=sa.Text()), *map(given, new)).select_from(rows)
+    return insert(stored_table(name)).from_select(["tenant_id", *new], selected)
+
+
+@cache
+def changing(name: str, by: tuple[str, ...], new: tuple[str, ...]) -> sa.Update:
+    """As ``change_rows``, made once for these columns; ``given_to`` makes its parameters."""
+    table, rows = stored_table(name), given_rows(_types(name, by, new))
+    found = [table.c[column] == rows.c[f"by {column}"] for column in by]
+    own = sa.update(table).where(table.c.tenant_id == sa.bindparam("tenant", type_=sa.Text()), *found)
+    return own.values({column: given(column) for column in new})
+
+
+def given_to(
+    name: str, tenant: TenantId, by: Mapping[str, Sequence[Any]], new: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """The parameters of ``adding`` and ``changing``."""
+    columns = {f"by {column}": values for column, values in by.items()} | dict(new)
+    return given_values(_types(name, tuple(by), tuple(new)), columns) | {"tenant": tenant}
+
+
+@cache
+def _types(name: str, by: tuple[str, ...], new: tuple[str, ...]) -> Mapping[str, TypeEngine[Any]]:
+    table = stored_table(name)
+    return {f"by {column}": table.c[column].type for column in by} | {column: table.c[column].type for column in new}
 
 
 def delete_given(name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]]) -> sa.Delete:

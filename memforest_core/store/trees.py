@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +15,7 @@ from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
 from memforest_core.memtree import Diff, Key, Node, TreeHead
 from memforest_core.models.calls import Vectors
 from memforest_core.store import tables as m
-from memforest_core.store.copying import add_rows, change_rows, columns_of
+from memforest_core.store.copying import adding, change_rows, changing, columns_of, given_to
 from memforest_core.store.rows import TenantRows, among
 from memforest_core.store.vectors import to_bytes
 
@@ -130,28 +131,29 @@ _SPANS = sa.text("""
     """)
 
 
+@cache
+def _locking(kind: type[m.NodeRow] | type[m.Tree], key: str, wait: bool) -> sa.Select[Any]:
+    column = getattr(kind, key)
+    return (
+        sa.select(column)
+        .where(kind.tenant_id == sa.bindparam("t"), column == sa.any_(sa.bindparam("ids", type_=sa.ARRAY(sa.Uuid))))
+        .order_by(column)
+        .with_for_update(key_share=True, skip_locked=not wait)
+    )
+
+
 def lock_nodes(connection: sa.Connection, tenant: TenantId, ids: Sequence[NodeId]) -> None:
     """Lock node rows in the order of ids: refresh saves nodes without the forest's lock, and an UPDATE alone visits
     rows in the order of its plan."""
-    connection.execute(
-        sa.select(m.NodeRow.node_id)
-        .where(m.NodeRow.tenant_id == tenant, among(m.NodeRow.node_id, ids))
-        .order_by(m.NodeRow.node_id)
-        .with_for_update(key_share=True)
-    )
+    connection.execute(_locking(m.NodeRow, "node_id", True), {"t": tenant, "ids": list(ids)})
 
 
 def lock_trees(
     connection: sa.Connection, tenant: TenantId, ids: Sequence[TreeId], *, wait: bool = True
 ) -> frozenset[TreeId]:
     """Lock tree rows in the order of ids; which were locked: without ``wait`` those that were free."""
-    locked = connection.scalars(
-        sa.select(m.Tree.tree_id)
-        .where(m.Tree.tenant_id == tenant, among(m.Tree.tree_id, ids))
-        .order_by(m.Tree.tree_id)
-        .with_for_update(key_share=True, skip_locked=not wait)
-    )
-    return frozenset(TreeId(tree) for tree in locked)
+    locked = connection.scalars(_locking(m.Tree, "tree_id", wait), {"t": tenant, "ids": list(ids)})
+    return frozenset(TreeId(tree) for tree in locked.all())
 
 
 def set_centroids(connection: sa.Connection, tenant: TenantId, totals: Mapping[TreeId, Vectors]) -> None:
@@ -252,7 +254,7 @@ class TreeRows(TenantRows):
         """Store new nodes."""
         names = ("tree_id", *_CHANGING, "clean_version", "payload_id")
         new = _columns(nodes, *names) | {"node_id": [node.id for node in nodes]}
-        self._db.execute(add_rows("node", self._tenant, new))
+        self._db.execute(adding("node", tuple(new)), given_to("node", self._tenant, {}, new))
 
     def write_trees(
         self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
@@ -264,7 +266,7 @@ class TreeRows(TenantRows):
         leaves = [node for change in changes for node in change.diff.inserted if node.payload_id is not None]
         if leaves:
             by, new = columns_of(leaves, "tree_id", "payload_id"), {"leaf_id": [leaf.id for leaf in leaves]}
-            self._db.execute(change_rows("placement", self._tenant, by, new))
+            self._change("placement", by, new)
         marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
         if marked or absorbed:
             lock_trees(self._db, self._tenant, [*(change.tree_id for change in marked), *absorbed])
@@ -296,12 +298,15 @@ class TreeRows(TenantRows):
             lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *gone])
         if updated:
             by = {"node_id": [node.id for node in updated]}
-            self._db.execute(change_rows("node", self._tenant, by, _columns(updated, *_CHANGING)))
+            self._change("node", by, _columns(updated, *_CHANGING))
         if deleted:
             self._run(_ERASE, ids=[node.id for c in changes if c.diff.deleted for node in c.diff.updated])
         if gone:
             self._run(_DELETE, ids=gone)
             bury_points(self._db, self._tenant, gone)
+
+    def _change(self, table: str, by: Mapping[str, Sequence[Any]], new: Mapping[str, Sequence[Any]]) -> None:
+        self._db.execute(changing(table, tuple(by), tuple(new)), given_to(table, self._tenant, by, new))
 
     def _nodes_of(self, trees: Sequence[TreeId]) -> Sequence[NodeId]:
         found = self._db.scalars(
