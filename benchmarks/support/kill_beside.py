@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-import psycopg
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
@@ -39,7 +39,7 @@ from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import TaskId
-from memforest_core.work.rows import operations as maintenance
+from memforest_core.work.rows import operations as operation_rows
 from memforest_workers.runtime import ALL_KINDS, Runtime
 
 HEARTBEAT_S = 0.25
@@ -152,7 +152,7 @@ class Process:
         services.index.prepare()
         services.index = recorded_index(services.index, tape)
         record_engine(services.engine, tape)
-        sa.event.listen(services.engine, "connect", _end_open_transactions)
+        sa.event.listen(services.engine, "before_cursor_execute", _end_open_transactions, retval=True)
         # A vacuum changes no row, and waits for the transaction that a stopped process holds open: it stays waiting.
         handlers = services.lifecycle.handlers()
         del handlers[OperationKind.VACUUM]
@@ -174,7 +174,7 @@ class Process:
         ASKING.set(asker)
         for _ in range(ROUNDS):
             try:
-                with _own_task_id(asker):
+                with _own_task_id(self.services, self.tenant, asker):
                     operation.act(self.services, self.directory)
             except (QuotaExceeded, RetryableError) as error:
                 refusal = f"waited in vain: {error.code}"
@@ -249,21 +249,28 @@ class Process:
         self.services.close()
 
 
-def _end_open_transactions(connection: psycopg.Connection, _record: object) -> None:
-    connection.execute(f"SET idle_in_transaction_session_timeout = {int(OPEN_S * 1000)}")
-    connection.commit()
+def _end_open_transactions(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> tuple[str, Any]:
+    """Each transaction sets how long it may do nothing: a minute is too long to wait for a process that is stopped."""
+    allowed = "'idle_in_transaction_session_timeout', '{}'"
+    return statement.replace(allowed.format(60_000), allowed.format(int(OPEN_S * 1_000))), parameters
 
 
 @contextmanager
-def _own_task_id(asker: str) -> Iterator[None]:
-    """The task that is asked for here has the same id in every run: a rebuilt forest's ids derive from it, and ids
-    decide who comes first."""
-    before = maintenance.uuid4
-    maintenance.uuid4 = lambda: uuid5(_SPACE, asker)
+def _own_task_id(services: Services, tenant: TenantId, asker: str) -> Iterator[None]:
+    """The first task that is asked for here has the same id in every run: a rebuilt forest's ids derive from it, and
+    ids decide who comes first."""
+    before, own = operation_rows.uuid4, uuid5(_SPACE, asker)
+
+    def made() -> UUID:
+        with tenant_transaction(services.engine, tenant) as connection:
+            taken = connection.scalar(sa.text("SELECT 1 FROM memforest.maintenance WHERE task_id = :id"), {"id": own})
+        return before() if taken else own
+
+    operation_rows.uuid4 = made
     try:
         yield
     finally:
-        maintenance.uuid4 = before
+        operation_rows.uuid4 = before
 
 
 def _serve(part: Part) -> None:
