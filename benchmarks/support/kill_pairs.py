@@ -210,6 +210,9 @@ class PairArena(Arena):
         if pair[0] == pair[1]:
             # The same request while one waits or runs is the same task.
             orders.append(ASKERS[:1])
+        elif Answer.REFUSED in (answer(*_roles(pair)), answer(*_roles(pair)[::-1])):
+            # Who is refused for good leaves what the other one comes to alone.
+            orders += [ASKERS[:1], ASKERS[1:]]
         for order in orders:
             names = [pair[ASKERS.index(asker)] for asker in order]
             with self.copied(before) as copy:
@@ -295,16 +298,22 @@ def drawn(ends: Ends, count: int, seed: int) -> list[Point]:
 
 def against(ends: Ends, end: Told) -> list[str]:
     """How an end differs from each that is right: none, or the differences from that in the order of asking."""
-    found = [differences(ends.states[order], end.state) for order in _right(ends.pair, end)]
+    found = [differences(ends.states[order], end.state) for order in _right(ends, end)]
     return [] if not all(found) else found[0]
 
 
-def _right(pair: Pair, end: Told) -> list[tuple[str, ...]]:
+def _roles(pair: Pair) -> tuple[Role, Role]:
+    first, second = (_ROLES[name] for name in pair)
+    return first, second
+
+
+def _right(ends: Ends, end: Told) -> list[tuple[str, ...]]:
     """In which orders the two may seem to have run, that of asking first."""
     if end.at_once:
         return [ASKERS[:1]]
     # Who was refused came too late: the other one was first.
     order = (*end.asked, *(asker for asker in ASKERS if asker not in end.asked))
-    earlier, later = (_ROLES[pair[ASKERS.index(asker)]] for asker in order)
+    earlier, later = (_ROLES[ends.pair[ASKERS.index(asker)]] for asker in order)
     either = answer(earlier, later) in (Answer.BESIDE, Answer.OVERTAKES)
-    return [order, order[::-1]] if either else [order]
+    alone = [tuple(end.asked)] if tuple(end.asked) in ends.states else []
+    return [order, order[::-1]] if either else [order, *alone]
