@@ -64,9 +64,12 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
         # Migrations change rows of all tenants, and row-level security binds the owner too.
         connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
+        before, newest = current_revision(connection), head_revision()
         command.upgrade(_config(connection), revision)
-        if current_revision(connection) == head_revision():
+        if current_revision(connection) == newest != before:
             functions.install(connection)
+        elif before == newest and not functions.has_rules(connection):
+            functions.install_rules(connection)
         _note_migrations(connection)
         _ensure_service_role(connection, sa.make_url(settings.url.get_secret_value()))
         return current_revision(connection) or ""

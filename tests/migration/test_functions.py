@@ -83,6 +83,15 @@ def test_each_function_is_the_one_in_its_file(servers: SessionServers) -> None:
         assert installed == bodies()
 
 
+def test_an_upgrade_of_what_is_up_to_date_waits_for_no_writer(servers: SessionServers) -> None:
+    with empty(servers) as settings:
+        revision = upgrade(settings)
+        with connected(settings) as connection:
+            connection.execute(sa.text("LOCK TABLE memforest.cell, memforest.node IN ROW EXCLUSIVE MODE"))
+
+            assert upgrade(settings) == revision
+
+
 def test_an_upgrade_brings_the_rules_of_operations_of_this_version(
     servers: SessionServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

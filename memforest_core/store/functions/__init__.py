@@ -12,16 +12,22 @@ from memforest_core.domain.operations import RULES, Answer, Role, answer
 def install(connection: sa.Connection) -> None:
     """Create or replace all functions and triggers in the caller's transaction; owners and rights stay as they are.
 
-    Every upgrade to the newest revision calls this: to change a function, change its file. Migrations on the way may
-    call it too, before tables of later migrations exist: bodies are not checked here.
+    An upgrade that changed the revision ends with this: to change a function, change its file and add a migration,
+    so that a database without it is refused. Migrations on the way may call it too, before tables of later migrations
+    exist: bodies are not checked here. Takes locks that hold back writers of work rows.
     """
     cursor = connection.connection.cursor()
     cursor.execute("SET LOCAL check_function_bodies = off")
     for file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
             cursor.execute(file.read_text(encoding="utf-8"))
-    cursor.execute(_beside())
     cursor.execute("SET LOCAL check_function_bodies = on")
+    install_rules(connection)
+
+
+def install_rules(connection: sa.Connection) -> None:
+    """Create or replace ``memforest.beside`` alone, which holds nobody back."""
+    connection.connection.cursor().execute(_beside())
 
 
 def _beside() -> str:
