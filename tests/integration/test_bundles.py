@@ -390,6 +390,50 @@ def test_a_killed_export_leaves_no_bundle_and_is_begun_anew(source: Source, tmp_
         assert changed <= {"vector"}
 
 
+def test_what_its_process_refuses_leaves_nothing_dead(source: Source, tmp_path: Path) -> None:
+    """A record that nobody can try again is no dead letter: whoever drives it has heard why."""
+    path = tmp_path / "bob.memforest"
+    operations = source.stack.services.operations
+    before = len(operations.list(source.stack.tenant))
+
+    def full(done: int, total: int) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    # When: another export writes the file, and then the disk is full
+    with writing(path, False), pytest.raises(InvalidInput) as busy:
+        source.bundles.export(source.stack.tenant, "bob", path, actor="tester")
+    unasked = len(operations.list(source.stack.tenant))
+    with pytest.raises(InvalidInput):
+        source.bundles.export(source.stack.tenant, "bob", path, actor="tester", watch=full)
+    # Then: the first was not asked for at all, and the second ended undone
+    assert (busy.value.code, unasked) == ("file_in_use", before)
+    failed = operations.list(source.stack.tenant)[0]
+    assert (failed.state, failed.cancelled, failed.error_code) == ("done", True, "file_not_writable")
+    entries = operations.audit(source.stack.tenant, task=failed.id)
+    assert [each.outcome for each in entries] == ["refused", "asked"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_import_whose_owner_appears_meanwhile_ends_undone(source: Source, target: tuple[Stack, Bundles]) -> None:
+    running, bundles = target
+
+    made: list[int] = []
+
+    def appear(done: int, total: int) -> None:
+        if done > total // 2 and not made:
+            made.append(done)
+            running.memory.ingest("bob", "own", HOMES)
+
+    with pytest.raises(InvalidInput) as refused:
+        bundles.import_(running.tenant, source.path, actor="tester", watch=appear)
+    assert refused.value.code == "owner_exists"
+    record = next(each for each in running.services.operations.list(running.tenant) if each.kind == "import")
+    assert (record.state, record.cancelled, record.error_code) == ("done", True, "owner_exists")
+    assert hidden(running) == 0
+    # And when the owner is gone, the same call imports.
+    assert bundles.import_(running.tenant, source.path, "carol", actor="tester")["phase"] == "done"
+
+
 def test_a_summary_that_may_quote_what_was_erased_stays_behind(pipeline: Stack, tmp_path: Path) -> None:
     pipeline.memory.ingest("bob", "lamps", LAMPS)
     pipeline.drive()

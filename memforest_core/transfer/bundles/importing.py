@@ -23,6 +23,7 @@ from memforest_core.transfer.bundles.inspecting import Seen, rename
 from memforest_core.transfer.bundles.prepared_rows import PreparedRows
 from memforest_core.transfer.bundles.records import TABLES, BundleTable, Row
 from memforest_core.transfer.bundles.rows.importing import ImportRows
+from memforest_core.transfer.bundles.rows.tasks import REFUSED
 from memforest_core.transfer.bundles.soundness import Soundness
 from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
@@ -93,7 +94,7 @@ class Import:
         with self._opened() as rows:
             if rows.end(self._task.id, self._progress, (error.code, error.message)):
                 rows.clear(self._forest)
-                rows.tasks.note(self._entry("dead", {"error": error.code}))
+                rows.tasks.note(self._entry(REFUSED, {"error": error.code}))
         raise error
 
     def _unread(self, tables: Sequence[BundleTable], size: int) -> Iterator[tuple[BundleTable, Sequence[Row], int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import ExitStack
 from pathlib import Path
 
 from memforest_core.domain.ids import TenantId
@@ -19,6 +20,7 @@ from memforest_core.transfer.bundles.inspecting import Seen, accepted_model, cho
 from memforest_core.transfer.bundles.reader import BundleReader, reading
 from memforest_core.transfer.bundles.rows.exporting import ExportRows
 from memforest_core.transfer.bundles.rows.importing import ImportRows
+from memforest_core.transfer.bundles.rows.tasks import REFUSED
 from memforest_core.transfer.bundles.writer import writing
 from memforest_core.work.operations import refuse, subject_of
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
@@ -56,12 +58,13 @@ class Bundles:
         if dry_run:
             with ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
                 return {"phase": "planned", **counted(dict(rows.counts()), summaries), **options}
-        task = self._begin_export(tenant, owner, path, actor, options)
+        with ExitStack() as opened:
+            # The file is this process's own before anything is asked for: an export that is refused leaves no record.
+            writer = opened.enter_context(writing(path, overwrite))
+            task = self._begin_export(tenant, owner, path, actor, options)
+            file = opened.pop_all()
         try:
-            with (
-                writing(path, overwrite) as writer,
-                ExportRows.of_owner(self._parts.engine, tenant, owner) as rows,
-            ):
+            with file, ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
                 counts = write_forest(writer, rows, self._parts.embedder, vectors, summaries, watch)
         except MemForestError as error:
             self._end_export(tenant, task, dict(task.progress), (error.code, error.message))
@@ -89,7 +92,7 @@ class Bundles:
     def _end_export(
         self, tenant: TenantId, task: OperationTask, progress: Numbers, error: tuple[str, str] | None
     ) -> None:
-        outcome = "dead" if error is not None else "done"
+        outcome = REFUSED if error is not None else "done"
         with ImportRows.opened(self._parts.engine, tenant) as rows:
             if rows.end(task.id, progress, error):
                 detail = progress if error is None else {"error": error[0]}

@@ -8,12 +8,14 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, visible
-from memforest_core.work.records import Numbers, OperationTask, TaskId
+from memforest_core.work.records import CANCELLED, PHASE, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
 RUN = "run"
 """In a record's progress: which run may change it; a process that takes over raises it by 1."""
 
+REFUSED = "refused"
+"""The outcome in the audit of a record that ended with an error: its process heard it, and nothing is left to do."""
 
 _TAKE = sa.text("""
     UPDATE memforest.maintenance
@@ -79,8 +81,8 @@ class BundleTasks(ForestRows):
         return changed.rowcount == 1
 
     def end(self, task: TaskId, progress: Numbers, error: tuple[str, str] | None = None) -> bool:
-        """The record is done, or given up with a code and a sentence; False as in ``keep``."""
-        if not self.keep(task, progress):
+        """The record is done, or undone with a code and a sentence; False as in ``keep``."""
+        if not self.keep(task, progress if error is None else {**progress, PHASE: CANCELLED}):
             return False
         code, text = error or (None, None)
         record = sa.update(m.OperationRow).where(
@@ -89,12 +91,6 @@ class BundleTasks(ForestRows):
         # A held row reaches its end by the states between: triggers allow no other way.
         for state in ("ready", "running"):
             self._db.execute(record.values(state=state))
-        self._db.execute(
-            record.values(
-                state="dead" if error else "done",
-                error_code=code,
-                error_text=text,
-                finished_at=sa.func.clock_timestamp(),
-            )
-        )
+        ended = record.values(state="done", finished_at=sa.func.clock_timestamp(), error_code=code, error_text=text)
+        self._db.execute(ended)
         return True
