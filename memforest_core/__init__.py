@@ -43,12 +43,15 @@ if TYPE_CHECKING:
     from memforest_core.client import MemForestClient, SessionHandle
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
+    from memforest_core.domain.pages import Page
+    from memforest_core.domain.turns import Turn
     from memforest_core.embedded.account import NoServerAccount
     from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
     from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
     from memforest_core.erase.receipt import Receipt
     from memforest_core.lifecycle import Lifecycle, Operation
     from memforest_core.models.limits.model_limits import ModelPaused
+    from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_settings
@@ -77,6 +80,7 @@ _HOMES = {
     "Operation": "memforest_core.lifecycle",
     "OperationFailed": "memforest_core.work.operations",
     "OperationTask": "memforest_core.work.records",
+    "Page": "memforest_core.domain.pages",
     "RecallResult": "memforest_core.domain.evidence",
     "Receipt": "memforest_core.erase.receipt",
     "ServerFailed": "memforest_core.embedded.process",
@@ -86,6 +90,11 @@ _HOMES = {
     "Stage": "memforest_core.accept.records",
     "Timeline": "memforest_core.recall.timeline.states",
     "TimelineState": "memforest_core.recall.timeline.states",
+    "StoredFact": "memforest_core.reading.records",
+    "StoredNode": "memforest_core.reading.records",
+    "StoredSession": "memforest_core.reading.records",
+    "StoredTree": "memforest_core.reading.records",
+    "Turn": "memforest_core.domain.turns",
     "TurnInput": "memforest_core.domain.chat_messages",
     "UsedAfterFork": "memforest_core.embedded.directory",
     "WaitTimeout": "memforest_core.work.waiting",
@@ -128,6 +137,7 @@ __all__ = [
     "Operation",
     "OperationFailed",
     "OperationTask",
+    "Page",
     "PermanentError",
     "QuotaExceeded",
     "RecallResult",
@@ -142,8 +152,13 @@ __all__ = [
     "StoreContended",
     "StoreRefused",
     "StoreUnavailable",
+    "StoredFact",
+    "StoredNode",
+    "StoredSession",
+    "StoredTree",
     "Timeline",
     "TimelineState",
+    "Turn",
     "TurnInput",
     "UsedAfterFork",
     "WaitTimeout",
