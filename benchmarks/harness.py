@@ -38,7 +38,7 @@ from memforest_core.domain.indexed import TermCounts
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, micros
 from memforest_core.embedded.servers import EmbeddedServers
-from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert, ready
+from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert
 from memforest_core.memtree.paths import order
 from memforest_core.models.calls import CallRecord
 from memforest_core.reduce.identity import identify
@@ -286,7 +286,10 @@ class MemoryTree:
     def claim_ready(
         self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
     ) -> tuple[LeaseToken, list[ReadyNode]]:
-        nodes = [self._nodes[id_] for id_ in ready(self._nodes[id_] for id_ in self._dirty)[:limit]]
+        dirty = [self._nodes[id_] for id_ in self._dirty]
+        waiting = {node.parent_id for node in dirty if node.dirty}
+        free = [node for node in dirty if node.dirty and node.id not in waiting]
+        nodes = sorted(free, key=lambda node: (node.level, order(node)))[:limit]
         return LeaseToken(UUID(int=0)), [self._read(node) for node in nodes]
 
     def _read(self, node: Node) -> ReadyNode:

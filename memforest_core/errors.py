@@ -49,9 +49,12 @@ class MemForestError(Exception):
     call: object | None = None
     """What the failed model call cost (a CallRecord), for accounting; None when no call was made."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        """``code`` narrows that of the class."""
         super().__init__(message)
         self.message = message
+        if code is not None:
+            self.code = code
 
 
 class CallerError(MemForestError):
@@ -64,11 +67,6 @@ class InvalidInput(CallerError):
     """A value is outside what is accepted; ``code`` narrows which one."""
 
     code = "invalid_input"
-
-    def __init__(self, message: str, *, code: str | None = None) -> None:
-        super().__init__(message)
-        if code is not None:
-            self.code = code
 
 
 class SessionConflict(CallerError):
@@ -94,8 +92,8 @@ class RetryableError(MemForestError):
 
     code = "retryable"
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, retry_after: float | None = None, code: str | None = None) -> None:
+        super().__init__(message, code=code)
         self.retry_after = retry_after
 
 
@@ -126,10 +124,6 @@ class StoreRefused(StoreUnavailable):
 
     code = "store_refused"
 
-    def __init__(self, message: str, *, code: str) -> None:
-        super().__init__(message)
-        self.code = code
-
 
 class StoreContended(StoreUnavailable):
     """Postgres broke off a transaction of ours because of another one; run again, it succeeds.
@@ -146,7 +140,7 @@ class StoreContended(StoreUnavailable):
 
 
 class ForestChanged(RetryableError):
-    """The forest that was named has just been deleted, merged away or built anew: asked again, the new one is found."""
+    """The forest has just been deleted, merged or rebuilt; a retry finds the new one."""
 
     code = "forest_changed"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from memforest_core.async_calls import Face, awaiting, on_thread
 from memforest_core.bootstrap.lifecycle import LifecycleParts
 from memforest_core.client import DEFAULT_TIMEOUT_S, waiting
 from memforest_core.domain.ids import TenantId
@@ -138,11 +139,13 @@ class Lifecycle:
 
     def pin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
         """Keep a ``fact`` (its UUID) whatever a policy says."""
-        return self._asked(self._parts.correction.pin(self._tenant, owner, fact, actor), OperationKind.CORRECT)
+        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, True)
+        return self._asked(task, OperationKind.CORRECT)
 
     def unpin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
         """Let policies forget a ``fact`` (its UUID) again."""
-        return self._asked(self._parts.correction.unpin(self._tenant, owner, fact, actor), OperationKind.CORRECT)
+        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, False)
+        return self._asked(task, OperationKind.CORRECT)
 
     def merge(
         self,
@@ -208,7 +211,7 @@ class Lifecycle:
     ) -> Numbers:
         """Read a forest from the bundle at ``path`` for an ``owner`` who has none (by default the bundle's own).
 
-        This process reads it; without ``vectors`` they are made anew. Everything is checked before anything is
+        This process reads it; without ``vectors`` they are computed again. Everything is checked before anything is
         written. Called again after an interruption it continues. ``watch`` as in ``export``.
         """
         return self._parts.bundles.import_(
@@ -301,7 +304,7 @@ class Lifecycle:
 
         Raises InvalidInput (``too_late``) for what is done or can't be taken back any more.
         """
-        return self._asked(operation, self._parts.cancelling.cancel(self._tenant, operation, actor))
+        return self._asked(operation, self._parts.operations.cancel(self._tenant, operation, actor))
 
     @waiting
     def wait(
@@ -345,3 +348,31 @@ class Lifecycle:
 
     def _asked(self, task: TaskId, kind: OperationKind) -> Operation:
         return Operation(task, kind, self)
+
+
+class AsyncLifecycle(Face[Lifecycle]):
+    """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
+
+    forget = on_thread(Lifecycle.forget)
+    receipt = on_thread(Lifecycle.receipt)
+    correct = on_thread(Lifecycle.correct)
+    pin = on_thread(Lifecycle.pin)
+    unpin = on_thread(Lifecycle.unpin)
+    merge = on_thread(Lifecycle.merge)
+    merge_conflicts = on_thread(Lifecycle.merge_conflicts)
+    export = on_thread(Lifecycle.export)
+    import_ = on_thread(Lifecycle.import_)
+    rematerialize_plan = on_thread(Lifecycle.rematerialize_plan)
+    rematerialize = on_thread(Lifecycle.rematerialize)
+    rematerialize_abandon = on_thread(Lifecycle.rematerialize_abandon)
+    set_policy = on_thread(Lifecycle.set_policy)
+    clear_policy = on_thread(Lifecycle.clear_policy)
+    policies = on_thread(Lifecycle.policies)
+    apply_policy = on_thread(Lifecycle.apply_policy)
+    preview_policy = on_thread(Lifecycle.preview_policy)
+    operation = on_thread(Lifecycle.operation)
+    operations = on_thread(Lifecycle.operations)
+    cancel = on_thread(Lifecycle.cancel)
+    wait = awaiting(Lifecycle.wait)
+    ended = awaiting(Lifecycle.ended)
+    audit = on_thread(Lifecycle.audit)

@@ -268,7 +268,7 @@ class WorkerSettings(Group):
     vacuum_every_s: float = Field(default=300.0, ge=1)
     """How often tables are vacuumed at most, after rows of this tenant were deleted."""
     stuck_s: float = Field(default=900.0, gt=0)
-    """A unit of work that takes this long is stuck past every deadline: its process ends and is started anew."""
+    """A unit of work that takes this long is stuck past every deadline: its process ends and is restarted."""
     health_file: Path | None = None
 
     @model_validator(mode="after")
@@ -310,7 +310,7 @@ class RerankSettings(Group):
     api_base: str | None = None
     api_key: SecretStr | None = None
     first: int = Field(default=50, ge=2, le=500)
-    """Pieces that are read anew."""
+    """Pieces that are ranked again."""
     timeout_s: float = Field(default=5.0, gt=0)
 
 

@@ -23,7 +23,7 @@ class TaskFailed(Exception):
 
 @contextmanager
 def _named_failures(queue: Queue) -> Iterator[None]:
-    """Let nothing but a name leave the task, whatever ended it: Flower shows exceptions to whoever looks."""
+    """Turn every error of a task into its name: Flower shows exceptions to everybody."""
     ended = False
     try:
         yield
@@ -35,7 +35,7 @@ def _named_failures(queue: Queue) -> Iterator[None]:
     finally:
         crash = sys.exc_info()[1]
         if not ended and isinstance(crash, Exception):
-            # Never the traceback: whoever embeds a node may have logs that print what variables hold.
+            # Never the traceback: the logs of an embedding program may print the values of variables.
             log.error("task_crashed", queue=queue.value, **place_of(crash))
             raise TaskFailed(type(crash).__name__) from None
 

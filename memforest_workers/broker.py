@@ -81,7 +81,7 @@ _BODY: TypeAdapter[_Body] = TypeAdapter(_Body)
 
 
 def readable(message: object) -> dict[str, Any] | None:
-    """A wake-up, written anew from the parts of a message that are ours; None when it is none.
+    """A wake-up, rebuilt from the parts of a message that are ours; None when it is none.
 
     Headers and options that no producer of this product sends (callbacks, compression, an expiry) do not get through.
     """
@@ -120,14 +120,6 @@ def _arguments(found: _WakeUp) -> _Arguments:
     return _Arguments.model_validate(dict(zip(("tenant", "ref"), positional, strict=False)) | named)
 
 
-def _deliverable(message: object) -> bool:
-    try:
-        _Any.model_validate(message)
-    except UNREADABLE:
-        return False
-    return True
-
-
 class _ReadingChannel:
     """Drops what is no JSON before it reaches Celery's event loop."""
 
@@ -152,7 +144,9 @@ class _ReadingTransport:
 
     def _deliver(self, message: object, queue: str) -> None:
         delivered = readable(message) if queue in QUEUES else message
-        if not _deliverable(delivered):
+        try:
+            _Any.model_validate(delivered)
+        except UNREADABLE:
             self.drop(queue)
             return
         self.delivering = True

@@ -24,7 +24,6 @@ from memforest_core.reduce.service import Reduced, Reduction
 from memforest_core.store.connections import connection_plan
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkKind
-from memforest_core.work.reconciler import Round
 
 log = structlog.get_logger(__name__)
 
@@ -133,10 +132,10 @@ class Runtime:
         self._every(settings.heartbeat_s, step)
 
     def _leave_former(self) -> None:
-        """End the leases of units that Postgres failed: nobody here knows of them any more.
+        """End the leases of units that a failure of Postgres has interrupted.
 
-        After such a failure the process goes on under a new id. The former is struck off as soon as no unit that was
-        started under it is at work; a claim whose commit came through though its answer did not is freed that way too.
+        After such a failure the process continues under a new id. The former id is deleted as soon as no unit that was
+        started under it is running; this also frees a claim that was committed though its answer was lost.
         """
         at_work = {worker for _, _, worker in list(self._units.values())}
         for former in list(self._former):
@@ -169,7 +168,9 @@ class Runtime:
                 last = time.monotonic()
                 self.services.maintenance.generations.check()
                 done = self.services.reconciler.run()
-                self._tell(done)
+                if done.freed or done.released or done.redone or done.reopened:
+                    counts = {"freed": done.freed, "released": done.released}
+                    log.info("reconciled", **counts, redone=done.redone, reopened=done.reopened)
                 broker_away |= done.broker_away
             if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
                 tended = time.monotonic()
@@ -179,18 +180,8 @@ class Runtime:
 
         self._every(settings.poll_s, step)
 
-    def _tell(self, done: Round) -> None:
-        if done.freed or done.released or done.redone or done.reopened:
-            log.info(
-                "reconciled",
-                freed=done.freed,
-                released=done.released,
-                redone=done.redone,
-                reopened=done.reopened,
-            )
-
     def _work_without_broker(self) -> None:
-        """Rows are the work: as long as nobody can be woken, do it here, one thread for each of our queues."""
+        """Do the waiting work here while no wake-up can be sent: one thread for each of our queues."""
         tasks = {
             Queue.EXTRACT: self.extract,
             Queue.REDUCE: self.reduce,
@@ -289,7 +280,7 @@ class Runtime:
 
     def reduce(self) -> int:
         """Drain forests; after each commit its facts are indexed."""
-        return self.work(WorkKind.REDUCE, Queue.REDUCE, self._reduce_one)
+        return self.work(WorkKind.REDUCE, Queue.REDUCE, lambda tenant: self._reduce(tenant).ended is Reduced.DONE)
 
     def _reduced(self, tenant: TenantId, extracted: Extraction) -> bool:
         """Reduce a live window here, so that it does not queue behind an import; whether its forest needs no wake-up.
@@ -299,9 +290,6 @@ class Runtime:
         """
         end = self._reduce(tenant)
         return end.ended is Reduced.NOTHING or end.forest_id == extracted.forest_id
-
-    def _reduce_one(self, tenant: TenantId) -> bool:
-        return self._reduce(tenant).ended is Reduced.DONE
 
     def _reduce(self, tenant: TenantId) -> Reduction:
         end = self.services.reduction.run_one(tenant)

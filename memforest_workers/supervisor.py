@@ -1,4 +1,4 @@
-"""Several worker processes under one command: forked from a warm parent, started anew when they die."""
+"""Several worker processes under one command: forked from a parent with all imports, restarted when they die."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEADY_S = 10.0
 
 @dataclass
 class _Place:
-    """One of the processes to keep running, and what is known about its present holder."""
+    """One of the processes to keep running, and what is known about the process that runs there now."""
 
     number: int
     pid: int = 0
@@ -47,7 +47,7 @@ class Supervisor:
         self._deadline_s = deadline_s
 
     def run(self) -> None:
-        """Supervise in the foreground until SIGTERM or SIGINT; then stop the children, at last by force."""
+        """Supervise in the foreground until SIGTERM or SIGINT; then stop the children, by force after the deadline."""
         with stop_requested() as stop:
             while not stop.wait(WATCH_S):
                 self._reap()
@@ -86,7 +86,7 @@ class Supervisor:
                 continue
             code = os.waitstatus_to_exitcode(status)
             lived = time.monotonic() - place.started
-            # A killed process is none that fails to start: the kernel or a person did it.
+            # A killed process did not fail to start: the kernel or a person ended it.
             place.failures = 0 if lived >= STEADY_S or code < 0 else place.failures + 1
             pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**place.failures) if place.failures else 0.0
             log.warning("worker_ended", place=place.number, pid=pid, code=code, lived_s=round(lived, 1), pause_s=pause)

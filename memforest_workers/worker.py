@@ -53,26 +53,6 @@ class AppThreads(TaskPool):  # type: ignore[misc]
         )
 
 
-def controller(
-    app: Celery,
-    queues: Sequence[str],
-    concurrency: int,
-    name: str,
-    on_ready: Callable[[object], None] | None = None,
-) -> WorkController:
-    """A worker on the threads pool: calls to models wait, and threads wait cheaply."""
-    return app.WorkController(
-        app=app,
-        hostname=name,
-        pool_cls=AppThreads,
-        concurrency=concurrency,
-        queues=list(queues),
-        without_gossip=True,
-        without_mingle=True,
-        ready_callback=on_ready,
-    )
-
-
 NAME = "embedded"
 """Of the worker inside an embedded node."""
 
@@ -114,7 +94,17 @@ class Consumer:
     def _run(self) -> None:
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
-            worker = self._worker = controller(self._app, self._queues, self._concurrency, self._name, self._consuming)
+            # On threads: calls to models wait, and threads wait cheaply.
+            worker = self._worker = self._app.WorkController(
+                app=self._app,
+                hostname=self._name,
+                pool_cls=AppThreads,
+                concurrency=self._concurrency,
+                queues=list(self._queues),
+                without_gossip=True,
+                without_mingle=True,
+                ready_callback=self._consuming,
+            )
             worker.start()
             if self._stopping.is_set() or not worker.exitcode:
                 return
@@ -139,11 +129,6 @@ class BackgroundWorker:
         )
 
     @property
-    def app(self) -> Celery:
-        """The Celery app."""
-        return self._app
-
-    @property
     def upkept(self) -> bool:
         """Whether the worker's own upkeep is running."""
         return self._runtime.upkept
@@ -151,7 +136,7 @@ class BackgroundWorker:
     def start(self) -> None:
         """Start, and wait until the worker consumes. Raises BrokerUnavailable when it does not.
 
-        Whoever starts it owns the data directory alone: a former worker of it is dead, and its leases end now.
+        The caller owns the data directory alone: an earlier worker of it is dead, and its leases end now.
         """
         with ExitStack() as undo:
             undo.callback(self.stop, 0.0)
@@ -175,7 +160,6 @@ def run_worker(
     concurrency: int,
     name: str | None = None,
     *,
-    deadline_s: float = STOP_DEADLINE_S,
     parent: int | None = None,
     ready: Callable[[Runtime], None] = lambda _runtime: None,
 ) -> bool:
@@ -185,8 +169,8 @@ def run_worker(
     the same name: a predecessor's leases end at once, and when the parent is gone the worker stops. ``ready`` is called
     once, with the runtime, before anything is consumed.
 
-    True when every call under way ended within ``deadline_s`` seconds; otherwise their threads are still there, and the
-    process must be ended hard. Their work is free for others at once either way.
+    True when every running call ended within STOP_DEADLINE_S seconds; otherwise their threads are still there, and the
+    process must be killed. Their work is free for others at once either way.
 
     Raises InvalidSettings, StoreUnavailable, and BrokerUnavailable when its own upkeep ended.
     """
@@ -211,9 +195,9 @@ def run_worker(
                 break
         # Flower can ask a worker to shut down: that is exit code 0 and no failure.
         failed = not stop.is_set() and not runtime.upkept
-        log.info("worker_stopping", worker=str(runtime.worker), deadline_s=deadline_s)
+        log.info("worker_stopping", worker=str(runtime.worker), deadline_s=STOP_DEADLINE_S)
         runtime.wind_down()
-        finished = consumer.stop(deadline_s)
+        finished = consumer.stop(STOP_DEADLINE_S)
         runtime.stop()
         if finished:
             app.close()

@@ -19,7 +19,7 @@ from memforest_core.domain.evidence import RecallResult
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings, RefreshSettings
 from memforest_core.verify.rows.snapshots import VerifyStore
@@ -92,7 +92,7 @@ def recalled(service: RecallService, owner: str, question: str) -> RecallResult:
 def measure(running: Database, index: VectorIndex, asked: Sequence[tuple[str, Asked]]) -> list[RecallResult]:
     """Recall all questions; the first ones warm everything up and are not counted."""
     embedder = StoredVectors(one for _, one in asked)
-    service = RecallService(PostgresRecallStore(running.service), index, embedder, RecallSettings(), pointers=True)
+    service = RecallService(RecallStore(running.service), index, embedder, RecallSettings(), pointers=True)
     return [recalled(service, owner, one.text) for owner, one in asked][WARM_UP:]
 
 

@@ -342,7 +342,9 @@ def _look(process: Process) -> Told:
     for task, kind in dict.fromkeys((entry.task_id, entry.action) for entry in asked):
         ends = [entry.outcome for entry in entries if entry.task_id == task and entry.outcome in ENDS]
         if ends != ["done"]:
-            unclean.append(f"audit: {kind} ended {ends or 'never'}")
+            last = services.operations.get(tenant, task) if task is not None else None
+            why = "" if last is None or last.error_code is None else f" [{last.error_code}] {last.error_text}"
+            unclean.append(f"audit: {kind} ended {ends or 'never'}{why}")
         if kind == OperationKind.ERASE and task is not None:
             unclean += _receipt(services, tenant, task)
     askers = list(dict.fromkeys(entry.actor for entry in asked))

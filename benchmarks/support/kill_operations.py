@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -165,7 +166,8 @@ def _correcting(*, erase: bool) -> Operation:
 
 
 def _pin(services: Services) -> None:
-    services.lifecycle.correction.pin(tenant_of(services), BOB, _fact(services, BOB, "dog named Rex"), ASKING.get())
+    fact = _fact(services, BOB, "dog named Rex")
+    services.lifecycle.correction.set_pinned(tenant_of(services), BOB, fact, ASKING.get(), True)
 
 
 def _merging(sources: Sequence[str], into: str) -> Operation:
@@ -256,12 +258,21 @@ REAL: Mapping[str, Operation] = {
 OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}
 
 
-def _bundle_rows(_services: Services, directory: Path) -> Sequence[str]:
-    """How many rows of which kind an export wrote: random ids in them are no two runs' the same."""
+_SETTLED = ("session", "turn", "cell", "speaker")
+"""Kinds of rows of which an export beside another operation has as many as before or after that. Of other kinds it has
+what there was at its moment: placing a corrected fact and making summaries are transactions of their own."""
+
+
+def _bundle_rows(services: Services, directory: Path) -> Sequence[str]:
+    """How many settled rows an export wrote: random ids in them are no two runs' the same. It must be importable."""
     if not (directory / _BUNDLE).exists():
         return []
     with closing(sqlite3.connect(directory / _BUNDLE)) as bundle:
-        return [str(row) for row in bundle.execute("SELECT * FROM meta WHERE name = 'rows'")]
+        [[rows]] = bundle.execute("SELECT value FROM meta WHERE name = 'rows'").fetchall()
+    services.lifecycle.bundles.import_(
+        tenant_of(services), directory / _BUNDLE, "imported", actor="harness", dry_run=True
+    )
+    return [f"{kind}: {count}" for kind, count in json.loads(rows).items() if kind in _SETTLED]
 
 
 BESIDE: Mapping[str, Operation] = {

@@ -134,9 +134,9 @@ def ingest(
         raise InvalidInput("Give --owner with --display-name: it says who is called so.", code="missing_owner")
     with _opened(file) as source:
         progress = _progress(as_json)
-        told, chunks = _told(format_, _chunks(source, progress), as_json)
-        items = (_called(item, owner, display_name) for item in _items(told, chunks, owner))
-        report = Report(told or "jsonl", waited=wait or ("none" if data is None else "summaries"))
+        format_found, chunks = _recognized(format_, _chunks(source, progress), as_json)
+        items = (_called(item, owner, display_name) for item in _items(format_found, chunks, owner))
+        report = Report(format_found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
         with opened_store(data, create=True) as store, progress:
             sessions: list[tuple[str, str]] = []
             for handle in _handed_over(items, store.client, backfill, timeout, report):
@@ -195,9 +195,11 @@ def _called(item: Item, owner: str | None, display_name: str | None) -> Item:
     return replace(item, display_name=display_name)
 
 
-def _told(format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool) -> tuple[Format | None, Iterator[bytes]]:
+def _recognized(
+    format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool
+) -> tuple[Format | None, Iterator[bytes]]:
     """The format, None for our own lines, and the whole file again. Raises InvalidInput when nothing tells it."""
-    from memforest_core.formats.formats import HEAD_BYTES, OWN_LINES, Format, tells, told
+    from memforest_core.formats.formats import HEAD_BYTES, OWN_LINES, Format, is_recognizable, recognized
 
     if format_ == OWN_LINES:
         return None, chunks
@@ -207,9 +209,9 @@ def _told(format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool) ->
     for chunk in chunks:
         head += chunk
         # Lines that come slowly through a pipe are taken as they come.
-        if len(head) >= HEAD_BYTES or (b"\n" in head and tells(head)):
+        if len(head) >= HEAD_BYTES or (b"\n" in head and is_recognizable(head)):
             break
-    found = None if format_ is None and not tells(head) else told(head)
+    found = None if format_ is None and not is_recognizable(head) else recognized(head)
     if not as_json and (found is not None or format_ == "auto"):
         print(f"Format: {found or OWN_LINES}.", file=sys.stderr)
     return found, chain([head], chunks)

@@ -54,7 +54,7 @@ class Flushing:
         def nudge() -> None:
             self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
 
-        if (yield from self._poll(reached, nudge, timeout_s)) is None:
+        if (yield from _poll(reached, nudge, timeout_s)) is None:
             error = last_error()
             raise WaitTimeout(
                 f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
@@ -80,7 +80,7 @@ class Flushing:
         def nudge() -> None:
             self._nudge(tenant, owner, None, Stage.SUMMARIES)
 
-        if (yield from self._poll(drained, nudge, timeout_s)) is None:
+        if (yield from _poll(drained, nudge, timeout_s)) is None:
             with FlushRows.opened(self._engine, tenant) as rows:
                 error = rows.last_error(forest)
             raise WaitTimeout(
@@ -114,17 +114,10 @@ class Flushing:
         for queue in queues:
             self._wakeups.send(queue, tenant, "wait")
 
-    @staticmethod
-    def _poll(look: Callable[[], T | None], nudge: Callable[[], None], timeout_s: float) -> Steps[T | None]:
-        return polled(
-            look,
-            timeout_s,
-            FIRST_PAUSE_S,
-            longest_s=LONGEST_PAUSE_S,
-            nudge=nudge,
-            nudge_s=NUDGE_S,
-            first_nudge_s=FIRST_PAUSE_S,
-        )
+
+def _poll(look: Callable[[], T | None], nudge: Callable[[], None], timeout_s: float) -> Steps[T | None]:
+    first, longest = FIRST_PAUSE_S, LONGEST_PAUSE_S
+    return polled(look, timeout_s, first, longest_s=longest, nudge=nudge, nudge_s=NUDGE_S, first_nudge_s=first)
 
 
 def _advice(error: WorkError | None) -> str:

@@ -57,7 +57,7 @@ class _Depth:
     at: float
     limits: TenantLimits
     since: float
-    """When the drain began to be measured, with..."""
+    """When the measurement of the drain began, with..."""
     then: int | None
     """...so many cells waiting (None: not counted to the end), and..."""
     added: int = 0
@@ -124,14 +124,8 @@ class Quotas:
     def quota(self, rows: AcceptRows) -> Quota:
         """The limits in force and what is used of them, counted now."""
         own = rows.limits()
-        most = own.max_waiting_cells or self.settings.max_waiting_cells
-        return Quota(
-            own,
-            most,
-            own.max_turns_per_day or self.settings.max_turns_per_day,
-            rows.waiting_cells(most + 1).cells,
-            rows.stored_turns(DAY_S).turns,
-        )
+        most, per_day = self._most(own), own.max_turns_per_day or self.settings.max_turns_per_day
+        return Quota(own, most, per_day, rows.waiting_cells(most + 1).cells, rows.stored_turns(DAY_S).turns)
 
     def _most(self, limits: TenantLimits) -> int:
         return limits.max_waiting_cells or self.settings.max_waiting_cells

@@ -10,9 +10,9 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest_core.accept.quotas import Quota, Quotas
-from memforest_core.accept.records import SessionProgress, TenantLimits
+from memforest_core.accept.records import SessionHead, SessionProgress, TenantLimits
 from memforest_core.accept.rows.accepting import AcceptRows, accepting
-from memforest_core.domain.cells import CellCut, Cutting, assign_windows, cut_cells
+from memforest_core.domain.cells import Cutting, assign_windows, cut_cells
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id
 from memforest_core.domain.turns import SessionFrame, Turn, TurnLimits, checked_name, parse_timestamp, parse_turns
@@ -29,15 +29,6 @@ FROZEN_S = 5.0
 """When to try a frozen forest again: a merge copies some thousand facts a second."""
 MAX_LIMIT = 2**31 - 1
 """What a column for a limit holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What one transaction stored."""
-
-    cells: int = 0
-    windows: int = 0
-    """Windows that became ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +72,8 @@ class Acceptance:
         self._quotas = Quotas(settings, clock)
         self._zone = zone(settings.time_zone)
         self._limits = TurnLimits(settings.max_turns, settings.max_turn_bytes)
-        self._cutting = Cutting(
-            settings.cell_turns,
-            settings.cell_chars,
-            timedelta(hours=settings.cell_gap_h),
-            settings.window_turns,
-        )
+        gap = timedelta(hours=settings.cell_gap_h)
+        self._cutting = Cutting(settings.cell_turns, settings.cell_chars, gap, settings.window_turns)
 
     @repeated
     def enqueue(
@@ -128,13 +115,18 @@ class Acceptance:
                         f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
                     )
             fresh = parsed[len(stored) :]
-            self._check_new_ids(stored, fresh)
+            taken = {turn.id for turn in stored}
+            for turn in fresh:
+                if turn.id in taken:
+                    raise InvalidInput(
+                        f"Turn {turn.ordinal + 1}: its id is used twice in this session.", code="duplicate_turn_id"
+                    )
             if fresh:
                 self._quotas.check(rows, tenant, lane)
-            made = self._store_turns(rows, forest, head.id, fresh, head.cell_count, head.lane, None)
-        self._quotas.note(tenant, made.cells, len(fresh))
-        self._wake(tenant, joined, head.id, made.windows)
-        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), made.windows)
+            cells, windows = self._store_turns(rows, forest, head, fresh, None)
+        self._quotas.note(tenant, cells, len(fresh))
+        self._wake(tenant, joined, head.id, windows)
+        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), windows)
 
     @repeated
     def append(
@@ -163,17 +155,15 @@ class Acceptance:
             head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE, trace)
             frame = replace(frame, first_ordinal=head.turn_count)
             new = parse_turns([turn], frame, self._limits)
-            made = _Stored()
             if self._known(rows, head.id, new[0]):
                 new = []
             if new:
                 self._quotas.check(rows, tenant, Lane.LIVE)
-            if new or close:
-                held_for_s = None if close else self._settings.quiet_s
-                made = self._store_turns(rows, forest, head.id, new, head.cell_count, head.lane, held_for_s)
-        self._quotas.note(tenant, made.cells, len(new))
-        self._wake(tenant, joined, head.id, made.windows)
-        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), made.windows)
+            held_for_s = None if close else self._settings.quiet_s
+            cells, windows = self._store_turns(rows, forest, head, new, held_for_s)
+        self._quotas.note(tenant, cells, len(new))
+        self._wake(tenant, joined, head.id, windows)
+        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), windows)
 
     @repeated
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
@@ -246,12 +236,8 @@ class Acceptance:
         started_at: object | None,
     ) -> SessionFrame:
         place = zone(forest.time_zone) if forest else self._zone
-        return SessionFrame(
-            owner,
-            place,
-            self._start(turns, place, started_at),
-            display_name=called or (forest.display_name if forest else None),
-        )
+        name = called or (forest.display_name if forest else None)
+        return SessionFrame(owner, place, self._start(turns, place, started_at), display_name=name)
 
     def _start(self, turns: Sequence[object], place: ZoneInfo, started_at: object | None) -> datetime:
         """When a session begins: as given, at its first dated turn, or now. Raises InvalidInput."""
@@ -274,47 +260,36 @@ class Acceptance:
             raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
         return old is not None
 
-    @staticmethod
-    def _check_new_ids(stored: Sequence[Turn], fresh: Sequence[Turn]) -> None:
-        """Raise InvalidInput when a new turn has an id that a stored one has."""
-        taken = {turn.id for turn in stored} if fresh else set()
-        for turn in fresh:
-            if turn.id in taken:
-                raise InvalidInput(
-                    f"Turn {turn.ordinal + 1}: its id is used twice in this session.", code="duplicate_turn_id"
-                )
-
     def _store_turns(
         self,
         rows: AcceptRows,
         forest: ForestRef,
-        session: SessionId,
+        session: SessionHead,
         fresh: Sequence[Turn],
-        cell_count: int,
-        lane: Lane,
         held_for_s: float | None,
-    ) -> _Stored:
-        """Store new turns and the cells they make."""
-        tail = rows.held_tail(session)
-        if not fresh and (tail is None or held_for_s is not None):
-            return _Stored()
-        first_ordinal, turns = cell_count, list(fresh)
+    ) -> tuple[int, int]:
+        """Store new turns and the cells they make; how many cells, and how many windows became ready.
+
+        With ``held_for_s`` the last cell, if it is not full, stays open for that many seconds.
+        """
+        if not fresh and held_for_s is not None:
+            return 0, 0
+        tail = rows.held_tail(session.id)
+        if not fresh and tail is None:
+            return 0, 0
+        first_ordinal, turns = session.cell_count, list(fresh)
         if tail is not None:
             first_ordinal, first_turn = tail
-            turns = rows.turns(session, first_turn) + turns
+            turns = rows.turns(session.id, first_turn) + turns
         if fresh:
-            rows.add_turns(forest.id, session, fresh)
+            rows.add_turns(forest.id, session.id, fresh)
         cells = assign_windows(cut_cells(turns, first_ordinal, self._cutting), self._cutting)
-        if held_for_s is not None and not cells[-1].full:
-            cells[-1] = replace(cells[-1], window=cells[-1].ordinal)
-        rows.put_cells(forest.id, session, cells, lane, held_for_s)
-        rows.set_counts(session, turns[-1].ordinal + 1, cells[-1].ordinal + 1)
-        return _Stored(len(cells), self._ready_windows(cells, held_for_s))
-
-    @staticmethod
-    def _ready_windows(cells: Sequence[CellCut], held_for_s: float | None) -> int:
         held = held_for_s is not None and not cells[-1].full
-        return len({cell.window for cell in (cells[:-1] if held else cells)})
+        if held:
+            cells[-1] = replace(cells[-1], window=cells[-1].ordinal)
+        rows.put_cells(forest.id, session.id, cells, session.lane, held_for_s)
+        rows.set_counts(session.id, turns[-1].ordinal + 1, cells[-1].ordinal + 1)
+        return len(cells), len({cell.window for cell in (cells[:-1] if held else cells)})
 
     def _wake(self, tenant: TenantId, joined: object | None, session: SessionId, windows: int) -> None:
         """Wake extraction after the commit; inside the caller's transaction the reconciler does it."""

@@ -21,7 +21,7 @@ from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.index.opening import open_index
 from memforest_core.messages import Queue
 from memforest_core.models.calls import ChatRequest, Embedder, Message, Step
-from memforest_core.models.limits.redis_address import client_address, open_redis
+from memforest_core.models.limits.redis_ledger import client_address, open_redis
 from memforest_core.models.opening import open_chat, open_embedder, step_settings
 from memforest_core.observe.inspection import open_inspection
 from memforest_core.settings import OFFLINE, Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
@@ -20,27 +20,23 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.opening import open_index
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
+from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.opening import limit_embedder, open_limits
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
-from memforest_core.models.prices import ListPrices, Price
 from memforest_core.retain.service import Retention
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
 from memforest_core.transfer.bundles.importing import BundleParts
-from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.service import Bundles
-from memforest_core.transfer.merge.rows.merging import MergeStore
 from memforest_core.transfer.merge.service import Merging
 from memforest_core.transfer.rebuild.embedding import Reembedding
 from memforest_core.transfer.rebuild.planning import Models, Planner
-from memforest_core.transfer.rebuild.rows.rebuilding import CopyStore
-from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
+from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from memforest_core.transfer.rebuild.service import Rematerializing
 from memforest_core.verify.rows.snapshots import VerifyStore
-from memforest_core.work.cancelling import Cancelling, needs_its_file, undo_import, undo_nothing
+from memforest_core.work.cancelling import needs_its_file, undo_import, undo_nothing
 from memforest_core.work.records import TaskId
-from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.runner import Handler
 
 
@@ -52,11 +48,6 @@ class LifecycleParts:
         self._engine = process.engine
         self._settings = process.settings
         self.operations = process.operations
-
-    @cached_property
-    def cancelling(self) -> Cancelling:
-        """Cancelling an operation."""
-        return Cancelling(OperationStore(self._engine), self.operations)
 
     @cached_property
     def erasure(self) -> Erasure:
@@ -100,15 +91,15 @@ class LifecycleParts:
     @cached_property
     def merging(self) -> Merging:
         """Merging forests."""
-        store, model = MergeStore(self._engine), self._process.embedder.model
-        return Merging(store, self.operations, self._process.index, model, self._settings, self.clearing.clear)
+        model = self._process.embedder.model
+        return Merging(self._engine, self.operations, self._process.index, model, self._settings, self.clearing.clear)
 
     @cached_property
     def bundles(self) -> Bundles:
         """Export and import, by the process that has the file: no worker takes part."""
         process = self._process
         parts = BundleParts(
-            store=BundleStore(self._engine),
+            engine=self._engine,
             verify=VerifyStore(self._engine),
             index=process.index,
             embedder=process.embedder,
@@ -120,10 +111,10 @@ class LifecycleParts:
     @cached_property
     def rematerializing(self) -> Rematerializing:
         """Rebuilding forests."""
-        settings, store = self._settings, CopyStore(self._engine)
-        planner = Planner(store.planning, settings, _models(self._process), _prices(settings))
+        settings, engine = self._settings, self._engine
+        planner = Planner(partial(PlanRows.opened, engine), settings, _models(self._process), _prices(settings))
         model, wakeups = self._process.embedder.model, self._process.producer.wakeups
-        return Rematerializing(store, self.operations, planner, settings, model, wakeups, self.clearing.clear)
+        return Rematerializing(engine, self.operations, planner, settings, model, wakeups, self.clearing.clear)
 
     @cached_property
     def retention(self) -> Retention:
@@ -194,7 +185,7 @@ def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> It
         rows = IndexStore(producer.engine)
         indexer = Indexer(rows, index, embedder, settings.index.batch, random.Random())  # noqa: S311 - jitter
         yield Reembedding(
-            ReembedStore(producer.engine),
+            producer.engine,
             rows,
             CollectionStore(producer.engine).tenants,
             embedder,

@@ -41,18 +41,7 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     tracing = open_tracing(settings.observe) if tracer is None else None
     engine = open_engine(settings.database)
     wakeups = CeleryWakeUps(settings.broker)
-    acceptance = Acceptance(
-        engine,
-        wakeups,
-        settings.accept,
-        settings.broker.max_wakeups,
-        lambda: datetime.now(UTC),
-    )
-    return Producer(
-        engine,
-        wakeups,
-        acceptance,
-        Flushing(engine, wakeups),
-        tracer or tracing or SILENT,
-        tracing.close if tracing is not None else lambda: None,
-    )
+    most = settings.broker.max_wakeups
+    acceptance = Acceptance(engine, wakeups, settings.accept, most, lambda: datetime.now(UTC))
+    close = tracing.close if tracing is not None else lambda: None
+    return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), tracer or tracing or SILENT, close)

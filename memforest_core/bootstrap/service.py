@@ -23,7 +23,7 @@ from memforest_core.models.opening import open_chat, open_embedder, open_reranke
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.reading.service import ReadingService
 from memforest_core.recall.answering.service import AnswerService, open_answering
-from memforest_core.recall.rows.reading import AnswerCalls, PostgresRecallStore
+from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
@@ -50,7 +50,7 @@ class Services(Process):
         return limit_chat(open_chat(self.settings.llm), self.limits, self.settings.llm)
 
     def paused(self, step: Step) -> float:
-        """Seconds that no work should be begun whose step calls a chat model that failed; 0.0 when all is well."""
+        """Seconds for which a step should not start, because its chat model failed; 0.0 when it may start."""
         key = chat_key(self.settings.llm, step)
         return 0.0 if key is None else self.limits.paused(key)
 
@@ -157,7 +157,7 @@ class Services(Process):
     def recall(self) -> RecallService:
         """Questions to evidence."""
         return RecallService(
-            PostgresRecallStore(self.engine),
+            RecallStore(self.engine),
             self.index,
             self.embedder,
             self.settings.recall,

@@ -31,7 +31,7 @@ class Commands(TyperGroup):
         """Run the command; expected errors never show a traceback."""
         as_json = bool(ctx.meta.get(_JSON))
         try:
-            with _Interruptible(), _sigterm_unwinds():
+            with _interruptible():
                 result = super().invoke(ctx)
             sys.stdout.flush()
         except MemForestError as error:
@@ -47,18 +47,6 @@ class Commands(TyperGroup):
         return result
 
 
-class _Interruptible:
-    """Turns an interrupt into its exit code, whatever it was made into on its way out."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        interrupt = interrupt_behind(error)
-        if interrupt is not None:
-            raise typer.Exit(Exit.TERMINATED if isinstance(interrupt, Terminated) else Exit.INTERRUPTED) from None
-
-
 def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
     """The interrupt that an error came from: raised while an extension is imported, it comes out as an ImportError."""
     seen: set[int] = set()
@@ -71,15 +59,15 @@ def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 
 
 def _drop_stdout() -> None:
-    """Discard buffered output: nobody reads it, and the interpreter would report an error at its end."""
+    """Discard buffered output: it has no reader, and the interpreter would report an error when it exits."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 @contextmanager
-def _sigterm_unwinds() -> Iterator[None]:
-    """SIGTERM closes what is open, as Ctrl-C does."""
+def _interruptible() -> Iterator[None]:
+    """SIGTERM closes what is open, as Ctrl-C does; each becomes its exit code, whatever error it turned into."""
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
         raise Terminated
@@ -87,5 +75,10 @@ def _sigterm_unwinds() -> Iterator[None]:
     former = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
+    except BaseException as error:
+        interrupt = interrupt_behind(error)
+        if interrupt is None:
+            raise
+        raise typer.Exit(Exit.TERMINATED if isinstance(interrupt, Terminated) else Exit.INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, former)

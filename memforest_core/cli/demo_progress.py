@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -134,14 +135,10 @@ def refuse_hopeless(troubles: tuple[Trouble, ...]) -> None:
     """Raise ModelRejected with the model's own reason when waiting can't help."""
     for trouble in troubles:
         if trouble.code in NEEDS_A_PERSON:
-            error = ModelRejected(trouble.reason)
-            error.code = trouble.code
-            raise error
+            raise ModelRejected(trouble.reason, code=trouble.code)
 
 
 def _nudge(memory: MemForest, owner: str) -> None:
     """Make dirty trees due now instead of after their quiet period."""
-    try:
+    with suppress(WaitTimeout):
         memory.flush(owner, timeout_s=NUDGE_TIMEOUT_S)
-    except WaitTimeout:
-        return

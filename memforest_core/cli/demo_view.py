@@ -91,19 +91,14 @@ def next_steps(report: DemoReport, *, kept: bool) -> list[str]:
             "memforest demo --data demo-data                # the same, kept: ask it yourself",
             "memforest ingest chats.jsonl --data my-data    # your own conversations, then: memforest recall ...",
         ]
-    owner, place = report_owner(), shlex.quote(str(report.data))
+    from memforest_core.demo import load_conversation
+
+    owner, place = load_conversation()[0].owner, shlex.quote(str(report.data))
     return [
         f'memforest recall "What does Bob drink in the morning?" --owner {owner} --data {place}',
         f"memforest timeline --owner {owner} --attribute residence --data {place}",
         f"memforest tree {owner} --data {place}",
     ]
-
-
-def report_owner() -> str:
-    """The owner of the demo's conversation."""
-    from memforest_core.demo import load_conversation
-
-    return load_conversation()[0].owner
 
 
 def _print_answer(out: Console, number: int, answer: Answer, *, whole: bool) -> None:
@@ -142,10 +137,7 @@ def _position(answer: Answer) -> int | None:
 def time_rows(report: DemoReport) -> dict[str, str]:
     """Label and value of each line of the time table."""
     reached = report.reached_s
-    rows = {
-        "startup": f"{report.startup_s:.2f} s",
-        "accepted": f"{report.accept_s:.2f} s",
-    }
+    rows = {"startup": f"{report.startup_s:.2f} s", "accepted": f"{report.accept_s:.2f} s"}
     for label, stage in (
         ("searchable as text (embed)", "raw cells indexed"),
         ("facts extracted", "cells extracted"),

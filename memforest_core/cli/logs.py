@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any
 
 import structlog
@@ -16,8 +15,6 @@ from memforest_core.errors import place_of
 
 QUIET_LIBRARIES = ("alembic", "amqp", "celery", "httpcore", "httpx", "kombu", "LiteLLM", "qdrant_client")
 """Their routine lines say nothing that ours do not."""
-
-_ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
 def configure_logs(level: int) -> None:
@@ -50,7 +47,7 @@ def _place_of_exception(_logger: object, _method: str, event: MutableMapping[str
 
 
 class CurrentStderr(logging.Handler):
-    """Writes to what stderr is when a line comes, not to what it was at the start."""
+    """Writes to ``sys.stderr`` as it is when a line is logged, not as it was at the start."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)

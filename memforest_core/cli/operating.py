@@ -85,13 +85,13 @@ def _watched(operation: Operation, timeout_s: float, title: str, *, as_json: boo
                 description=f"{title}: {task.progress.get('phase', task.state)}",
                 completed=int(done or 0),
                 total=int(total) if total else None,
-                numbers=told(task.progress, limit=4),
+                numbers=counts_line(task.progress, limit=4),
             )
 
         return operation.wait(timeout_s, watch)
 
 
-def told(numbers: Mapping[str, object], limit: int | None = None) -> str:
+def counts_line(numbers: Mapping[str, object], limit: int | None = None) -> str:
     """Counts on one line, the first few of them; ids, cursors and zeros are left out."""
     counts = [
         f"{name.replace('_', ' ')} {value}" for name, value in numbers.items() if isinstance(value, int) and value

@@ -105,7 +105,7 @@ def json_line(value: object) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read; made when it is needed, so that it writes to the stream of that moment."""
+    """A console for people; made for each use, so that it writes to what stdout or stderr is at that moment."""
     from rich.console import Console
 
     class PipeConsole(Console):

@@ -28,7 +28,7 @@ def worker(
         int, typer.Option(min=1, max=1024, help="Tasks at once and process; they mostly wait for models and stores.")
     ] = 8,
     processes: Annotated[
-        int, typer.Option(min=1, max=256, help="Worker processes to keep running; one that dies is started anew.")
+        int, typer.Option(min=1, max=256, help="Worker processes to keep running; one that dies is restarted.")
     ] = 1,
     name: Annotated[
         str | None, typer.Option(help="Shown by status and Flower; unique per process.", show_default=False)

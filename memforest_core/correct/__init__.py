@@ -1,1 +1,1 @@
-"""Facts that somebody knows better: corrected with their history kept, pinned and unpinned."""
+"""Correcting facts with their history kept, and pinning them against policies."""

@@ -35,12 +35,3 @@ class Successor:
 
     id: FactId
     statement: Statement
-    routing_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Corrected candidates that no fact has yet, and whether a cell of theirs was given up."""
-
-    candidates: int
-    dead: bool

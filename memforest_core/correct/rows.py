@@ -9,7 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.correct.records import Source, StoredFact, Successor, Waiting
+from memforest_core.correct.records import Source, StoredFact, Successor
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.models.calls import CallRecord
@@ -54,7 +54,7 @@ _FREE_ITEMS = sa.text("""
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= :first GROUP BY cell_id
 """)
 
-# A window is extracted as a whole: none of its cells may be extracted again, or the correction would be told against.
+# A window is extracted as a whole: if one of its cells were extracted again, that would contradict the correction.
 _STOP_RETRIES = sa.text("""
     UPDATE memforest.cell c SET again_at = NULL
       FROM (SELECT DISTINCT session_id, window_ordinal FROM memforest.cell
@@ -166,7 +166,7 @@ class CorrectionRows:
                     "quote": source.quote,
                     "statement": to_document(by.statement),
                     "text_hash": text_hash(by.statement.text),
-                    "routing_hash": text_hash(by.routing_text),
+                    "routing_hash": text_hash(by.statement.routing_text),
                 }
             )
             free[source.cell_id] += 1
@@ -185,11 +185,11 @@ class CorrectionRows:
             .values(pinned=pinned)
         )
 
-    def waiting(self, facts: Sequence[FactId]) -> Waiting:
-        """What is still to be placed in the cells that say these facts."""
+    def waiting(self, facts: Sequence[FactId]) -> tuple[int, bool]:
+        """How many candidates in the cells that say these facts have no fact yet, and whether such a cell is dead."""
         values = {"t": self._tenant, "facts": list(facts), "first": CORRECTED_ITEM}
         row = self._db.execute(_WAITING, values).one()
-        return Waiting(row.candidates, row.dead)
+        return row.candidates, row.dead
 
     def move_pin(self, fact: FactId, to: FactId) -> None:
         """Pin the new fact instead of the old one, if the old one was pinned and the new one exists."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.correct.records import StoredFact, Successor
 from memforest_core.correct.rows import CorrectionRows, correcting
 from memforest_core.correct.wording import Wanted, corrected
-from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Statement
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
-from memforest_core.extract.service import routing_text
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.reduce.identity import identify
@@ -53,30 +53,22 @@ class CorrectionStuck(PermanentError):
 
 
 class NotPlacedYet(RetryableError):
-    """The reducer has not come to a correction yet."""
+    """The reducer has not placed a correction yet."""
 
     code = "not_placed_yet"
 
 
+@dataclass(frozen=True, slots=True)
 class Correction:
     """Corrects and pins facts, and follows corrections into the trees. Thread-safe."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        embedder: Embedder,
-        wakeups: WakeUps,
-        erase: Eraser | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """``erase`` deletes old facts where a caller wants no history; without it that is refused."""
-        self._engine = engine
-        self._embedder = embedder
-        self._wakeups = wakeups
-        self._erase = erase
-        self._clock = clock
-        self._sleep = sleep
+    engine: Engine
+    embedder: Embedder
+    wakeups: WakeUps
+    erase: Eraser | None = None
+    """Deletes old facts where a caller wants no history; without it that is refused."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
 
     @repeated
     def correct(
@@ -100,9 +92,9 @@ class Correction:
         ModelRejected (the new sentence has to be embedded), StoreUnavailable.
         """
         actor = checked_name(actor, "actor")
-        if erase and self._erase is None:
+        if erase and self.erase is None:
             raise InvalidInput("Facts can't be deleted here: correct it without erase.", code="no_eraser")
-        with correcting(self._engine, tenant) as rows:
+        with correcting(self.engine, tenant) as rows:
             forest, stored = _found(rows, owner, fact)
         statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
         new = _successor(forest, stored, statement)
@@ -110,43 +102,39 @@ class Correction:
         asked |= {ERASE: 1} if erase else {}
         if dry_run:
             _check(stored, new.id)
-            with correcting(self._engine, tenant) as rows:
+            with correcting(self.engine, tenant) as rows:
                 return _ask(rows, forest, asked | {DRY_RUN: 1}, actor)
-        embedded = self._embedder.embed(texts := list(dict.fromkeys((statement.text, new.routing_text))))
-        with correcting(self._engine, tenant) as rows:
+        embedded = self.embedder.embed(texts := list(dict.fromkeys((statement.text, statement.routing_text))))
+        with correcting(self.engine, tenant) as rows:
             _lock(rows, forest)
             _, stored = _found(rows, owner, stored.id)
             # Sent again, it is the same correction.
             if stored.superseded_by != new.id:
                 _check(stored, new.id)
                 own = (OwnText(forest.id, said) for said in texts)
-                rows.vectors.put_vectors(self._embedder.model, dict(zip(own, embedded.vectors, strict=True)))
+                rows.vectors.put_vectors(self.embedder.model, dict(zip(own, embedded.vectors, strict=True)))
                 rows.supersede(stored.id, new, stored.sources)
             rows.record_call(embedded.record, forest.id)
             task = _ask(rows, forest, asked, actor)
-        self._wakeups.send(Queue.REDUCE, tenant, str(forest.id))
-        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        self.wakeups.send(Queue.REDUCE, tenant, str(forest.id))
+        self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
-    def pin(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str) -> TaskId:
-        """Keep a fact whatever a policy says. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable."""
-        return self._set_pinned(tenant, owner, fact, actor, True)
-
-    def unpin(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str) -> TaskId:
-        """Let policies forget a fact again. Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable."""
-        return self._set_pinned(tenant, owner, fact, actor, False)
-
     @repeated
-    def _set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
+    def set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
+        """Keep a fact whatever a policy says, or let policies forget it again.
+
+        Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
+        """
         actor = checked_name(actor, "actor")
-        with correcting(self._engine, tenant) as rows:
+        with correcting(self.engine, tenant) as rows:
             forest, stored = _found(rows, owner, fact)
             _lock(rows, forest)
             if pinned and stored.superseded_by is not None:
                 raise _superseded(stored.superseded_by)
             rows.set_pinned(stored.id, pinned)
             task = _ask(rows, forest, {FACT: str(stored.id), PIN: int(pinned)}, actor)
-        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
@@ -159,7 +147,9 @@ class Correction:
             return None if progress else {"phase": pinned, "facts": 1}
         match progress.get("phase"):
             case None:
-                return self._look(tenant, task)
+                with correcting(self.engine, tenant) as rows:
+                    touched = rows.touched_by(_argument(task, FACT))
+                return {"phase": "planned" if task.dry_run else "placing", "facts": 1, **touched}
             case "placing":
                 return self._placed(tenant, task, progress)
             case "placed" if task.arguments.get(ERASE):
@@ -167,27 +157,22 @@ class Correction:
             case _:
                 return None
 
-    def _look(self, tenant: TenantId, task: OperationTask) -> Numbers:
-        with correcting(self._engine, tenant) as rows:
-            touched = rows.touched_by(_argument(task, FACT))
-        return {"phase": "planned" if task.dry_run else "placing", "facts": 1, **touched}
-
     def _placed(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Wait until the reducer has placed the new fact, and give it the old one's pin."""
         old, new = _argument(task, FACT), _argument(task, BY)
-        self._wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
+        self.wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
 
         def look() -> Numbers | None:
-            with correcting(self._engine, tenant) as rows:
-                waiting = rows.waiting([old, new])
-                if not waiting.candidates:
+            with correcting(self.engine, tenant) as rows:
+                waiting, dead = rows.waiting([old, new])
+                if not waiting:
                     rows.move_pin(old, new)
                     return dict(progress) | {"phase": "placed"}
-            if waiting.dead:
+            if dead:
                 raise CorrectionStuck("A cell of this correction was given up: see memforest dead, then try again.")
             return None
 
-        placed = waited(polled(look, PLACED_S, POLL_S, clock=self._clock), self._sleep)
+        placed = waited(polled(look, PLACED_S, POLL_S, clock=self.clock), self.sleep)
         if placed is None:
             raise NotPlacedYet("The correction waits for a reducer: is a worker of the reduce queue running?")
         return placed
@@ -195,13 +180,13 @@ class Correction:
     def _erased(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """Ask for the deletion of the old fact, unless it is gone already."""
         old = _argument(task, FACT)
-        if self._erase is None or task.forest_id is None:
+        if self.erase is None or task.forest_id is None:
             raise CorrectionStuck("This worker can't delete facts: let one of the same version take it.")
-        with correcting(self._engine, tenant) as rows:
+        with correcting(self.engine, tenant) as rows:
             owner = rows.owner_of(task.forest_id)
             if owner is None or rows.fact(task.forest_id, old) is None:
                 return None
-        erasing = self._erase(tenant, owner, old, task.actor, task.id)
+        erasing = self.erase(tenant, owner, old, task.actor, task.id)
         return dict(progress) | {"phase": "erasing", "erase_task": str(erasing)}
 
 
@@ -212,9 +197,7 @@ def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> S
         raise InvalidInput("The fact says that already: give another text or another time.", code="same_fact")
     if not stored.sources:
         raise _busy()
-    first = stored.sources[0]
-    candidate = Candidate(first.cell_id, CORRECTED_ITEM, first.turn_ordinals, first.quote, statement)
-    return Successor(new, statement, routing_text(candidate))
+    return Successor(new, statement)
 
 
 def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRef, StoredFact]:

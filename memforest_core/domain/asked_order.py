@@ -38,7 +38,6 @@ class AskedOrder:
 
 NO_ORDER = AskedOrder(Order.NONE)
 
-
 _NOT_TIME_BETWEEN = re.compile(
     r"\b(?:differen\w+|relation\w*|cho(?:o|i|s)\w+|decid\w+|decision|distance|split\w*|balanc\w+|connection|torn|similar\w*"
     r"|compar\w+|conversation|talks?|match|games?|fight|links?|agreement|deal|bond|common|alternat\w+|argument|discuss\w*|topics?)\b[^?.!,;]*$",
@@ -98,15 +97,11 @@ def order_of(question: str) -> AskedOrder:
     if duration is not None:
         return _duration(duration["rest"])
     between = _BETWEEN.search(text)
-    if between is not None and not _NOT_TIME_BETWEEN.search(text[: between.start()]):
-        return AskedOrder(
-            Order.BETWEEN, _trimmed(between["one"]), _trimmed(_clause(between["other"], between.start() == 0))
-        )
-    within = _AFTER_AND_BEFORE.search(text)
-    if within is not None:
-        return AskedOrder(
-            Order.BETWEEN, _trimmed(within["one"]), _trimmed(_clause(within["other"], within.start() == 0))
-        )
+    if between is None or _NOT_TIME_BETWEEN.search(text[: between.start()]):
+        between = _AFTER_AND_BEFORE.search(text)
+    if between is not None:
+        other = _clause(between["other"], between.start() == 0)
+        return AskedOrder(Order.BETWEEN, _trimmed(between["one"]), _trimmed(other))
     for side in _SIDE.finditer(text):
         anchor = _anchor(text, side)
         if anchor is not None:

@@ -131,18 +131,16 @@ def asked_period(question: str, asked_at: datetime, *, known_until: datetime | N
     found = list(_times_in(text, _asking(text, asked_at, known_until)))
     if not found:
         return None
-    firsts, lasts = [each.first for each in found], [each.last for each in found]
     bounded = [each for each in found if each.first is not None and each.last is not None]
-    if bounded:
-        found = bounded
-        first = min(each.first for each in found if each.first is not None)
-        last = max(each.last for each in found if each.last is not None)
-        return AskedPeriod(first, last, all(each.explicit for each in found), _phrase(text, found))
-    opening = max((moment for moment in firsts if moment is not None), default=None)
-    closing = min((moment for moment in lasts if moment is not None), default=None)
-    if opening is not None and closing is not None and closing < opening:
+    found = bounded or found
+    firsts = [each.first for each in found if each.first is not None]
+    lasts = [each.last for each in found if each.last is not None]
+    first = (min if bounded else max)(firsts, default=None)
+    last = (max if bounded else min)(lasts, default=None)
+    if first is not None and last is not None and last < first:
         return None
-    return AskedPeriod(opening, closing, all(each.explicit for each in found), _phrase(text, found))
+    phrase = ", ".join(text[each.start : each.end].strip() for each in found)
+    return AskedPeriod(first, last, all(each.explicit for each in found), phrase)
 
 
 def without_dates(question: str) -> str:
@@ -156,10 +154,6 @@ def without_dates(question: str) -> str:
 def _straight(question: str) -> str:
     """The text with plain apostrophes, each character at its place."""
     return question[:MAX_CHARS].replace("’", "'").replace("‘", "'")
-
-
-def _phrase(text: str, found: list[_Found]) -> str:
-    return ", ".join(text[each.start : each.end].strip() for each in found)
 
 
 def _asking(text: str, asked_at: datetime, known_until: datetime | None) -> _Asking:

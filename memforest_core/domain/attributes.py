@@ -71,12 +71,10 @@ WORDINGS = {
         ),
     ),
     Attribute.PET: Wording(
-        _stems("pet animal " + " ".join(PETS)),
-        _stems("pet animal adopted shelter " + " ".join(PETS)),
+        _stems("pet animal " + " ".join(PETS)), _stems("pet animal adopted shelter " + " ".join(PETS))
     ),
     Attribute.WEIGHT: Wording(
-        _stems("weigh weight heavy kilos pounds"),
-        _stems("weigh weight kilos kg pounds lbs scale"),
+        _stems("weigh weight heavy kilos pounds"), _stems("weigh weight kilos kg pounds lbs scale")
     ),
     Attribute.PROJECT: Wording(
         _stems("project status progress state"),

@@ -199,7 +199,8 @@ class _Chain:
                 continue
             for other in self.states:
                 wrong = other.role is Role.SETS and other.superseded_by is None and other is not state
-                if wrong and _alike(other.statement.value, statement.previous_value) and _said_before(other, state):
+                before = wrong and other.mentions[-1].said_at < state.mentions[0].said_at
+                if before and _alike(other.statement.value, statement.previous_value):
                     if state.superseded_by == other.id:
                         state.superseded_by = state.ended = None
                         other.supersedes.remove(state.id)
@@ -218,19 +219,13 @@ def _supersede(state: ChainState, other: ChainState) -> None:
     state.supersedes.append(other.id)
 
 
-def _said_before(one: ChainState, other: ChainState) -> bool:
-    return one.mentions[-1].said_at < other.mentions[0].said_at
-
-
 def _value_key(statement: Statement) -> str:
     """What makes two statements one state; without a value it is the sentence."""
     if not statement.value.strip():
         return ""
-    return " ".join(statement.value.casefold().split()) if _has_digit(statement.value) else _words_key(statement.value)
-
-
-def _words_key(value: str) -> str:
-    return normalize_name(value) or normalize_statement(value)
+    if _has_digit(statement.value):
+        return " ".join(statement.value.casefold().split())
+    return normalize_name(statement.value) or normalize_statement(statement.value)
 
 
 def _has_digit(text: str) -> bool:

@@ -68,8 +68,8 @@ def turn_fields(message: object, where: str) -> Mapping[str, object]:
     """The fields of a turn in a message: a mapping, or an object with ``model_dump`` (openai, LangChain).
 
     Text parts are joined by line breaks; other parts become a mark such as ``[image]``. Tool calls become
-    ``[called NAME(ARGUMENTS)]``. ``tool_call_id`` goes into the metadata. A mapping keeps fields that nobody knows, to
-    be refused; those of an object are left out. Raises InvalidInput.
+    ``[called NAME(ARGUMENTS)]``. ``tool_call_id`` goes into the metadata. Unknown
+    fields of a mapping are kept, to be refused later; those of an object are left out. Raises InvalidInput.
     """
     fields = _fields(message, where)
     if not fields.keys() - TURN_KEYS and isinstance(fields.get("content"), str):

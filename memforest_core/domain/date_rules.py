@@ -119,14 +119,11 @@ def _season(found: re.Match[str], anchor: Anchor) -> Period:
     if found["y"]:
         return cal.season(found["s"], year_number(found["y"]))
     if found["which"] == "this":
-        return _this_season(found["s"], anchor.today)
+        # The running one, else that of the calendar year.
+        before = cal.season(found["s"], anchor.today.year - 1)
+        running = before.start <= anchor.today < before.end
+        return before if running else cal.season(found["s"], anchor.today.year)
     return _yearly(anchor, lambda year: cal.season(found["s"], year), found["which"] or "")
-
-
-def _this_season(name: str, today: date) -> Period:
-    """The running one, else that of the calendar year."""
-    before = cal.season(name, today.year - 1)
-    return before if before.start <= today < before.end else cal.season(name, today.year)
 
 
 def _holiday(found: re.Match[str], anchor: Anchor) -> Period:
@@ -174,7 +171,9 @@ def _span(found: re.Match[str], anchor: Anchor) -> Period:
     if found["twice"]:
         step = -2 if "last" in found["twice"] else 2
     if unit == "weekend":
-        return _weekend(which, step, today)
+        own = cal.weekend_of(today)
+        over = which in {"the", "this past"} and step == 0 and own.start > today
+        return cal.weekend_of(today - WEEK if over else today + step * WEEK)
     if unit == "week":
         return cal.week_of(today + step * WEEK)
     if unit == "month":
@@ -183,13 +182,6 @@ def _span(found: re.Match[str], anchor: Anchor) -> Period:
     if unit == "year":
         return cal.year(today.year + step)
     return cal.decade((today.year // 10 + step) * 10)
-
-
-def _weekend(which: str, step: int, today: date) -> Period:
-    own = cal.weekend_of(today)
-    if which in {"the", "this past"} and step == 0 and own.start > today:
-        return cal.weekend_of(today - WEEK)
-    return cal.weekend_of(today + step * WEEK)
 
 
 def _ago(found: re.Match[str], anchor: Anchor) -> Period:
@@ -294,14 +286,8 @@ RULES: tuple[Rule, ...] = tuple(
     for pattern, handler in (
         (r"(?P<y>\d{4})[-/](?P<m>\d\d?)(?:[-/](?P<d>\d\d?))?", _iso),
         (r"(?P<a>\d\d?)(?P<sep>[/.-])(?P<b>\d\d?)(?:(?P=sep)(?P<y>\d{4}|\d\d))?", _numeric),
-        (
-            rf"{_WHICH}(?P<m>{MONTH}) (?:the )?{_DAYS}{_IN_YEAR}{_PART}",
-            _month_day,
-        ),
-        (
-            rf"{_WHICH}{_DAYS} (?:of )?(?P<m>{MONTH}){_IN_YEAR}{_PART}",
-            _month_day,
-        ),
+        (rf"{_WHICH}(?P<m>{MONTH}) (?:the )?{_DAYS}{_IN_YEAR}{_PART}", _month_day),
+        (rf"{_WHICH}{_DAYS} (?:of )?(?P<m>{MONTH}){_IN_YEAR}{_PART}", _month_day),
         (rf"{_WHICH}(?P<m>{MONTH}){_IN_YEAR}", _month),
         (rf"(?P<y>{YEAR})", lambda found, _: cal.year(int(found["y"]))),
         (r"(?P<y>(?:1[5-9]|2[01])\d0)'?s", lambda found, _: cal.decade(int(found["y"]))),
@@ -335,10 +321,7 @@ RULES: tuple[Rule, ...] = tuple(
             _lately,
         ),
         (r"(?:the )?(?P<d>[0-3]?\d(?:st|nd|rd|th))", _of_month),
-        (
-            rf"(?:the )?(?P<nth>{'|'.join(_ORDINALS)}) (?P<u>weekend|week|{WEEKDAY}) (?:of|in) (?P<of>.+)",
-            _nth,
-        ),
+        (rf"(?:the )?(?P<nth>{'|'.join(_ORDINALS)}) (?P<u>weekend|week|{WEEKDAY}) (?:of|in) (?P<of>.+)", _nth),
         (r"(?:the )?week (?:of|with) (?P<of>.+)", _week_with),
         (r"between (?P<from>.+) and (?P<to>.+)", _range),
         (r"(?:from )?(?P<from>.+) (?:to|until|till|through) (?P<to>.+)", _range),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from memforest_core.domain import periods as cal
+from memforest_core.domain.text import NUMBER_WORDS
 
 MONTH = (
     r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
@@ -17,9 +18,7 @@ WEEKDAY = (
 SEASON = r"(?:spring|summer|autumn|fall|winter)"
 HOLIDAY = "(?:" + "|".join(re.escape(name) for name in sorted(cal.HOLIDAYS, key=len, reverse=True)) + ")"
 UNIT = r"(?:hour|day|night|week|fortnight|month|year|decade)"
-_NUMBER_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-seventeen eighteen nineteen twenty"""
-COUNTS = {word: value for value, word in enumerate(_NUMBER_NAMES.split())} | {"a": 1, "an": 1}
+COUNTS = {word: int(value) for word, value in NUMBER_WORDS.items()} | {"a": 1, "an": 1}
 COUNT = r"(?:\d{1,4}|" + "|".join(sorted(COUNTS, key=len, reverse=True)) + ")"
 VAGUE = r"(?:(?:a )?couple(?: of)?|(?:a |the )?few|several|some|many)"
 DAY_NUMBER = r"(?:[0-3]?\d)(?:st|nd|rd|th)?"

@@ -115,8 +115,7 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """The piece as JSON values, by the names of the fields."""
-        made: dict[str, Any] = plain(self)
-        return made
+        return {**plain(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +154,11 @@ class RecallResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values, by the names of the fields."""
-        made: dict[str, Any] = plain(self)
-        return made
+        return {**plain(self)}
 
 
 def with_corrections(said: str, corrections: Sequence[str]) -> str:
-    """What was said, with how it is: whoever reads it must not take the one without the other."""
+    """What was said, with its corrections: a reader must see both."""
     return f"{said} [corrected: {' '.join(corrections)}]" if corrections else said
 
 

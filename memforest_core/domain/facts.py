@@ -70,24 +70,32 @@ class Statement:
     """Display name of who said it."""
     subject: str
     """Whom or what it is about; empty when unclear."""
-    attribute: str
+    attribute: str = ""
     """The state it sets, such as ``residence``; empty when it sets none."""
-    value: str
-    previous_value: str
-    change: Change
-    polarity: Polarity
-    modality: Modality
-    entities: tuple[str, ...]
-    scene: str
+    value: str = ""
+    previous_value: str = ""
+    change: Change = Change.NONE
+    polarity: Polarity = Polarity.POSITIVE
+    modality: Modality = Modality.ASSERTED
+    entities: tuple[str, ...] = ()
+    scene: str = ""
     """A label ``domain`` or ``domain/detail``; empty when unknown."""
-    origin: Origin
-    verbatim: bool
+    origin: Origin = Origin.USER
+    verbatim: bool = False
     """True when the text is the turn itself because no model could condense it."""
 
     @property
     def domain(self) -> str:
         """The head of the scene label; a fact without one is a wildcard in routing."""
         return self.scene.partition("/")[0].strip().casefold()
+
+    @property
+    def routing_text(self) -> str:
+        """What scene routing compares: origin, scene label and text (artifact).
+
+        Without a scene label it is the text alone, whose vector is there already.
+        """
+        return f"{self.origin.value} | {self.scene} | {self.text}" if self.scene else self.text
 
 
 @dataclass(frozen=True, slots=True)

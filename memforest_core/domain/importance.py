@@ -19,19 +19,13 @@ def half_life_days(visits: int) -> float:
     return min(LONGEST_HALF_LIFE_DAYS, math.ldexp(FIRST_HALF_LIFE_DAYS, doublings))
 
 
-def priority(importance: float, age_days: float, visits: int) -> float:
-    """``importance x 0.5^(age / half-life)``: what a topic of this importance is worth so many days after it was last
-    touched (DESIGN 9). An age below zero is none."""
-    return importance * math.exp2(-max(0.0, age_days) / half_life_days(visits))
-
-
 def retention(visits: int, idle_days: float, *, pinned: bool = False) -> float:
     """What orders leaves when some must be forgotten, the lowest first; infinite for what is pinned.
 
-    The logarithm to base 2 of ``priority(1 + visits, idle_days, visits)``: one more visit adds weight and may lengthen
-    the half-life, each half-life without a visit takes 1. As a logarithm it orders leaves of any age: the priority
-    itself is 0.0 in floating point after three unvisited years. ``idle_days`` counts from the last visit, or from when
-    it was said if that is later.
+    The logarithm to base 2 of ``(1 + visits) x 0.5^(idle days / half-life)`` (DESIGN 9): one more visit adds weight and
+    may lengthen the half-life, each half-life without a visit takes 1. As a logarithm it orders leaves of any age: the
+    product itself is 0.0 in floating point after three unvisited years. ``idle_days`` counts from the last visit, or
+    from when it was said if that is later.
     """
     if pinned:
         return math.inf

@@ -14,7 +14,7 @@ class OperationKind(StrEnum):
     """The tasks that this version knows. A row may carry another kind, of another version: it is left alone."""
 
     REBUILD = "index_rebuild"
-    """Write all points of a tenant, or of one forest, anew."""
+    """Rewrite all points of a tenant, or of one forest."""
     PARITY = "index_parity"
     """Make a tenant's rows and points agree after one of the stores was restored or lost."""
     ERASE = "erase"
@@ -28,7 +28,7 @@ class OperationKind(StrEnum):
     IMPORT = "import"
     """Read a forest from a bundle."""
     REMATERIALIZE = "rematerialize"
-    """Build a forest's facts, trees and summaries anew beside the live ones."""
+    """Rebuild a forest's facts, trees and summaries beside the live ones."""
     RETAIN = "retain"
     """Apply a retention policy to a forest."""
     VACUUM = "vacuum"
@@ -80,7 +80,7 @@ class Answer(StrEnum):
     REFUSED = "refused"
     """It is refused with a sentence: what it names will be somewhere else."""
     OVERTAKES = "overtakes"
-    """It goes first, and the earlier one begins anew after it."""
+    """It goes first, and the earlier one starts again after it."""
 
 
 _W, _H, _R, _O = Answer.WAITS, Answer.HOLDS, Answer.REFUSED, Answer.OVERTAKES

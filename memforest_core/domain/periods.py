@@ -103,15 +103,12 @@ def season(name: str, in_year: int) -> Period:
 
 def _nth_weekday(in_year: int, in_month: int, weekday: int, nth: int) -> date:
     """The nth (from 1; -1 is the last) weekday of a month. Raises ValueError when there is none."""
-    found = [
-        date(in_year, in_month, number)
-        for number in range(1, calendar.monthrange(in_year, in_month)[1] + 1)
-        if date(in_year, in_month, number).weekday() == weekday
-    ]
+    weeks = calendar.Calendar().monthdayscalendar(in_year, in_month)
+    found = [week[weekday] for week in weeks if week[weekday]]
     index = nth - 1 if nth > 0 else nth
     if index >= len(found):
         raise ValueError("the month has no such weekday")
-    return found[index]
+    return date(in_year, in_month, found[index])
 
 
 def nth_part(unit: str, nth: int, whole: Period) -> Period:

@@ -1,4 +1,4 @@
-"""Distances between dates in words, exact to the calendar, so that whoever reads them need not compute.
+"""Distances between dates in words, exact to the calendar, so that readers need not compute them.
 
 Nothing is said more finely than the dates were: a month is so many months away, never days. Days are those of a
 time zone's calendar, so that a change of clocks adds or takes none.

@@ -15,19 +15,8 @@ _SYNONYMS = {
 """What models call the attributes that the extraction prompt and the offline rules name (the values here)."""
 
 SINGLE_VALUED = frozenset(
-    {
-        "residence",
-        "hometown",
-        "job",
-        "employer",
-        "age",
-        "birthday",
-        "relationship",
-        "weight",
-        "height",
-        "diet",
-        "status",
-    }
+    {"residence", "hometown", "job", "employer", "age", "birthday", "relationship"}
+    | {"weight", "height", "diet", "status"}
     | {"mother", "mom", "mum", "father", "dad", "husband", "wife", "partner", "girlfriend", "boyfriend"}
     | {"fiancé", "fiancée", "boss", "manager", "best friend"}
 )

@@ -44,8 +44,8 @@ STOP_WORDS = languages.STOP_WORDS[ENGLISH]
 
 _NUMBER_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen twenty"""
-_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
-_NUMBER_WORD = re.compile(r"\b(?:" + "|".join(_NUMBER_WORDS) + r")\b")
+NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
+_NUMBER_WORD = re.compile(r"\b(?:" + "|".join(NUMBER_WORDS) + r")\b")
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _BOUNDARY = re.compile(
@@ -239,12 +239,14 @@ def _signs(word: str) -> list[str] | None:
         return _dense(word)
     if not word[0].isdigit():
         return None
-    digits = word if word.isascii() else "".join(_digit(char) for char in word)
-    return [_THOUSANDS.sub("", _bare(digits.casefold()))]
+    return [_THOUSANDS.sub("", _bare(_plain_digits(word).casefold()))]
 
 
-def _digit(char: str) -> str:
-    return str(unicodedata.digit(char, char)) if char.isdigit() else char
+def _plain_digits(text: str) -> str:
+    """The text with the digits of any script as 0 to 9."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.digit(char, char)) if char.isdigit() else char for char in text)
 
 
 def _dense(word: str) -> list[str]:
@@ -300,13 +302,11 @@ def clipped(text: str, limit: int) -> str:
 def numbers(text: str) -> frozenset[str]:
     """The numbers of a text in digits, number words up to twenty included; "1,900.50" is "1900.5"."""
     found = {_normal_number(digits) for digits in _NUMBER.findall(text)}
-    return frozenset(found | {_NUMBER_WORDS[word] for word in _NUMBER_WORD.findall(text.casefold())})
+    return frozenset(found | {NUMBER_WORDS[word] for word in _NUMBER_WORD.findall(text.casefold())})
 
 
 def _normal_number(digits: str) -> str:
-    if not digits.isascii():
-        digits = "".join(str(unicodedata.digit(char, 0)) if char.isdigit() else char for char in digits)
-    plain = _THOUSANDS.sub("", digits)
+    plain = _THOUSANDS.sub("", _plain_digits(digits))
     if ":" in plain or plain.count(".") + plain.count(",") > 1:
         return plain
     whole, _, fraction = plain.replace(",", ".").partition(".")

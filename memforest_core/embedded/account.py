@@ -72,7 +72,7 @@ def owner_name() -> str:
 
 
 def hand_over(path: Path, account: Account) -> None:
-    """Give ``path`` and all below to ``account``; the top comes last, so that it tells."""
+    """Give ``path`` and all below to ``account``; the top comes last, so its owner tells that all is done."""
     if path.stat(follow_symlinks=False).st_uid == account.uid:
         return
     for parent, directories, files in os.walk(path, topdown=False):

@@ -84,11 +84,7 @@ class Cluster:
         )
         try:
             process.wait_ready(
-                initdb,
-                lambda: initdb.poll() == 0,
-                name="initdb",
-                log=self.log,
-                timeout_s=INITDB_TIMEOUT_S,
+                initdb, lambda: initdb.poll() == 0, name="initdb", log=self.log, timeout_s=INITDB_TIMEOUT_S
             )
         finally:
             process.stop([initdb], ((signal.SIGTERM, 1.0), (signal.SIGKILL, process.KILL_WAIT_S)))
@@ -102,7 +98,7 @@ class Cluster:
     def prepare(self, sockets: Path) -> None:
         """Set owners, access rules and an empty socket directory, with no server at work."""
         self._give_away(self.directory)
-        # Nobody works here, so the file is stale; Postgres would believe a number used anew.
+        # No server runs here, so the file is stale; Postgres would trust its process id, which may be in use again.
         (self.directory / "postmaster.pid").unlink(missing_ok=True)
         self._write("pg_hba.conf", "local all all peer map=owner\n")
         self._write("pg_ident.conf", f'owner "{owner_name()}" all\n')

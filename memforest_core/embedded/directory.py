@@ -55,6 +55,9 @@ class DataDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().resolve()
+        self.postgres = self.path / "pg"
+        """The database cluster; it exists only once it is complete."""
+        self.valkey, self.qdrant, self.logs = self.path / "valkey", self.path / "qdrant", self.path / "logs"
         self._owner_pid = os.getpid()
         self._lock = -1
         try:
@@ -65,7 +68,9 @@ class DataDirectory:
             for part in (self.qdrant, self.valkey, self.logs):
                 part.mkdir(mode=0o700, exist_ok=True)
             self.run = _socket_directory(self.path)
-            # Before any server runs: whoever finds one must find whom to ask for vectors.
+            self.index_socket = self.run / "index" / "socket"
+            """Where the vector index is served to other processes."""
+            # Before any server runs: a process that finds one must also find the address of the vector index.
             write_address(self.qdrant, self.index_socket)
         except DataDirectoryUnusable:
             self._release()
@@ -76,28 +81,6 @@ class DataDirectory:
                 f"The data directory {self.path} can't be used ({error.strerror}): "
                 "choose a directory on a local disk that this user can write."
             ) from error
-
-    @property
-    def postgres(self) -> Path:
-        """The database cluster; it exists only once it is complete."""
-        return self.path / "pg"
-
-    @property
-    def valkey(self) -> Path:
-        return self.path / "valkey"
-
-    @property
-    def qdrant(self) -> Path:
-        return self.path / "qdrant"
-
-    @property
-    def index_socket(self) -> Path:
-        """Where the vector index is served to other processes."""
-        return self.run / "index" / "socket"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
 
     def publish(self, addresses: Mapping[str, Mapping[str, str]]) -> None:
         """Write down, for this user alone, with which settings (by group) other processes reach what runs here."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import signal
 import subprocess
 import sys
@@ -46,7 +45,13 @@ class EmbeddedFlower(EmbeddedServer):
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         log = ServerLog(self.log_path)
         with ExitStack() as undo:
-            self._server = server = self._spawn(log, broker_url, port)
+            self._server = server = process.spawn(
+                [sys.executable, "-m", "memforest_workers.flower", broker_url, str(port)],
+                cwd=self._directory,
+                log=log,
+                environment=None,
+                stdin=subprocess.PIPE,  # open as long as this process lives: that is how Flower knows
+            )
             undo.callback(self.stop)
             try:
                 process.wait_ready(server, lambda: _answers(server), name="Flower", log=log, timeout_s=START_TIMEOUT_S)
@@ -71,22 +76,6 @@ class EmbeddedFlower(EmbeddedServer):
             server = self._server
             self._end((signal.SIGTERM, STOP_PATIENCE_S))
             server.stdin.close()
-
-    def _spawn(self, log: ServerLog, broker_url: str, port: int) -> psutil.Popen:
-        """Start the program; the pipe to it says that this process lives. Ctrl-C is left to the owner."""
-        with log.path.open("ab") as output:
-            try:
-                return psutil.Popen(
-                    [sys.executable, "-m", "memforest_workers.flower", broker_url, str(port)],
-                    cwd=self._directory,
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                    umask=0o077,
-                )
-            except OSError as error:
-                raise ServerFailed(f"Flower can't be started ({os.strerror(error.errno or 0)}).") from error
 
 
 def _port(server: psutil.Popen) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -22,23 +23,16 @@ SERVICE_ROLE = "memforest_app"
 CLOSE_DEADLINE_S = 10.0
 
 
+@dataclass(eq=False)
 class EmbeddedNode:
     """Running servers, services and worker; use ``start``, then ``close``."""
 
-    def __init__(
-        self,
-        servers: EmbeddedServers,
-        services: Services,
-        worker: BackgroundWorker,
-        watching: Watching,
-        index_server: IndexServer,
-    ) -> None:
-        self.servers = servers
-        self._index_server = index_server
-        self._watching = watching
-        self.services = services
-        self.worker = worker
-        self._closed = False
+    servers: EmbeddedServers
+    services: Services
+    worker: BackgroundWorker
+    _watching: Watching
+    _index_server: IndexServer
+    _closed: bool = False
 
     @classmethod
     def start(cls, path: Path, settings: Settings, concurrency: int) -> EmbeddedNode:

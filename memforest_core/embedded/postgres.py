@@ -145,13 +145,8 @@ class EmbeddedPostgres(EmbeddedServer):
         )
         with ExitStack() as undo:
             undo.callback(self.stop, QUIT_PATIENCE_S)
-            process.wait_ready(
-                self._server,
-                cluster.is_ready,
-                name="Postgres",
-                log=cluster.log,
-                timeout_s=START_TIMEOUT_S,
-            )
+            ready, log = cluster.is_ready, cluster.log
+            process.wait_ready(self._server, ready, name="Postgres", log=log, timeout_s=START_TIMEOUT_S)
             undo.pop_all()
 
 

@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -84,21 +85,24 @@ def spawn(
     *,
     cwd: Path,
     log: ServerLog,
-    account: Account | None,
+    account: Account | None = None,
     keep: Collection[int] = (),
+    environment: Mapping[str, str] | None = MappingProxyType({"PATH": os.defpath, "LC_ALL": "C"}),
+    stdin: int = subprocess.DEVNULL,
 ) -> psutil.Popen:
     """Start ``argv`` in a session of its own, under ``account`` if given, logging to ``log``.
 
     A session of its own, because Ctrl-C goes to the whole foreground group and would stop the
-    servers before their owner has closed. ``keep`` are file descriptors the server inherits.
+    servers before their owner has closed. ``keep`` are file descriptors that the server inherits;
+    an ``environment`` of None is this process's own.
     """
     with log.path.open("ab") as output:
         try:
             return psutil.Popen(
                 list(argv),
                 cwd=cwd,
-                env={"PATH": os.defpath, "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
+                env=environment,
+                stdin=stdin,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -113,12 +117,7 @@ def spawn(
 
 
 def wait_ready(
-    process: psutil.Popen,
-    is_ready: Callable[[], bool],
-    *,
-    name: str,
-    log: ServerLog,
-    timeout_s: float,
+    process: psutil.Popen, is_ready: Callable[[], bool], *, name: str, log: ServerLog, timeout_s: float
 ) -> None:
     """Return once ``is_ready()``; raise ServerFailed, with the log's end, if it never is."""
     deadline = time.monotonic() + timeout_s

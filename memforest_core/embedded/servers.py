@@ -27,10 +27,7 @@ class EmbeddedServers:
     """Running servers and the locked directory they work in; use ``start``, then ``close``."""
 
     def __init__(
-        self,
-        directory: DataDirectory,
-        postgres: EmbeddedPostgres | None,
-        valkey: EmbeddedValkey | None,
+        self, directory: DataDirectory, postgres: EmbeddedPostgres | None, valkey: EmbeddedValkey | None
     ) -> None:
         self.directory = directory
         self.postgres = postgres
@@ -56,11 +53,13 @@ class EmbeddedServers:
             )
             undo.callback(servers._stop, CLOSE_DEADLINE_S)
             # On the stack, so that an interrupted start is waited for before it is undone.
-            pool = undo.enter_context(ThreadPoolExecutor(2, thread_name_prefix="memforest-start"))
-            starts = [pool.submit(server.start) for server in (servers.postgres, servers.valkey) if server is not None]
+            threads = undo.enter_context(ThreadPoolExecutor(2, thread_name_prefix="memforest-start"))
+            starts = [
+                threads.submit(server.start) for server in (servers.postgres, servers.valkey) if server is not None
+            ]
             for started in starts:
                 started.result()
-            pool.shutdown()
+            threads.shutdown()
             undo.pop_all()
         atexit.register(servers._close_at_exit)
         return servers

@@ -49,17 +49,10 @@ class EmbeddedValkey(EmbeddedServer):
             ],
             cwd=self._data,
             log=log,
-            account=None,
         )
         with ExitStack() as undo:
             undo.callback(self.stop)
-            process.wait_ready(
-                self._server,
-                self._is_ready,
-                name="Valkey",
-                log=log,
-                timeout_s=START_TIMEOUT_S,
-            )
+            process.wait_ready(self._server, self._is_ready, name="Valkey", log=log, timeout_s=START_TIMEOUT_S)
             undo.pop_all()
         return self.broker_url
 

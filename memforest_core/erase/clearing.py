@@ -115,7 +115,7 @@ class ForestEraser:
         self._settings = settings
 
     def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> Erased:
-        """Delete these facts; the turns that told them stay. Raises StoreUnavailable."""
+        """Delete these facts; the turns that they came from stay. Raises StoreUnavailable."""
         with erasing(self._engine, tenant) as rows:
             if rows.lock_forest(forest) is None:
                 return Erased(0, 0)

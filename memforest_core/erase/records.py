@@ -65,11 +65,11 @@ class HeldCell:
 
 @dataclass(frozen=True, slots=True)
 class TouchedFact:
-    """A fact that lost occurrences. ``told`` says that a candidate it still has states it exactly as it is stored."""
+    """A fact that lost occurrences. ``stated``: a candidate that it still has states it exactly as it is stored."""
 
     id: FactId
     routing_hash: bytes
-    told: bool
+    stated: bool
     others: tuple[ItemKey, ...]
     pinned: bool
     superseded_by: FactId | None

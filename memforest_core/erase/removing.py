@@ -35,8 +35,9 @@ COUNTED = (
     "points",
     "fenced",
 )
-"""What a batch counts: rows that went, facts that were worded anew (``reworded``), tree nodes that went or were marked
-(``nodes``), points that went or are written again (``points``), cells whose extraction begins anew (``fenced``)."""
+"""What a batch counts: deleted rows, facts that got another wording (``reworded``), tree nodes that were deleted or
+marked (``nodes``), points that were deleted or are written again (``points``), cells whose extraction restarts
+(``fenced``)."""
 
 LEFT = "left."
 """Before the name of a column in which references were left."""
@@ -102,7 +103,7 @@ class Removal:
         counts["fenced"] += words.end_extractions(batch.turns)
         lost, touched = words.detach(batch.items)
         counts["occurrences"] += lost
-        leaving = [fact for fact in touched if not fact.told]
+        leaving = [fact for fact in touched if not fact.stated]
         reworded = [fact for fact in leaving if any(item.item >= 0 for item in fact.others)]
         # What a better extraction has superseded already is not worth another place.
         superseded = [item for fact in leaving for item in fact.others if item.item < 0]
@@ -114,7 +115,7 @@ class Removal:
         counts["summaries"] += len(masked)
 
         words.detach_facts([fact.id for fact in leaving])
-        self._rows.reducing.attest([fact.id for fact in touched if fact.told])
+        self._rows.reducing.attest([fact.id for fact in touched if fact.stated])
         leaves = self._rows.reducing.take_out({fact.id: fact.routing_hash for fact in leaving}, self._model)
         counts["candidates"] += words.drop_items([*batch.items, *superseded])
         for tree, group in words.drop_cells(batch.gone).items():
@@ -129,7 +130,7 @@ class Removal:
         words.clear_superseded_by(self._forest, gone)
 
         self._remove_words(batch)
-        marked = derived.mark_dirty(path)
+        marked = self._rows.reducing.mark_dirty(path.nodes, path.trees)
         counts["nodes"] += len(marked) + len(set(nodes) - {leaf for group in leaves.values() for leaf in group})
         counts["scopes"] += derived.drop_scopes(path.trees)
         removed = Removed(

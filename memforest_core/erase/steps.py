@@ -84,7 +84,7 @@ class Erasing:
             progress = rows.deletion.further(task.id, progress)
             if progress.get(PHASE, _ROWS) != _ROWS:
                 return progress
-            # Somebody may have asked for the whole memory since: then this goes from what is left of it.
+            # The deletion of the whole memory may have been requested since: then this works on what is left.
             everything = state in (None, "gone") and rows.deletion.whole_forest_asked_for(scope.forest)
             if not everything:
                 _check(state)

@@ -17,10 +17,10 @@ AT = "at"
 
 
 class Vacuuming:
-    """Asks for VACUUM tasks and takes their steps, a table each. Thread-safe."""
+    """Requests VACUUM tasks and runs their steps, one table each. Thread-safe."""
 
     def __init__(self, engine: Engine, every_s: float) -> None:
-        """``every_s``: the deletions of so many seconds are vacuumed together."""
+        """``every_s``: deletions within this many seconds are vacuumed together."""
         self._engine = engine
         self._every_s = every_s
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memforest_core.domain.dates import resolve
-from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Polarity, Statement
+from memforest_core.domain.facts import Candidate, Modality, Origin, Statement
 from memforest_core.domain.ids import CellId
 from memforest_core.domain.text import clean, terms
 from memforest_core.domain.times import UNKNOWN_TIME
@@ -89,11 +89,8 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
         first = sources[0]
         number = taken.get(first.cell, 0)
         taken[first.cell] = number + 1
-        phrase = clean(item.when).strip()
         ahead = item.modality is Modality.PLANNED
-        span = UNKNOWN_TIME
-        if phrase:
-            span = resolve(phrase, first.occurred_at, window.time_zone, future=ahead)
+        span = resolve(clean(item.when).strip(), first.occurred_at, window.time_zone, future=ahead)
         candidates.append(
             Candidate(
                 cell_id=cells[first.cell],
@@ -115,7 +112,6 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
                     entities=tuple(dict.fromkeys(name for raw in item.entities if (name := clean(raw).strip()))),
                     scene=clean(item.scene).strip().casefold(),
                     origin=item.origin,
-                    verbatim=False,
                 ),
             )
         )
@@ -143,14 +139,6 @@ def verbatim(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
                     mentioned_at=turn.occurred_at,
                     speaker=turn.speaker,
                     subject=turn.speaker,
-                    attribute="",
-                    value="",
-                    previous_value="",
-                    change=Change.NONE,
-                    polarity=Polarity.POSITIVE,
-                    modality=Modality.ASSERTED,
-                    entities=(),
-                    scene="",
                     origin=Origin.ASSISTANT if turn.role is Role.ASSISTANT else Origin.USER,
                     verbatim=True,
                 ),

@@ -71,19 +71,15 @@ class ModelProposer:
     def __init__(self, chat: ChatModel, repairs: int, system: str = SYSTEM) -> None:
         self._chat = chat
         self._repairs = repairs
-        self._system = system
+        self.system = system
         self._schema = schema()
 
     @property
     def model(self) -> str:
         return self._chat.model_name(Step.EXTRACT)
 
-    @property
-    def system(self) -> str:
-        return self._system
-
     def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
-        messages = [Message("system", self._system), Message("user", render_window(window, attributes))]
+        messages = [Message("system", self.system), Message("user", render_window(window, attributes))]
         fault = ContentFault("no answer")
         for attempt in range(self._repairs + 1):
             reply = self._chat.complete(ChatRequest(Step.EXTRACT, tuple(messages), self._schema, "extraction"))

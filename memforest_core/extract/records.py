@@ -56,21 +56,13 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class NewCandidate:
-    """A candidate and the texts whose vectors the reducer will need."""
-
-    candidate: Candidate
-    routing_text: str
-
-
-@dataclass(frozen=True, slots=True)
 class CellResult:
     """What extraction made of one cell."""
 
     cell_id: CellId
     outcome: Outcome
     summary: str
-    candidates: tuple[NewCandidate, ...]
+    candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)

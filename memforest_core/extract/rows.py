@@ -46,7 +46,7 @@ LATEST_FACTS = 500
 # Names only. A long text, or one with other characters, is a model's mistake and not suggested.
 _KNOWN_ATTRIBUTES = sa.text("""
     SELECT attribute FROM (
-        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) f
+        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) x
      WHERE attribute ~ '^[[:alnum:]][[:alnum:] _/-]{0,39}$'
      GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
     """)
@@ -56,9 +56,9 @@ _CLAIM = sa.text("""
        SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
      WHERE c.tenant_id = :t AND c.session_id = :session AND c.window_ordinal = :window AND c.state = 'ready'
-       AND NOT EXISTS (SELECT 1 FROM memforest.cell x
-                        WHERE x.tenant_id = :t AND x.session_id = :session AND x.window_ordinal = :window
-                          AND x.state = 'ready' AND x.cell_id <> ALL(CAST(:held AS uuid[])))
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell other
+                        WHERE other.tenant_id = :t AND other.session_id = :session AND other.window_ordinal = :window
+                          AND other.state = 'ready' AND other.cell_id <> ALL(CAST(:held AS uuid[])))
     RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
               c.attempts, c.outcome, c.lane
     """)
@@ -88,10 +88,11 @@ class ExtractRows(VectorRows):
         first, last = cells[0].first_turn, max(row.last_turn for row in cells)
         session = SessionId(cells[0].session_id)
         turns = self._turns(session, first - CONTEXT_TURNS, last)
+        f, s = m.Forest, m.Session
         place = self._db.execute(
-            sa.select(m.Forest.owner, m.Forest.time_zone, m.Forest.display_name, m.Session.trace)
-            .join(m.Session, sa.and_(m.Session.tenant_id == self._tenant, m.Session.forest_id == m.Forest.forest_id))
-            .where(m.Forest.tenant_id == self._tenant, m.Session.session_id == session)
+            sa.select(f.owner, f.time_zone, f.display_name, s.trace)
+            .join(s, sa.and_(s.tenant_id == self._tenant, s.forest_id == f.forest_id))
+            .where(f.tenant_id == self._tenant, s.session_id == session)
         ).one()
         return ClaimedWindow(
             token=token,
@@ -115,51 +116,35 @@ class ExtractRows(VectorRows):
         )
 
     def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:
-        rows = self._db.execute(
-            sa.select(m.TurnRow.__table__)
-            .where(
-                m.TurnRow.tenant_id == self._tenant,
-                m.TurnRow.session_id == session,
-                m.TurnRow.ordinal.between(first, last),
-            )
-            .order_by(m.TurnRow.ordinal)
-        )
+        t = m.TurnRow
+        wanted = (t.tenant_id == self._tenant, t.session_id == session, t.ordinal.between(first, last))
+        rows = self._db.execute(sa.select(t.__table__).where(*wanted).order_by(t.ordinal))
         return [turn_of(row) for row in rows.mappings()]
 
     def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
         """An answer already paid for."""
-        found: Mapping[str, object] | None = self._db.scalar(
-            sa.select(m.ExtractionCache.answer).where(
-                m.ExtractionCache.tenant_id == self._tenant, m.ExtractionCache.input_hash == input_hash
-            )
-        )
+        cache = m.ExtractionCache
+        paid = sa.select(cache.answer).where(cache.tenant_id == self._tenant, cache.input_hash == input_hash)
+        found: Mapping[str, object] | None = self._db.scalar(paid)
         return found
 
     def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
         """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
         return list(self._run(_KNOWN_ATTRIBUTES, f=forest, facts=LATEST_FACTS, n=limit).scalars())
 
-    def _end(self, window: ClaimedWindow, values: dict[str, Any]) -> bool:
-        """Change the leased cells if the lease still holds on all of them; False when it was lost."""
-        leased = (
-            sa.select(m.Cell.cell_id)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.lease_token == window.token,
-                m.Cell.cell_id.in_([cell.id for cell in window.cells]),
-                m.Cell.state == WorkState.RUNNING,
-            )
-            .order_by(m.Cell.cell_id)
-            .with_for_update()
-            .cte("leased")
-        )
+    def _end(self, window: ClaimedWindow, code: str | None, text: str | None, **values: Any) -> bool:
+        """Change the leased cells if the lease still holds on all of them; False when it was lost.
+
+        ``code`` and ``text`` tell the error that the try ended with, if it failed.
+        """
+        c = m.Cell
+        mine = (c.lease_token == window.token, c.cell_id.in_([cell.id for cell in window.cells]))
+        held = sa.select(c.cell_id).where(c.tenant_id == self._tenant, *mine, c.state == WorkState.RUNNING)
+        leased = held.order_by(c.cell_id).with_for_update().cte("leased")
         whole = sa.select(sa.func.count()).select_from(leased).scalar_subquery() == len(window.cells)
-        ended = self._db.execute(
-            sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(sa.select(leased.c.cell_id)), whole)
-            .values(lease_token=None, lease_until=None, worker_id=None, **values)
-        )
-        return ended.rowcount == len(window.cells)
+        change = sa.update(c).where(c.tenant_id == self._tenant, c.cell_id.in_(sa.select(leased.c.cell_id)), whole)
+        free = {"lease_token": None, "lease_until": None, "worker_id": None, "error_code": code, "error_text": text}
+        return self._db.execute(change.values(**free, **values)).rowcount == len(window.cells)
 
     def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
@@ -174,17 +159,15 @@ class ExtractRows(VectorRows):
         later = m.Cell.cell_id.in_(verbatim)
         ended = self._end(
             window,
-            {
-                "state": WorkState.DONE,
-                "placed": False,
-                "extracted_at": sa.func.clock_timestamp(),
-                "again_at": sa.case((later, _again_at(again))),
-                "agains": sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
-                "error_code": None,
-                "error_text": None,
-                "outcome": sa.case({cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id),
-                "summary": sa.case({cell.cell_id: cell.summary for cell in result.cells}, value=m.Cell.cell_id),
-            },
+            None,
+            None,
+            state=WorkState.DONE,
+            placed=False,
+            extracted_at=sa.func.clock_timestamp(),
+            again_at=sa.case((later, _again_at(again))),
+            agains=sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
+            outcome=sa.case({cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id),
+            summary=sa.case({cell.cell_id: cell.summary for cell in result.cells}, value=m.Cell.cell_id),
         )
         if not ended:
             return False
@@ -195,13 +178,13 @@ class ExtractRows(VectorRows):
         rows = [
             {
                 "tenant_id": self._tenant,
-                "cell_id": new.candidate.cell_id,
-                "item": new.candidate.item,
-                "turn_ordinals": list(new.candidate.turn_ordinals),
-                "quote": new.candidate.quote,
-                "statement": to_document(new.candidate.statement),
-                "text_hash": text_hash(new.candidate.statement.text),
-                "routing_hash": text_hash(new.routing_text),
+                "cell_id": new.cell_id,
+                "item": new.item,
+                "turn_ordinals": list(new.turn_ordinals),
+                "quote": new.quote,
+                "statement": to_document(new.statement),
+                "text_hash": text_hash(new.statement.text),
+                "routing_hash": text_hash(new.statement.routing_text),
             }
             for cell in result.cells
             for new in cell.candidates
@@ -239,47 +222,22 @@ class ExtractRows(VectorRows):
         return hashes
 
     def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
-        """End the lease of a window whose cells stay as they are, to be extracted again later still."""
-        self._end(
-            window,
-            {
-                "state": WorkState.DONE,
-                "again_at": _again_at(again),
-                "agains": m.Cell.agains + 1,
-                "error_code": code,
-                "error_text": text,
-            },
-        )
+        """End the lease of a window whose cells stay as they are; the next extraction comes after a longer delay."""
+        self._end(window, code, text, state=WorkState.DONE, again_at=_again_at(again), agains=m.Cell.agains + 1)
 
     def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
         """Give the window back for a later try."""
-        self._end(
-            window,
-            {
-                "state": WorkState.READY,
-                "attempts": m.Cell.attempts if counts else m.Cell.attempts - 1,
-                "available_at": seconds_from_now(delay_s),
-                "error_code": code,
-                "error_text": text,
-            },
-        )
+        attempts = m.Cell.attempts if counts else m.Cell.attempts - 1
+        later = seconds_from_now(delay_s)
+        self._end(window, code, text, state=WorkState.READY, attempts=attempts, available_at=later)
 
     def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
         """Give the cells back as windows of their own."""
-        self._end(
-            window,
-            {
-                "state": WorkState.READY,
-                "window_ordinal": m.Cell.ordinal,
-                "attempts": 0,
-                "error_code": code,
-                "error_text": text,
-            },
-        )
+        self._end(window, code, text, state=WorkState.READY, window_ordinal=m.Cell.ordinal, attempts=0)
 
     def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
         """Dead-letter the window's cells with the error."""
-        self._end(window, {"state": WorkState.DEAD, "outcome": "dead", "error_code": code, "error_text": text})
+        self._end(window, code, text, state=WorkState.DEAD, outcome="dead")
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""

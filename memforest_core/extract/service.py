@@ -19,7 +19,7 @@ from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import to_candidates, verbatim
 from memforest_core.extract.prompt import input_hash
 from memforest_core.extract.proposer import OfflineProposer, Proposer
-from memforest_core.extract.records import Again, CellResult, ClaimedWindow, NewCandidate, WindowResult
+from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
 from memforest_core.settings import ExtractSettings
@@ -82,15 +82,9 @@ def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) 
     return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
 
 
-def routing_text(candidate: Candidate) -> str:
-    """What scene routing compares: origin, role, scene label and text (artifact).
-
-    Without a scene label it is the text alone, whose vector is there already.
-    """
-    statement = candidate.statement
-    if not statement.scene:
-        return statement.text
-    return f"{statement.origin.value} | {statement.scene} | {statement.text}"
+def _embedded_texts(candidates: Sequence[Candidate]) -> set[str]:
+    """The texts of candidates that need vectors."""
+    return {text for each in candidates for text in (each.statement.text, each.statement.routing_text)}
 
 
 class ExtractionService:
@@ -104,9 +98,7 @@ class ExtractionService:
         settings: ExtractSettings,
         rng: random.Random,
         telemetry: Telemetry = SILENT,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._sleep = sleep
         self._engine = engine
         self._proposer = proposer
         self._embedder = embedder
@@ -148,11 +140,7 @@ class ExtractionService:
         return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
 
     def _extract(
-        self,
-        tenant: TenantId,
-        claim: ClaimedWindow,
-        cached: Mapping[str, object] | None,
-        attributes: Sequence[str],
+        self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None, attributes: Sequence[str]
     ) -> Extraction:
         calls: list[CallRecord] = []
         try:
@@ -168,7 +156,7 @@ class ExtractionService:
     def _stored(
         self, tenant: TenantId, claim: ClaimedWindow, result: WindowResult, calls: Sequence[CallRecord]
     ) -> bool:
-        """Store what was paid for, also through a restart of the store; False when the lease was lost meanwhile."""
+        """Store what was paid for, with retries during a restart of the store; False when the lease was lost."""
 
         def store(rows: ExtractRows) -> bool:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
@@ -180,11 +168,11 @@ class ExtractionService:
             except StoreUnavailable:
                 if pause_s is None:
                     raise
-                self._sleep(pause_s)
+                time.sleep(pause_s)
         return False
 
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
-        """A bug ended the try: count it, so that a window that breaks the code is put aside in the end."""
+        """A bug ended the try: count it, so that a window that breaks the code becomes a dead letter in the end."""
         self._telemetry.retried(STEP, tenant, CRASHED)
         wait = backoff(claim.attempts, self._rng.random())
 
@@ -210,7 +198,7 @@ class ExtractionService:
         claim: ClaimedWindow,
         cached: Mapping[str, object] | None,
         calls: list[CallRecord],
-        attributes: Sequence[str] = (),
+        attributes: Sequence[str],
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
@@ -229,8 +217,8 @@ class ExtractionService:
         return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
 
     def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
-        """Texts that have vectors: asked only for an answer read before, for a new one hardly any does."""
-        texts = {OwnText(forest, text) for c in candidates for text in (c.statement.text, routing_text(c))}
+        """Texts that have vectors. Only looked up for a cached answer: texts of a new answer rarely have one."""
+        texts = {OwnText(forest, text) for text in _embedded_texts(candidates)}
         with ExtractRows.opened(self._engine, tenant) as rows:
             return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
 
@@ -244,12 +232,10 @@ class ExtractionService:
         known: frozenset[str] = frozenset(),
     ) -> WindowResult:
         """Results by cell, with the vectors of all texts that have none yet."""
-        by_cell: dict[CellId, list[NewCandidate]] = {cell: [] for cell in cells.values()}
+        by_cell: dict[CellId, list[Candidate]] = {cell: [] for cell in cells.values()}
         for candidate in candidates:
-            by_cell[candidate.cell_id].append(NewCandidate(candidate, routing_text(candidate)))
-        texts = {new.candidate.statement.text for group in by_cell.values() for new in group}
-        texts |= {new.routing_text for group in by_cell.values() for new in group}
-        missing = sorted(texts - known)
+            by_cell[candidate.cell_id].append(candidate)
+        missing = sorted(_embedded_texts(candidates) - known)
         vectors: dict[str, Vectors] = {}
         if missing:
             embedded = self._embedder.embed(missing)
@@ -284,16 +270,9 @@ class ExtractionService:
         else:
             self._telemetry.retried(STEP, tenant, error.code)
         result = None
-
-        def keep(rows: ExtractRows) -> None:
-            rows.record_calls(calls, claim.forest_id, claim.session_id)
-            rows.keep_window(claim, self._again, error.code, error.message)
-
-        if claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD):
-            # What there is stays: it is the fallback already, and better than nothing.
-            self._written(tenant, keep)
-            return Extraction(Extracted.LATER)
-        if decision.verdict is Verdict.DEGRADE:
+        # The cells hold the fallback already, which is better than nothing: it stays.
+        kept_as_is = claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD)
+        if decision.verdict is Verdict.DEGRADE and not kept_as_is:
             window, cells = window_of(claim)
             try:
                 result = self._result(cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls)
@@ -309,7 +288,9 @@ class ExtractionService:
             if result is not None:
                 kept = rows.finish_window(claim, self._embedder.model, result, self._again)
                 return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
-            if decision.verdict is Verdict.RETRY:
+            if kept_as_is:
+                rows.keep_window(claim, self._again, error.code, error.message)
+            elif decision.verdict is Verdict.RETRY:
                 rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)
             elif decision.verdict is Verdict.SPLIT:
                 rows.split_window(claim, error.code, error.message)

@@ -30,7 +30,7 @@ class Format(StrEnum):
 OWN_LINES = "jsonl"
 """Our own format, one session a line."""
 
-_MARKS: tuple[tuple[str, Format | None], ...] = (
+_KEYS: tuple[tuple[str, Format | None], ...] = (
     ("session_id", None),
     ("turns", None),
     ("owner", None),
@@ -50,24 +50,24 @@ _MARKS: tuple[tuple[str, Format | None], ...] = (
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
 
 
-def told(head: bytes) -> Format | None:
+def recognized(head: bytes) -> Format | None:
     """The format recognized by a file's beginning; None for our own lines. Raises InvalidInput when it is unknown."""
-    marks = _marks(head)
-    if not marks:
+    found = _formats_of(head)
+    if not found:
         names = ", ".join([OWN_LINES, *Format])
         raise InvalidInput(f"Give --format: nothing at the file's beginning tells {names}.", code="unknown_format")
-    return marks[0]
+    return found[0]
 
 
-def tells(head: bytes) -> bool:
+def is_recognizable(head: bytes) -> bool:
     """Whether the format can be recognized by a file's beginning."""
-    return bool(_marks(head))
+    return bool(_formats_of(head))
 
 
-def _marks(head: bytes) -> list[Format | None]:
+def _formats_of(head: bytes) -> list[Format | None]:
     """What the keys of the first object tell, the surest first."""
     keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
-    return [format_ for mark, format_ in _MARKS if mark in keys]
+    return [format_ for mark, format_ in _KEYS if mark in keys]
 
 
 def _first_keys(text: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.text import clean
@@ -121,16 +121,10 @@ def turns_of(
     """
     made: list[TurnInput] = []
     for number, piece in enumerate(_pieces(clean(content).strip()), start=1):
-        turn: TurnInput = {"role": role, "content": piece}
-        if id is not None:
-            turn["id"] = id if number == 1 else f"{id}#{number}"
-        if timestamp is not None:
-            turn["timestamp"] = timestamp
-        if name is not None:
-            turn["name"] = name
-        if metadata:
-            turn["metadata"] = dict(metadata)
-        made.append(turn)
+        own = id if id is None or number == 1 else f"{id}#{number}"
+        fields = {"id": own, "timestamp": timestamp, "name": name, "metadata": dict(metadata) if metadata else None}
+        given = {key: value for key, value in fields.items() if value is not None}
+        made.append(cast(TurnInput, {"role": role, "content": piece, **given}))
     return made
 
 

@@ -128,7 +128,7 @@ def _unpacked(content: object, under: tuple[str, ...]) -> list[object]:
 
 
 class _Document:
-    """Values one after another, lists of them opened; holds one item's text and one chunk."""
+    """A file of values one after another, with lists unpacked; holds one item's text and one chunk at a time."""
 
     def __init__(self, chunks: Iterable[bytes], under: tuple[str, ...], page: re.Pattern[str] | None) -> None:
         self._chunks = iter(chunks)
@@ -159,7 +159,7 @@ class _Document:
             yield Refused(self._position + 1, error)
 
     def _list(self) -> Iterator[Value | Refused]:
-        """The items up to the list's end. Raises InvalidInput where the list is none any more."""
+        """The items up to the list's end. Raises InvalidInput where the list is broken."""
         while (char := self._next()) != "]":
             if char:
                 yield from self._item()

@@ -45,7 +45,7 @@ def _history(value: Value, owner: str | None) -> Iterator[Item]:
         raise bad_item("Add a question_id to the question.")
     histories = list_of(question.get("haystack_sessions"), "haystack_sessions")
     dates = list_of(question.get("haystack_dates"), "haystack_dates")
-    names = list_of(question.get("haystack_session_ids") or _numbered(histories), "haystack_session_ids")
+    names = list_of(question.get("haystack_session_ids") or [None] * len(histories), "haystack_session_ids")
     if not len(histories) == len(dates) == len(names):
         raise bad_item(f"The question has {len(histories)} sessions, {len(dates)} dates and {len(names)} session ids.")
     used: set[str] = set()
@@ -60,10 +60,6 @@ def _history(value: Value, owner: str | None) -> Iterator[Item]:
             yield _session(value.position, owner or id_, session, name, date, turns)
         except InvalidInput as error:
             yield Refused(value.position, error, session)
-
-
-def _numbered(histories: list[object]) -> list[object]:
-    return [f"session-{number + 1}" for number in range(len(histories))]
 
 
 def _session(position: int, owner: str, session: str, name: str, date: object, raw: object) -> Item:

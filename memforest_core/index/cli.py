@@ -1,4 +1,4 @@
-"""``memforest index``: how the vector index is, and writing it anew from the database."""
+"""``memforest index``: the state of the vector index, and rebuilding it from the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import Exit, console, plain, print_json, printable
+from memforest_core.cli.output import Exit, console, pairs_table, plain, print_json, printable
 from memforest_core.work.states import WorkState
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memforest_core.work.records import OperationTask, TaskId
 
 POLL_S = 0.5
+_TOLD = ("id", "kind", "subject", "state", "progress", "created_at", "finished_at", "error_code", "error_text")
 
 app = typer.Typer(help="Look after the vector index, which can always be rebuilt.", no_args_is_help=True)
 
@@ -50,9 +51,9 @@ def rebuild(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write all points anew; recall goes on meanwhile. Calls no model: vectors are kept in the database.
+    """Rebuild all points while recall goes on. Calls no model: vectors are kept in the database.
 
-    A collection that is missing is made. Workers do the work; asked for again while it runs, it is not begun anew.
+    A missing collection is created. Workers do the work; a rebuild that runs already is not started again.
     """
     # An embedded node works only as long as this command runs.
     wait = wait or data is not None
@@ -109,33 +110,19 @@ def _waited(upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: fl
 
 def _plain(task: OperationTask) -> dict[str, object]:
     """A task without what only its handler reads."""
-    return {
-        "id": str(task.id),
-        "kind": task.kind,
-        "subject": task.subject,
-        "state": task.state,
-        "progress": dict(task.progress),
-        "created_at": task.created_at.isoformat(),
-        "finished_at": task.finished_at.isoformat() if task.finished_at else None,
-        "error_code": task.error_code,
-        "error_text": task.error_text,
-    }
+    return {name: value for name, value in plain(task).items() if name in _TOLD}
 
 
 def _print_state(state: IndexState) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
     agreement = {None: "not compared", True: "the same in both stores", False: "differs: the stores are to be compared"}
-    table.add_row("collection", state.collection)
-    table.add_row("model", f"{printable(state.model)}, {state.dimension} dimensions")
-    table.add_row("points", "the index is away" if state.points is None else str(state.points))
-    table.add_row("behind", ", ".join(f"{count} {kind}s" for kind, count in sorted(state.behind.items())) or "none")
-    table.add_row("mark", f"{state.mark or 'none yet'} ({agreement[state.agrees]})")
-    out = console()
-    out.print(table)
+    rows = {
+        "collection": state.collection,
+        "model": f"{printable(state.model)}, {state.dimension} dimensions",
+        "points": "the index is away" if state.points is None else str(state.points),
+        "behind": ", ".join(f"{count} {kind}s" for kind, count in sorted(state.behind.items())) or "none",
+        "mark": f"{state.mark or 'none yet'} ({agreement[state.agrees]})",
+    }
+    console().print(pairs_table(rows))
     for task in state.tasks:
         _print_task(task)
 

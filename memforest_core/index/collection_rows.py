@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -17,8 +17,11 @@ from memforest_core.store.engine import transaction
 
 _MARK_LOCK = 0x6D666D6B
 
-# This start of this database. A restored server has another start, a restored copy beside it another database, and
-# tables restored into the same database another number each. The service role may read all three.
+Confirm = Callable[[UUID, str], None]
+"""Notes a generation, and the start of the database under which both stores have it."""
+
+# Identifies this database since its last start. A restored server has another start time, a restored copy beside it
+# another database oid, tables restored into the same database other oids. The service role may read all three.
 STORE = """concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
                      'memforest.collection'::regclass::oid, extract(epoch FROM pg_postmaster_start_time()))"""
 
@@ -34,8 +37,8 @@ _LIVE = sa.select(m.Collection.name, m.Collection.model, m.Collection.dimension)
 def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
     """Make this the live collection if there is none yet, or only one of the same model under another name.
 
-    That is the collection of an earlier version, which named points otherwise: this one is filled from the rows by the
-    next comparison. Raises InvalidSettings when the collection of another model is live.
+    Such a collection is of an earlier version, which named points in another way: the next comparison fills the new one
+    from the rows. Raises InvalidSettings when the collection of another model is live.
     """
     with transaction(engine) as connection:
         live = connection.execute(_LIVE).first()
@@ -68,19 +71,6 @@ def switch_collection(connection: sa.Connection, name: str, model: str, dimensio
     )
 
 
-class CollectionRows:
-    """The live collection's row, held by the one process that compares the generations."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._db = connection
-
-    def confirm(self, generation: UUID, store: str) -> None:
-        """Both stores have this generation now."""
-        self._db.execute(
-            sa.update(m.Collection).where(m.Collection.live).values(generation=generation, store_started=store)
-        )
-
-
 class CollectionStore:
     """The live collection in the database."""
 
@@ -94,12 +84,17 @@ class CollectionStore:
         return StoredGeneration(*row) if row is not None else None
 
     @contextmanager
-    def comparing(self) -> Iterator[CollectionRows | None]:
-        # Nothing but this lock is held while the index is asked; who finds it taken leaves it to its holder.
-        """Rows inside for the one process that may compare and mark now, None for others."""
+    def comparing(self) -> Iterator[Confirm | None]:
+        """For the one process that may compare and mark now: how it notes the generation of both stores. Else None."""
+        # Nothing but this lock is held while the index is asked; a process that finds it taken does not wait.
         with transaction(self._engine) as connection:
+
+            def confirm(generation: UUID, store: str) -> None:
+                now = {"generation": generation, "store_started": store}
+                connection.execute(sa.update(m.Collection).where(m.Collection.live).values(now))
+
             mine = connection.scalar(sa.text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _MARK_LOCK})
-            yield CollectionRows(connection) if mine else None
+            yield confirm if mine else None
 
     def tenants(self) -> Sequence[TenantId]:
         """All tenants, in order."""

@@ -54,50 +54,44 @@ def read_contents(
 def _cells(rows: sa.Result[Any]) -> Iterator[tuple[UUID, Content]]:
     for row in rows:
         text = cell_text(row.text, row.time_start.astimezone(UTC))
-        yield (
-            row.cell_id,
-            {
-                "text": text,
-                "counts": count_terms(text),
-                "session_id": SessionId(row.session_id),
-                "time_start": _seconds(row.time_start),
-                "time_end": _seconds(row.time_end),
-                "waited_s": float(row.age),
-            },
-        )
+        content = {
+            "text": text,
+            "counts": count_terms(text),
+            "session_id": SessionId(row.session_id),
+            "time_start": _seconds(row.time_start),
+            "time_end": _seconds(row.time_end),
+            "waited_s": float(row.age),
+        }
+        yield row.cell_id, content
 
 
 def _facts(rows: sa.Result[Any]) -> Iterator[tuple[UUID, Content]]:
     for row in rows:
         mentioned = row.mentioned_at.astimezone(UTC)
-        yield (
-            row.fact_id,
-            {
-                "text": row.text,
-                "counts": count_terms(fact_terms_text(row.text, row.speaker, mentioned)),
-                "time_start": _seconds(row.time_start or mentioned),
-                "time_end": _seconds(row.time_end or mentioned),
-            },
-        )
+        content = {
+            "text": row.text,
+            "counts": count_terms(fact_terms_text(row.text, row.speaker, mentioned)),
+            "time_start": _seconds(row.time_start or mentioned),
+            "time_end": _seconds(row.time_end or mentioned),
+        }
+        yield row.fact_id, content
 
 
 def _nodes(rows: sa.Result[Any]) -> Iterator[tuple[UUID, Content]]:
     for row in rows:
-        yield (
-            row.node_id,
-            {
-                "vector": from_bytes(row.vector),
-                "counts": unpack_counts(row.terms),
-                "leaves": row.leaf_count,
-                "tree_id": TreeId(row.tree_id),
-                "tree_kind": row.kind,
-                "level": row.level,
-                "is_root": row.parent_id is None,
-                "session_id": SessionId(row.session_id) if row.session_id else None,
-                "time_start": row.time_start / 1e6 if row.time_start is not None else None,
-                "time_end": row.time_end / 1e6 if row.time_end is not None else None,
-            },
-        )
+        content = {
+            "vector": from_bytes(row.vector),
+            "counts": unpack_counts(row.terms),
+            "leaves": row.leaf_count,
+            "tree_id": TreeId(row.tree_id),
+            "tree_kind": row.kind,
+            "level": row.level,
+            "is_root": row.parent_id is None,
+            "session_id": SessionId(row.session_id) if row.session_id else None,
+            "time_start": row.time_start / 1e6 if row.time_start is not None else None,
+            "time_end": row.time_end / 1e6 if row.time_end is not None else None,
+        }
+        yield row.node_id, content
 
 
 def _seconds(moment: datetime | None) -> float | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID, uuid4, uuid5
 
@@ -14,7 +13,7 @@ import structlog
 
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.collection_rows import CollectionRows, CollectionStore
+from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
@@ -36,9 +35,9 @@ class GenerationState(StrEnum):
     """What a check found."""
 
     SKIPPED = "skipped"
-    """Looked at a moment ago, or another process is at it, or there is no collection yet."""
+    """It was checked a moment ago, another process checks it, or there is no collection yet."""
     AWAY = "away"
-    """The index can't be asked; nothing is indexed either until it can."""
+    """The index is unavailable; nothing is indexed either until it answers."""
     SAME = "same"
     RENEWED = "renewed"
     UNMARKED = "unmarked"
@@ -87,26 +86,18 @@ def judge(stored: StoredGeneration, seen: Generation | None, mark_s: float) -> G
     return GenerationState.RENEWED if stored.now - seen.at >= mark_s else GenerationState.SAME
 
 
+@dataclass(slots=True)
 class Generations:
     """Compares the generations of both stores and begins new ones. Thread-safe."""
 
-    def __init__(
-        self,
-        collections: CollectionStore,
-        rows: IndexStore,
-        tasks: OperationStore,
-        index: VectorIndex,
-        mark_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._collections = collections
-        self._rows = rows
-        self._tasks = tasks
-        self._index = index
-        self._mark_s = mark_s
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._next = float("-inf")
+    collections: CollectionStore
+    rows: IndexStore
+    tasks: OperationStore
+    index: VectorIndex
+    mark_s: float
+    """Seconds after which a new generation begins."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _next: float = float("-inf")
 
     def check(self, *, now: bool = False) -> GenerationState:
         """Compare the generations, unless that was done a moment ago and ``now`` is False. Cheap when they are equal.
@@ -117,59 +108,59 @@ class Generations:
         Raises StoreUnavailable, InvalidSettings for a collection of another dimension.
         """
         with self._lock:
-            if not now and self._clock() < self._next:
+            if not now and time.monotonic() < self._next:
                 return GenerationState.SKIPPED
-            self._next = self._clock() + CHECK_S
-        with self._collections.comparing() as rows:
-            stored = self._collections.look() if rows is not None else None
-            if rows is None or stored is None:
+            self._next = time.monotonic() + CHECK_S
+        with self.collections.comparing() as confirm:
+            stored = self.collections.look() if confirm is not None else None
+            if confirm is None or stored is None:
                 return GenerationState.SKIPPED
             try:
-                return self._compare(rows, stored)
+                return self._compare(confirm, stored)
             except IndexUnavailable as error:
                 log.warning("marks_not_compared", code=error.code)
                 return GenerationState.AWAY
 
-    def _compare(self, rows: CollectionRows, stored: StoredGeneration) -> GenerationState:
-        self._index.prepare()
-        seen = parse_generation(self._index.read_mark())
-        found = judge(stored, seen, self._mark_s)
+    def _compare(self, confirm: Confirm, stored: StoredGeneration) -> GenerationState:
+        self.index.prepare()
+        seen = parse_generation(self.index.read_mark())
+        found = judge(stored, seen, self.mark_s)
         match found:
             case GenerationState.SAME if seen is not None:
                 if seen.generation != stored.generation:
-                    rows.confirm(seen.generation, stored.store)
+                    confirm(seen.generation, stored.store)
             case GenerationState.RENEWED:
-                self._begin(rows, stored, uuid4())
+                self._begin(confirm, stored, uuid4())
             case _:
-                # The same for the same finding, so that a check that died half way is finished and not repeated.
+                # Derived from the finding, so that a check that died half way is finished instead of repeated.
                 generation = uuid5(_SPACE, f"{stored.generation} {stored.confirmed_store} {stored.store}")
                 if seen is not None and seen.generation == generation:
-                    rows.confirm(generation, stored.store)
+                    confirm(generation, stored.store)
                 elif not self._diverged(found, generation):
                     return GenerationState.SKIPPED
                 else:
-                    self._begin(rows, stored, generation)
+                    self._begin(confirm, stored, generation)
         return found
 
-    def _begin(self, rows: CollectionRows, stored: StoredGeneration, generation: UUID) -> None:
-        self._index.write_mark(Generation(generation, stored.generation, stored.now).text())
-        rows.confirm(generation, stored.store)
+    def _begin(self, confirm: Confirm, stored: StoredGeneration, generation: UUID) -> None:
+        self.index.write_mark(Generation(generation, stored.generation, stored.now).text())
+        confirm(generation, stored.store)
 
     def _diverged(self, found: GenerationState, generation: UUID) -> bool:
-        """Have the stores compared; False when points are there but no tenant yet who could own the task."""
-        points = bool(self._index.scan(None, 1).points)
-        tenants = self._collections.tenants()
+        """Ask for tasks that compare the stores; False when there are points but no tenant to own a task."""
+        points = bool(self.index.scan(None, 1).points)
+        tenants = self.collections.tenants()
         asked = 0
         for tenant in tenants:
-            with self._rows.indexing(tenant) as rows:
+            with self.rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
-                with self._tasks.transaction(tenant) as tasks:
+                with self.tasks.transaction(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
                     tasks.enqueue(OperationKind.PARITY, str(generation), arguments)
                 asked += 1
         if asked:
-            # Every restart of Postgres is followed by a comparison, which is no reason to worry.
+            # A comparison follows every restart of Postgres: that is normal.
             tell = log.info if found is GenerationState.STORE_RESTARTED else log.warning
             tell("index_compared", code=found.value, tenants=asked)
         return bool(tenants) or not points

@@ -1,4 +1,4 @@
-"""Makes rows and points agree, page by page: what each has that the other has not, and which is older."""
+"""Makes index rows and points agree, page by page: finds what one of them lacks, and which is older."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class Unequal:
-    """What a page of a tenant's points has that its rows have not."""
+    """The points of a page that disagree with their rows."""
 
     orphans: tuple[PointKey, ...]
-    """No row of their forest stands behind them."""
+    """Points without a row in their forest."""
     ahead: Mapping[UUID, int]
-    """In a version that their row never saw written."""
+    """Versions of points that are newer than what their row knows to be written."""
 
 
 def unequal(points: Sequence[ScannedPoint], rows: Mapping[UUID, PointRow]) -> Unequal:
@@ -51,32 +51,32 @@ def lacking(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[PointRo
     return [row for row in rows if found.get(row.id, 0) < row.indexed_version]
 
 
+@dataclass(frozen=True, slots=True)
 class Sweep:
-    """Takes points away that no row stands behind; one page at a time."""
+    """Deletes points that have no row; one page at a time."""
 
-    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
-        self._store = store
-        self._collections = collections
-        self._index = index
+    store: IndexStore
+    collections: CollectionStore
+    index: VectorIndex
 
-    def page(self, tenant: TenantId, progress: Numbers, *, whole: bool, overtake: bool) -> tuple[Numbers, bool]:
-        """Look at the next page of the tenant's points: progress after it, and whether it was the last.
+    def swept(self, tenant: TenantId, progress: Numbers, *, whole: bool, overtake: bool) -> tuple[Numbers, bool]:
+        """Compare the next page of the tenant's points: progress after it, and whether it was the last.
 
-        ``whole``: at all points, those of tenants that the database does not know included. ``overtake``: rows are
-        raised above points whose version no row has seen written.
+        ``whole``: of all points, those of tenants that the database does not know included. ``overtake``: also give
+        rows a higher version than points that are ahead of them.
         """
         cursor = str(progress.get("cursor", "")) or None
-        page = self._index.scan(cursor, PAGE, None if whole else tenant)
+        page = self.index.scan(cursor, PAGE, None if whole else tenant)
         mine = [point for point in page.points if point.tenant == tenant]
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             found = unequal(mine, rows.point_rows([point.id for point in mine]))
-        gone = [*found.orphans, *self._strangers(page.points)] if whole else list(found.orphans)
-        self._index.delete(gone)
+        gone = [*found.orphans, *self._of_unknown_tenants(page.points)] if whole else list(found.orphans)
+        self.index.delete(gone)
         raised = 0
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             if overtake:
                 raised = rows.overtake(found.ahead)
-            # A row that came while its point was taken for an orphan needs it back.
+            # A row that was added while its point was deleted as an orphan needs the point back.
             rows.renew_points([key.id for key in found.orphans])
         after = dict(progress) | {
             "cursor": page.cursor or "",
@@ -86,37 +86,32 @@ class Sweep:
         }
         return after, page.cursor is None
 
-    def _strangers(self, points: Sequence[ScannedPoint]) -> list[PointKey]:
+    def _of_unknown_tenants(self, points: Sequence[ScannedPoint]) -> list[PointKey]:
         """Points of tenants that the database does not know. Read after the page: a tenant comes before its points."""
-        known = set(self._collections.tenants())
+        known = set(self.collections.tenants())
         return [point.key for point in points if point.tenant not in known]
 
 
-class Parity:
-    """The steps of a parity task: first the points are looked at, then the rows."""
-
-    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
-        self._store = store
-        self._index = index
-        self._sweep = Sweep(store, collections, index)
+class Parity(Sweep):
+    """The steps of a parity task: first the points are compared with their rows, then the rows with their points."""
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One page. Raises StoreUnavailable, IndexUnavailable."""
         if progress.get("phase", _POINTS) == _POINTS:
             whole = bool(task.arguments.get(WHOLE))
-            after, last = self._sweep.page(tenant, progress, whole=whole, overtake=True)
+            after, last = self.swept(tenant, progress, whole=whole, overtake=True)
             return dict(after) | {"phase": _ROWS if last else _POINTS}
         return self._rows(tenant, progress)
 
     def _rows(self, tenant: TenantId, progress: Numbers) -> Numbers | None:
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             page = rows.written_rows(after, PAGE)
         if not page:
             return None
-        found = self._index.versions([row.key(tenant) for row in page])
+        found = self.index.versions([row.key(tenant) for row in page])
         missing = lacking(page, found)
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             marked = rows.mark_missing(missing, found)
         return dict(progress) | {
             "after": str(page[-1].id),

@@ -29,32 +29,27 @@ _SWEEP = "sweep"
 _SWEPT = "swept"
 
 
-class Rebuild:
+class Rebuild(Sweep):
     """The steps of a rebuild task: mark all rows as behind, for the indexer to write, then sweep."""
-
-    def __init__(self, store: IndexStore, collections: CollectionStore, index: VectorIndex) -> None:
-        self._store = store
-        self._index = index
-        self._sweep = Sweep(store, collections, index)
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One batch. Raises StoreUnavailable, IndexUnavailable, InvalidSettings for another dimension."""
         forest = ForestId(UUID(str(task.arguments[FOREST]))) if FOREST in task.arguments else None
         match progress.get("phase"):
             case None:
-                self._index.prepare()
-                return {"phase": _MARK, "marked": 0, "lost": int(self._index.count(tenant, forest) == 0)}
+                self.index.prepare()
+                return {"phase": _MARK, "marked": 0, "lost": int(self.index.count(tenant, forest) == 0)}
             case "mark":
                 return self._mark(tenant, forest, progress)
             case "sweep":
-                after, last = self._sweep.page(tenant, progress, whole=False, overtake=False)
+                after, last = self.swept(tenant, progress, whole=False, overtake=False)
                 return dict(after) | {"phase": _SWEPT} if last else after
             case _:
                 return None
 
     def _mark(self, tenant: TenantId, forest: ForestId | None, progress: Numbers) -> Numbers:
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             last, marked = rows.mark_all(after, BATCH, forest, lost=bool(progress["lost"]))
         if last is None:
             return dict(progress) | {"phase": _SWEEP}
@@ -80,39 +75,32 @@ class IndexState:
     """The newest rebuilds and comparisons."""
 
 
+@dataclass(frozen=True, slots=True)
 class IndexUpkeep:
     """What people ask of the index: to be written anew, and how it is."""
 
-    def __init__(
-        self,
-        store: IndexStore,
-        collections: CollectionStore,
-        tasks: OperationStore,
-        index: VectorIndex,
-        wakeups: WakeUps,
-    ) -> None:
-        self._store = store
-        self._collections = collections
-        self._tasks = tasks
-        self._index = index
-        self._wakeups = wakeups
+    store: IndexStore
+    collections: CollectionStore
+    tasks: OperationStore
+    index: VectorIndex
+    wakeups: WakeUps
 
     def rebuild(self) -> dict[TenantId, TaskId]:
         """Ask for all points of all tenants to be written anew; the task of each tenant. Raises StoreUnavailable."""
-        return {tenant: self._request(tenant, None) for tenant in self._collections.tenants()}
+        return {tenant: self._request(tenant, None) for tenant in self.collections.tenants()}
 
     def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
         """Ask for one owner's points to be written anew. Raises NotFound, StoreUnavailable."""
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             forest = known(rows.find_forest(owner), owner)
         return {tenant: self._request(tenant, forest)}
 
     def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:
         subject = str(forest or "")
-        with self._tasks.transaction(tenant) as tasks:
+        with self.tasks.transaction(tenant) as tasks:
             asked = {FOREST: subject} if forest else {}
             task = tasks.enqueue(OperationKind.REBUILD, subject, asked, lane=1, forest=forest)
-        self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
     def progress(self, asked: Mapping[TenantId, TaskId]) -> tuple[list[OperationTask], int]:
@@ -120,7 +108,7 @@ class IndexUpkeep:
         found: list[OperationTask] = []
         behind = 0
         for tenant, task in asked.items():
-            with self._tasks.transaction(tenant) as tasks:
+            with self.tasks.transaction(tenant) as tasks:
                 seen = tasks.get(task)
             if seen is not None:
                 found.append(seen)
@@ -130,23 +118,23 @@ class IndexUpkeep:
     def wake(self, tenants: Sequence[TenantId]) -> None:
         """Send a wake-up for each tenant, in case one was lost."""
         for tenant in tenants:
-            self._wakeups.send(Queue.MAINTAIN, tenant, "rebuild")
+            self.wakeups.send(Queue.MAINTAIN, tenant, "rebuild")
 
     def state(self, tenant: TenantId) -> IndexState | None:
         """How the index is; None before there is a live collection. Raises StoreUnavailable."""
-        stored = self._collections.look()
+        stored = self.collections.look()
         if stored is None:
             return None
         points: int | None = None
         agrees: bool | None = None
         try:
-            points = self._index.count(tenant)
-            seen = parse_generation(self._index.read_mark())
+            points = self.index.count(tenant)
+            seen = parse_generation(self.index.read_mark())
             if stored.generation is not None:
                 agrees = seen is not None and stored.generation in (seen.generation, seen.previous)
         except IndexUnavailable:
             points = None
-        with self._tasks.transaction(tenant) as rows:
+        with self.tasks.transaction(tenant) as rows:
             tasks = rows.list((OperationKind.REBUILD, OperationKind.PARITY), 4)
         return IndexState(
             collection=stored.name,
@@ -160,5 +148,5 @@ class IndexUpkeep:
         )
 
     def _behind(self, tenant: TenantId) -> Mapping[PointKind, int]:
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             return rows.behind_by_kind()

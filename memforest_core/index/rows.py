@@ -47,12 +47,7 @@ _CLAIM = sa.text(f"""
     RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.indexed_version
     """)  # noqa: S608 - constants of this package
 
-_HOLD = sa.text("""
-    SELECT point_id, forest_id, version, deleted FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token
-     ORDER BY point_id FOR UPDATE SKIP LOCKED
-    """)
-
-# What belongs to nobody any more becomes a tombstone of its writer's.
+# Rows of forests that are gone become tombstones, which their writer finishes.
 _BURY = sa.text(f"""
     UPDATE memforest.index_row i SET deleted = true, version = {NEXT_VERSION}
      WHERE i.tenant_id = :t AND i.lease_token = :token AND i.point_id = ANY(CAST(:ids AS uuid[]))
@@ -60,7 +55,7 @@ _BURY = sa.text(f"""
 
 _FREE = "lease_token = NULL, lease_until = NULL, worker_id = NULL"
 
-# What was marked again meanwhile is behind still.
+# A row that was marked again meanwhile is still behind.
 _FINISH = sa.text(f"""
     UPDATE memforest.index_row i
        SET state = CASE WHEN i.version = u.version THEN 'done' ELSE 'ready' END, indexed_version = u.version,
@@ -71,14 +66,6 @@ _FINISH = sa.text(f"""
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND NOT i.deleted
     RETURNING i.point_id
     """)  # noqa: S608 - a constant of this module
-
-# A writer of the forest that has locked a row is about to take the lease off it. Whoever waited for it while holding
-# others could wait for a writer that waits for those: several rows are taken without waiting, what is left one by one.
-_WAIT = sa.text("""
-    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token AND point_id = :id FOR UPDATE
-    """)
-
-_UNDER = sa.text("SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND lease_token = :token")
 
 _FORGET = sa.text("""
     DELETE FROM memforest.index_row i USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
@@ -91,11 +78,6 @@ _GIVE_BACK = sa.text(f"""
      WHERE tenant_id = :t AND lease_token = :token AND NOT deleted AND point_id = ANY(CAST(:ids AS uuid[]))
     RETURNING point_id
     """)  # noqa: S608 - a constant of this module
-
-_DROP_LOST = sa.text("""
-    DELETE FROM memforest.index_row
-     WHERE tenant_id = :t AND lease_token = :token AND deleted AND point_id = ANY(CAST(:ids AS uuid[]))
-    """)
 
 _RENEW = sa.text(f"""
     UPDATE memforest.index_row i
@@ -124,15 +106,7 @@ _BEHIND_BY_KIND = sa.text("""
      GROUP BY kind
     """)
 
-_ANY_INDEXED = sa.text("SELECT EXISTS (SELECT 1 FROM memforest.index_row WHERE tenant_id = :t AND indexed_version > 0)")
-
-# Rows are locked in the order of ids, as everywhere; an index that was lost has no point of a row any more.
-_PICK_ALL = sa.text("""
-    SELECT point_id FROM memforest.index_row
-     WHERE tenant_id = :t AND point_id > :after AND NOT deleted AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
-     ORDER BY point_id LIMIT :n
-    """)
-
+# An index that was lost has no point of any row.
 _MARK_ALL = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = {NEXT_VERSION}, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
@@ -140,15 +114,6 @@ _MARK_ALL = sa.text(f"""
            lease_until = NULL, worker_id = NULL
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
     """)  # noqa: S608 - a constant of this package
-
-_FORESTS_OF = sa.text("""
-    SELECT DISTINCT forest_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
-    """)
-
-_LOCK_POINTS = sa.text("""
-    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY point_id FOR NO KEY UPDATE
-    """)
 
 _OVERTAKE = sa.text(f"""
     UPDATE memforest.index_row i
@@ -166,14 +131,14 @@ _MARK_MISSING = sa.text("""
     """)
 
 
-POINT_ROW = (
+_POINT_ROW = (
     *(m.IndexRow.point_id, m.IndexRow.forest_id),
     *(m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted),
 )
 
 
-def point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
-    """A row of the columns ``POINT_ROW``."""
+def _point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
+    """A row of the columns ``_POINT_ROW``."""
     return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted)
 
 
@@ -218,23 +183,17 @@ class IndexRows(VectorRows):
         return token, [_stale(row, contents.get(row.point_id)) for row in rows]
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
-        """Hold the rows that are still under the lease to the end of the transaction; those that may be written.
+        """Lock the rows that are still under the lease until the transaction ends; the ids that may be written.
 
-        What somebody else has locked is left out: it is about to be marked anew, or buried.
-
-        These are as they were claimed: nobody has marked or buried them since, and their forests were not given up.
-        ``put_vectors`` of their texts belongs into the same transaction.
+        These are unchanged since the claim, and their forests still exist. Rows that another transaction has locked
+        are left out: it is about to change or delete them. ``put_vectors`` belongs into the same transaction.
         """
-        forests = self._db.scalars(
-            sa.select(m.IndexRow.forest_id)
-            .distinct()
-            .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token)
-        ).all()
+        forests = self._db.scalars(sa.select(m.IndexRow.forest_id).where(*self._under(token)).distinct())
         alive = self.hold_forests([ForestId(forest) for forest in forests])
-        rows = self._db.execute(_HOLD, {"t": self._tenant, "token": token}).all()
-        nobodys = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
-        if nobodys:
-            self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": nobodys})
+        rows = self._db.execute(self._free_rows(token)).all()
+        gone = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
+        if gone:
+            self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": gone})
         return frozenset(
             row.point_id
             for row in rows
@@ -252,21 +211,24 @@ class IndexRows(VectorRows):
         buried while the lease held.
         """
         mine = {"t": self._tenant, "token": token}
-        rows = self._db.scalars(_HOLD, mine) if alone is None else self._db.scalars(_WAIT, mine | {"id": alone})
-        held = rows.all()
+        point = m.IndexRow.point_id
+        under = sa.select(point).where(*self._under(token))
+        waiting = under.where(point == alone).with_for_update()
+        held = self._db.scalars(self._free_rows(token) if alone is None else waiting).all()
         ended: set[UUID] = set()
         for statement, points in ((_FORGET, dropped), (_FINISH, written)):
-            mine_of = [point for point in held if point in points]
-            of = {"ids": mine_of, "versions": [points[point] for point in mine_of]}
+            ids = [id_ for id_ in held if id_ in points]
+            of = {"ids": ids, "versions": [points[id_] for id_ in ids]}
             ended.update(self._db.scalars(statement, mine | of))
         ended.update(self._db.scalars(_GIVE_BACK, mine | {"ids": held}))
-        return frozenset(ended), frozenset(self._db.scalars(_UNDER, mine)) - frozenset(held)
+        return frozenset(ended), frozenset(self._db.scalars(under)) - frozenset(held)
 
     def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
         """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives."""
         ids = sorted(points, key=str)
         self._hold(ids)
-        self._db.execute(_DROP_LOST, {"t": self._tenant, "token": token, "ids": ids})
+        lost = (*self._under(token), m.IndexRow.deleted, m.IndexRow.point_id.in_(ids))
+        self._db.execute(sa.delete(m.IndexRow).where(*lost))
         self._db.execute(_RENEW, {"t": self._tenant, "ids": ids})
 
     def renew_points(self, points: Sequence[UUID]) -> int:
@@ -276,27 +238,33 @@ class IndexRows(VectorRows):
         self._hold(points)
         return self._db.execute(_RENEW, {"t": self._tenant, "ids": list(points)}).rowcount
 
-    def retry_points(self, token: LeaseToken, delay_s: float, code: str, text: str) -> None:
-        """Give the rows back for a later try; one that somebody else has locked keeps its lease until that ends."""
-        later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
-        self._give_back(token, available_at=later, error_code=code, error_text=text)
+    def give_back_points(self, token: LeaseToken, code: str, text: str, delay_s: float | None = None) -> None:
+        """Give the rows back after an error: for a try in ``delay_s`` seconds, or (None) as they were before the claim.
 
-    def release_points(self, token: LeaseToken, code: str, text: str) -> None:
-        """Give the rows back as they were: it was not their turn that failed, the index was away.
-
-        They are available since when they were: the next worker takes them in the order in which they came.
+        As they were is for an index that was away: that is no failed try, and they keep their place in the queue. A
+        row that somebody else has locked keeps its lease until that ends.
         """
-        tries = sa.func.greatest(m.IndexRow.attempts - 1, 0)
-        self._give_back(token, attempts=tries, error_code=code, error_text=text)
-
-    def _give_back(self, token: LeaseToken, **values: object) -> None:
-        held = self._db.scalars(_HOLD, {"t": self._tenant, "token": token}).all()
+        values: dict[str, object] = {"attempts": sa.func.greatest(m.IndexRow.attempts - 1, 0)}
+        if delay_s is not None:
+            later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
+            values = {"available_at": later}
+        held = self._db.scalars(self._free_rows(token)).all()
         free = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
-        self._db.execute(
-            sa.update(m.IndexRow)
-            .where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token, m.IndexRow.point_id.in_(held))
-            .values(**free, **values)
-        )
+        own = sa.update(m.IndexRow).where(*self._under(token), m.IndexRow.point_id.in_(held))
+        self._db.execute(own.values(**free, **values, error_code=code, error_text=text))
+
+    def _under(self, token: LeaseToken) -> tuple[sa.ColumnElement[bool], ...]:
+        return m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token
+
+    def _free_rows(self, token: LeaseToken) -> sa.Select[UUID, UUID, int, bool]:
+        """The rows under a lease that nobody else has locked, locked in the order of ids.
+
+        A writer of the forest that has locked a row is about to take the lease off it. Waiting for that writer while
+        holding other rows could deadlock, so rows that are locked are left out, and waited for one by one.
+        """
+        row = m.IndexRow
+        rows = sa.select(row.point_id, row.forest_id, row.version, row.deleted).where(*self._under(token))
+        return rows.order_by(row.point_id).with_for_update(skip_locked=True)
 
     def behind(self, forest: ForestId, limit: int) -> int:
         """How many of a forest's points are not in the index as they should be; ``limit`` stands for that many or more.
@@ -316,7 +284,8 @@ class IndexRows(VectorRows):
 
     def any_indexed(self) -> bool:
         """Whether the index holds, as far as the rows know, any point of the tenant."""
-        return bool(self._db.scalar(_ANY_INDEXED, {"t": self._tenant}))
+        indexed = sa.exists().where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.indexed_version > 0)
+        return bool(self._db.scalar(sa.select(indexed)))
 
     def mark_all(self, after: UUID | None, limit: int, forest: ForestId | None, lost: bool) -> tuple[UUID | None, int]:
         """Mark the next ``limit`` rows in the order of ids as behind, under a higher version, in the backfill lane.
@@ -324,39 +293,42 @@ class IndexRows(VectorRows):
         ``forest`` None: of all forests. ``lost`` says that the index holds none of their points. Returns the last id,
         None when there was no row left, and how many rows.
         """
-        values = {"t": self._tenant, "after": after or _FIRST, "n": limit, "f": forest, "lost": lost}
-        picked = self._db.scalars(_PICK_ALL, values).all()
+        living = self._after(after, forest, limit).where(~m.IndexRow.deleted)
+        picked = [row.point_id for row in self._db.execute(living)]
         self._hold(picked)
-        marked = self._db.execute(_MARK_ALL, values | {"ids": picked}).rowcount if picked else 0
+        values = {"t": self._tenant, "ids": picked, "lost": lost}
+        marked = self._db.execute(_MARK_ALL, values).rowcount if picked else 0
         return max(picked, default=None), marked
 
     def _hold(self, points: Sequence[UUID]) -> None:
         """Lock many points' rows, as the writer of their forests: those lock such rows in several statements."""
-        values = {"t": self._tenant, "ids": list(points)}
-        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in self._db.scalars(_FORESTS_OF, values)])
-        self._db.execute(_LOCK_POINTS, values)
+        row = m.IndexRow
+        mine = (row.tenant_id == self._tenant, row.point_id.in_(points))
+        forests = self._db.scalars(sa.select(row.forest_id).where(*mine).distinct())
+        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in forests])
+        self._db.execute(sa.select(row.point_id).where(*mine).order_by(row.point_id).with_for_update(key_share=True))
 
     def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         """The rows of these points."""
         found = self._db.execute(
-            sa.select(*POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
+            sa.select(*_POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
         )
-        return {row.point_id: point_row(row) for row in found}
+        return {row.point_id: _point_row(row) for row in found}
 
-    def written_rows(self, after: UUID | None, limit: int) -> Sequence[PointRow]:
-        """The next rows in the order of ids that say that the index has their point."""
-        found = self._db.execute(
-            sa.select(*POINT_ROW)
-            .where(
-                m.IndexRow.tenant_id == self._tenant,
-                m.IndexRow.point_id > (after or _FIRST),
-                m.IndexRow.state == WorkState.DONE,
-                ~m.IndexRow.deleted,
-            )
-            .order_by(m.IndexRow.point_id)
-            .limit(limit)
-        )
-        return [point_row(row) for row in found]
+    def written_rows(self, after: UUID | None, limit: int, forest: ForestId | None = None) -> Sequence[PointRow]:
+        """The next rows, of one forest or of all, in the order of ids that say that the index has their point."""
+        done = (m.IndexRow.state == WorkState.DONE, ~m.IndexRow.deleted)
+        return [_point_row(row) for row in self._db.execute(self._after(after, forest, limit).where(*done))]
+
+    def point_ids(self, after: UUID | None, limit: int, forest: ForestId) -> Sequence[UUID]:
+        """The points of the next rows of a forest, in order, whatever their state."""
+        return [row.point_id for row in self._db.execute(self._after(after, forest, limit))]
+
+    def _after(self, after: UUID | None, forest: ForestId | None, limit: int) -> sa.Select[*tuple[Any, ...]]:
+        """The next rows in the order of ids, of one forest or of all."""
+        row = m.IndexRow
+        rows = sa.select(*_POINT_ROW).where(row.tenant_id == self._tenant, row.point_id > (after or _FIRST))
+        return (rows if forest is None else rows.where(row.forest_id == forest)).order_by(row.point_id).limit(limit)
 
     def overtake(self, versions: Mapping[UUID, int]) -> int:
         """Raise rows above these versions, which the index holds and no row has confirmed; how many.

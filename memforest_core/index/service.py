@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from uuid import UUID
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
-from memforest_core.index.outage import OutagePause
 from memforest_core.index.records import StalePoint
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
@@ -22,29 +23,78 @@ from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "index"
 LEASE_S = 120.0
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+
+Embedding = tuple[dict[OwnText, Vectors], CallRecord]
+"""Vectors of texts, and the record of the call that made them."""
 
 
+class OutagePause:
+    """One process's view of one index: after a failure nobody tries for a pause, then one does. Thread-safe.
+
+    The pause starts at one second and doubles with each failed trial up to half a minute.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock``: seconds, monotonic."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._until = 0.0
+        self._trying = False
+
+    @property
+    def away(self) -> bool:
+        """Whether the last try failed."""
+        return self._failures > 0
+
+    def may_try(self) -> bool:
+        """Whether to call the index. After a pause one caller gets True, whose call decides whether the pause ends."""
+        with self._lock:
+            if not self._failures:
+                return True
+            if self._clock() < self._until:
+                return False
+            self._until = self._clock() + self._span()
+            self._trying = True
+            return True
+
+    def failed(self) -> None:
+        """The index was away; failures of calls that were under way together count once."""
+        with self._lock:
+            if not self._failures or self._trying:
+                self._failures += 1
+                self._until = self._clock() + self._span()
+            self._trying = False
+
+    def worked(self) -> None:
+        """The index is there."""
+        with self._lock:
+            self._failures = 0
+            self._trying = False
+
+    def _span(self) -> float:
+        return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(max(self._failures - 1, 0), 16)))
+
+
+@dataclass(frozen=True)
 class Indexer:
     """Indexes a tenant's stale rows. Thread-safe."""
 
-    def __init__(
-        self,
-        store: IndexStore,
-        index: VectorIndex,
-        embedder: Embedder,
-        batch: int,
-        rng: random.Random,
-        telemetry: Telemetry = SILENT,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._index = index
-        self._embedder = embedder
-        self._batch = batch
-        self._rng = rng
-        self._telemetry = telemetry
-        self._clock = clock
-        self._pause = OutagePause(clock)
+    store: IndexStore
+    index: VectorIndex
+    embedder: Embedder
+    batch: int
+    """Rows that are indexed at once."""
+    rng: random.Random
+    telemetry: Telemetry = SILENT
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, monotonic."""
+
+    @cached_property
+    def _pause(self) -> OutagePause:
+        return OutagePause(self.clock)
 
     def run_one(self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind]) -> int:
         """Index one batch; how many rows are up to date now (0: none was behind, or the index is away).
@@ -55,33 +105,33 @@ class Indexer:
         """
         if not self._reachable():
             return 0
-        started = self._clock()
-        with self._store.indexing(tenant) as rows:
-            token, points = rows.claim_points(kinds, worker, self._batch, LEASE_S)
-            known = rows.known_vectors(self._embedder.model, _texts(points))
+        started = self.clock()
+        with self.store.indexing(tenant) as rows:
+            token, points = rows.claim_points(kinds, worker, self.batch, LEASE_S)
+            known = rows.known_vectors(self.embedder.model, _texts(points))
         if not points:
             return 0
         outcome = "done"
         try:
             self._write(tenant, token, points, known)
         except StoreUnavailable as error:
-            self._release(tenant, token, error)
+            self._give_back(tenant, token, error)
             raise
         except IndexUnavailable as error:
             self._pause.failed()
             outcome = error.code
-            self._release(tenant, token, error)
+            self._give_back(tenant, token, error)
         except MemForestError as error:
             outcome = error.code
-            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self._rng.random())
-            self._retry(tenant, token, max(1.0, decision.delay_s), error)
-        self._telemetry.worked(STEP, tenant, self._clock() - started, outcome)
+            decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self.rng.random())
+            self._give_back(tenant, token, error, max(1.0, decision.delay_s))
+        self.telemetry.worked(STEP, tenant, self.clock() - started, outcome)
         if outcome == "done":
             for point in points:
                 if point.waited_s is not None:
-                    self._telemetry.reached("raw", tenant, point.waited_s + self._clock() - started)
+                    self.telemetry.reached("raw", tenant, point.waited_s + self.clock() - started)
             return len(points)
-        self._telemetry.retried(STEP, tenant, outcome)
+        self.telemetry.retried(STEP, tenant, outcome)
         return 0
 
     def _reachable(self) -> bool:
@@ -90,7 +140,7 @@ class Indexer:
             return False
         if self._pause.away:
             try:
-                self._index.prepare()
+                self.index.prepare()
             except IndexUnavailable:
                 self._pause.failed()
                 return False
@@ -103,14 +153,15 @@ class Indexer:
         """Write what is still under the lease; take away again what was erased meanwhile."""
         embedded = self._embed([text for text in _texts(points) if text not in known])
         held = self._held(tenant, token, points, embedded)
-        vectors = known | (embedded.vectors if embedded is not None else {})
+        vectors = known
         if embedded is not None:
-            self._telemetry.called(tenant, [embedded.record])
+            vectors = known | embedded[0]
+            self.telemetry.called(tenant, [embedded[1]])
         mine = [point for point in points if point.id in held]
         gone = [point for point in mine if point.gone]
         there = [point for point in mine if not point.gone]
-        self._index.delete([point.key(tenant) for point in gone])
-        self._index.upsert([_point(tenant, point, vectors) for point in there])
+        self.index.delete([point.key(tenant) for point in gone])
+        self.index.upsert([_point(tenant, point, vectors) for point in there])
         written, dropped = _versions(there), _versions(gone)
         ended, left = self._finish(tenant, token, written, dropped)
         for alone in left:
@@ -119,16 +170,17 @@ class Indexer:
 
     @repeated
     def _held(
-        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: _Embedded | None
+        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: Embedding | None
     ) -> frozenset[UUID]:
         """Commit the vectors of what is still under the lease; the points that may be written."""
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             held = rows.hold_points(token, {point.id: point.version for point in points})
             if embedded is not None:
+                vectors, record = embedded
                 current = set(_texts([point for point in points if point.id in held]))
-                made = {text: vector for text, vector in embedded.vectors.items() if text in current}
-                rows.put_vectors(self._embedder.model, made)
-                rows.record_calls([embedded.record], None, None)
+                made = {text: vector for text, vector in vectors.items() if text in current}
+                rows.put_vectors(self.embedder.model, made)
+                rows.record_calls([record], None, None)
         return held
 
     @repeated
@@ -140,48 +192,39 @@ class Indexer:
         dropped: dict[UUID, int],
         alone: UUID | None = None,
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             return rows.finish_points(token, written, dropped, alone)
 
     @repeated
-    def _release(self, tenant: TenantId, token: LeaseToken, error: MemForestError) -> None:
-        with self._store.indexing(tenant) as rows:
-            rows.release_points(token, error.code, error.message)
-
-    @repeated
-    def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, error: MemForestError) -> None:
-        with self._store.indexing(tenant) as rows:
-            rows.retry_points(token, delay_s, error.code, error.message)
+    def _give_back(
+        self, tenant: TenantId, token: LeaseToken, error: MemForestError, delay_s: float | None = None
+    ) -> None:
+        with self.store.indexing(tenant) as rows:
+            rows.give_back_points(token, error.code, error.message, delay_s)
 
     def _undo(self, tenant: TenantId, token: LeaseToken, lost: Sequence[StalePoint]) -> None:
         """Delete the points of what has no row any more, or a tombstone: nobody else may know of them."""
         if not lost:
             return
-        with self._store.indexing(tenant) as rows:
+        with self.store.indexing(tenant) as rows:
             found = rows.point_rows([point.id for point in lost])
         orphans = [
             point
             for point in lost
             if point.gone or (row := found.get(point.id)) is None or row.deleted or row.forest_id != point.forest_id
         ]
-        self._index.delete([point.key(tenant) for point in orphans])
-        with self._store.indexing(tenant) as rows:
+        self.index.delete([point.key(tenant) for point in orphans])
+        with self.store.indexing(tenant) as rows:
             rows.undo_points(token, [point.id for point in orphans])
 
-    def _embed(self, missing: Sequence[OwnText]) -> _Embedded | None:
+    def _embed(self, missing: Sequence[OwnText]) -> Embedding | None:
         """Embed texts, each once whoever says it."""
         if not missing:
             return None
         texts = list(dict.fromkeys(own.text for own in missing))
-        embedded = self._embedder.embed(texts)
+        embedded = self.embedder.embed(texts)
         vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
-        return _Embedded({own: vectors[own.text] for own in missing}, embedded.record)
-
-
-@dataclass(frozen=True, slots=True)
-class _Embedded:
-    vectors: dict[OwnText, Vectors]
-    record: CallRecord
+        return {own: vectors[own.text] for own in missing}, embedded.record
 
 
 def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:

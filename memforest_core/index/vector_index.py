@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Any, Protocol
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import GetPydanticSchema
+from pydantic_core import core_schema
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 
-DenseVector = NDArray[np.float32]
+
+def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:
+    """How a vector goes over a wire: as a list of numbers."""
+    return core_schema.no_info_after_validator_function(
+        lambda numbers: np.array(numbers, dtype=np.float32),
+        core_schema.list_schema(core_schema.float_schema()),
+        serialization=core_schema.plain_serializer_function_ser_schema(lambda vector: vector.astype(float).tolist()),
+    )
+
+
+DenseVector = Annotated[NDArray[np.float32], GetPydanticSchema(_as_numbers)]
 
 
 class PointKind(StrEnum):
@@ -91,10 +103,10 @@ class IndexFilter:
 class IndexQuery:
     """One search: a dense vector (cosine) or sparse terms (weights times IDF within the forest)."""
 
-    vector: DenseVector | SparseVector
+    vector: SparseVector | DenseVector
     filter: IndexFilter
     limit: int
-    min_score: float | None = field(default=None)
+    min_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,47 +148,36 @@ class VectorIndex(Protocol):
     @property
     def name(self) -> str:
         """The collection in use; carries embedding model and dimension."""
-        ...
 
     def prepare(self) -> None:
         """Create the collection and its payload indexes when missing.
 
         Raises InvalidSettings when an existing collection has another dimension; IndexUnavailable.
         """
-        ...
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points durably; a point whose stored version is newer or equal stays as it is."""
-        ...
 
     def delete(self, keys: Sequence[PointKey]) -> None:
         """Remove points; unknown ones are ignored."""
-        ...
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         """All searches in one round trip; for each, hits with the best score first."""
-        ...
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         """The stored version of each of these points of one tenant that exists, by the row it stands for."""
-        ...
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         """How many points a tenant, or one forest of it, has."""
-        ...
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
         """The next ``limit`` points of all tenants, or of one; ``cursor`` is that of the page before, None at first."""
-        ...
 
     def read_mark(self) -> str | None:
         """What the collection was marked with last; None for a new one."""
-        ...
 
     def write_mark(self, mark: str) -> None:
         """Mark the collection durably. No search, count or version ever sees the mark."""
-        ...
 
     def close(self) -> None:
         """Release what is held; later calls fail."""
-        ...

@@ -27,7 +27,8 @@ def want_indexed_in(
 ) -> None:
     """The same for points of several forests, in one statement: all writers lock index rows in the order of ids.
 
-    Who is writing a point keeps its lease, so that a point has one writer at a time; it gives the row back as behind.
+    A row that is being written keeps its lease, so that a point has one writer at a time; its writer then finds the row
+    behind and gives it back.
     """
     if not forests:
         return

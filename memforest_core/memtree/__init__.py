@@ -4,7 +4,6 @@ from memforest_core.memtree.build import build
 from memforest_core.memtree.check import Broken, Violation, violations
 from memforest_core.memtree.delete import delete
 from memforest_core.memtree.insert import KeyTaken, insert
-from memforest_core.memtree.marks import mark_dirty, ready
 from memforest_core.memtree.nodes import MIN_BRANCHING, Diff, Key, Leaf, Node, TreeHead
 from memforest_core.memtree.paths import NotLoaded
 
@@ -22,7 +21,5 @@ __all__ = [
     "build",
     "delete",
     "insert",
-    "mark_dirty",
-    "ready",
     "violations",
 ]

@@ -11,14 +11,7 @@ from memforest_core.memtree.nodes import Diff, Leaf, Node, TreeHead
 from memforest_core.memtree.paths import Paths
 
 
-def build(
-    *,
-    tree_id: TreeId,
-    k: int,
-    root_id: NodeId,
-    leaves: Iterable[Leaf],
-    new_id: Callable[[], NodeId],
-) -> Diff:
+def build(*, tree_id: TreeId, k: int, root_id: NodeId, leaves: Iterable[Leaf], new_id: Callable[[], NodeId]) -> Diff:
     """The diff, all insertions, that makes a tree of ``leaves`` (any order, possibly none).
 
     Nodes are full; the right spine takes the rest. No leaves make a level-1 root without children.
@@ -28,17 +21,5 @@ def build(
     """
     nothing = Paths(())
     head = TreeHead(tree_id=tree_id, root_id=root_id, k=k, height=1, leaf_count=0)
-    root = Node(
-        id=root_id,
-        tree_id=tree_id,
-        parent_id=None,
-        level=1,
-        key=None,
-        time_start=None,
-        time_end=None,
-        leaf_count=0,
-        version=1,
-        clean_version=0,
-        payload_id=None,
-    )
+    root = Node(id=root_id, tree_id=tree_id, parent_id=None, level=1, key=None)
     return Edit(head, nothing, new_id).crown(root, fresh_leaves(tree_id, nothing, leaves))

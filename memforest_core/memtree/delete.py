@@ -13,7 +13,7 @@ from memforest_core.memtree.shape import least, split_evenly
 
 
 def delete(head: TreeHead, loaded: Iterable[Node], leaf_ids: Collection[NodeId]) -> Diff:
-    """The diff that removes leaves from the tree of ``head``; those that are not in ``loaded`` are none of the tree.
+    """The diff that removes leaves from the tree of ``head``; leaves that are not in ``loaded`` are ignored.
 
     ``loaded`` must hold, in any order, repetitions allowed, more being harmless:
 
@@ -45,7 +45,7 @@ def delete(head: TreeHead, loaded: Iterable[Node], leaf_ids: Collection[NodeId])
 
 
 class _Shrinking:
-    """The children that nodes are left with, while it is not settled yet which nodes stay."""
+    """The children that nodes are left with, before it is decided which nodes stay."""
 
     def __init__(self, k: int, paths: Paths, gone: Collection[NodeId]) -> None:
         self._k = k
@@ -128,7 +128,7 @@ class _Shrinking:
         # A child that was raised raises its parent, also when the parent's children are the same as before.
         if node.id in self._touched or _versions(stored) != _versions(built):
             node = replace(node, version=node.version + 1)
-        return edit.hold(node, built)
+        return edit.adopt(node, built)
 
 
 def _versions(nodes: Iterable[Node]) -> dict[NodeId, int]:

@@ -30,7 +30,7 @@ class Edit:
         """
         group = fill_right if rightmost else split_evenly
         first, *others = group(children, self._head.k)
-        kept = self._adopt(replace(node, version=node.version + 1), first)
+        kept = self.adopt(replace(node, version=node.version + 1), first)
         return [kept, *(self._sprout(node.level, part[0].key, part) for part in others)]
 
     def crown(self, root: Node, children: Sequence[Node]) -> Diff:
@@ -43,15 +43,11 @@ class Edit:
                 *(self._sprout(level, part[0].key, part) for part in others),
             ]
             level += 1
-        # A root that is not stored yet is born in this change, at the version it was given.
+        # A root that is not stored yet is made in this change, at the version it was given.
         version = root.version + 1 if self._before.get(root.id) else root.version
-        top = self._adopt(replace(root, level=level, version=version), children)
+        top = self.adopt(replace(root, level=level, version=version), children)
         self._states[top.id] = top
         return self._diff(top)
-
-    def hold(self, parent: Node, children: Sequence[Node]) -> Node:
-        """A node as it is with these children, whose states become final."""
-        return self._adopt(parent, children)
 
     def close(self, root: Node) -> Diff:
         """End a change in which nodes may have lost their place: what was loaded and is under no node is deleted.
@@ -64,7 +60,7 @@ class Edit:
         return replace(diff, deleted=tuple(sorted(lost, key=str)))
 
     def _lost(self, root: Node) -> set[NodeId]:
-        """Loaded nodes that have no way up to the root any more: their parent was opened and let go of them."""
+        """Loaded nodes that no longer lead up to the root: their parent was changed and dropped them."""
         opened = {state.parent_id for state in self._states.values()} | {root.id}
         lost: set[NodeId] = set()
         for node in sorted(self._before, key=lambda node: -node.level):
@@ -75,22 +71,11 @@ class Edit:
         return lost
 
     def _sprout(self, level: int, key: Key | None, children: Sequence[Node]) -> Node:
-        born = Node(
-            id=self._new_id(),
-            tree_id=self._head.tree_id,
-            parent_id=None,
-            level=level,
-            key=key,
-            time_start=None,
-            time_end=None,
-            leaf_count=0,
-            version=1,
-            clean_version=0,
-            payload_id=None,
-        )
-        return self._adopt(born, children)
+        made = Node(id=self._new_id(), tree_id=self._head.tree_id, parent_id=None, level=level, key=key)
+        return self.adopt(made, children)
 
-    def _adopt(self, parent: Node, children: Sequence[Node]) -> Node:
+    def adopt(self, parent: Node, children: Sequence[Node]) -> Node:
+        """A node as it is with these children, whose states become final."""
         for child in children:
             if child.parent_id != parent.id:
                 child = replace(child, parent_id=parent.id)

@@ -16,12 +16,7 @@ class KeyTaken(ValueError):
     """Two different leaves claim the same key."""
 
 
-def insert(
-    head: TreeHead,
-    loaded: Iterable[Node],
-    batch: Sequence[Leaf],
-    new_id: Callable[[], NodeId],
-) -> Diff:
+def insert(head: TreeHead, loaded: Iterable[Node], batch: Sequence[Leaf], new_id: Callable[[], NodeId]) -> Diff:
     """The diff that inserts ``batch`` (any size, any order) into the tree of ``head``.
 
     ``loaded`` must hold, in any order, repetitions allowed, more being harmless:
@@ -64,25 +59,21 @@ def fresh_leaves(tree_id: TreeId, paths: Paths, batch: Iterable[Leaf]) -> list[N
         ids.add(leaf.id)
         payloads.add(leaf.payload_id)
         keys.add(leaf.key)
-        fresh.append(_born(tree_id, leaf))
+        fresh.append(
+            Node(
+                id=leaf.id,
+                tree_id=tree_id,
+                parent_id=None,
+                level=0,
+                key=leaf.key,
+                time_start=leaf.time_start,
+                time_end=leaf.time_end,
+                leaf_count=1,
+                clean_version=1,  # a leaf's text is its payload's: there is no summary to wait for
+                payload_id=leaf.payload_id,
+            )
+        )
     return sorted(fresh, key=order)
-
-
-def _born(tree_id: TreeId, leaf: Leaf) -> Node:
-    # A leaf's text is its payload's, so there is no summary to wait for: it is born clean.
-    return Node(
-        id=leaf.id,
-        tree_id=tree_id,
-        parent_id=None,
-        level=0,
-        key=leaf.key,
-        time_start=leaf.time_start,
-        time_end=leaf.time_end,
-        leaf_count=1,
-        version=1,
-        clean_version=1,
-        payload_id=leaf.payload_id,
-    )
 
 
 def _grown(edit: Edit, paths: Paths, node: Node, fresh: Sequence[Node], *, rightmost: bool) -> list[Node]:

@@ -38,13 +38,13 @@ class Node:
     The leftmost internal node of each level has none. The first child of an internal node above
     level 1 has its parent's separator, so one seek at level 1 finds what a descent would find.
     """
-    time_start: int | None
-    time_end: int | None
-    leaf_count: int
-    version: int
-    clean_version: int
+    time_start: int | None = None
+    time_end: int | None = None
+    leaf_count: int = 0
+    version: int = 1
+    clean_version: int = 0
     """The version that the node's summary was made from."""
-    payload_id: PayloadId | None
+    payload_id: PayloadId | None = None
     """What a leaf holds; None for internal nodes."""
 
     @property

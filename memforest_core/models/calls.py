@@ -1,4 +1,4 @@
-"""Chat and embedding models, as the contexts see them."""
+"""Chat, embedding and rerank models, as their callers see them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,6 @@ class ChatModel(Protocol):
 
     def model_name(self, step: Step) -> str:
         """The configured model of a step, as recorded and as part of cache keys."""
-        ...
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """One call, with a hard deadline.
@@ -95,7 +94,6 @@ class ChatModel(Protocol):
         Raises ModelRateLimited, ModelUnavailable (transport), ModelAuthFailed, ContextTooLong,
         ContentRefused, ModelRejected (permanent). Never raises on the answer's content.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +110,24 @@ class Embedder(Protocol):
     @property
     def model(self) -> str:
         """Stable name, part of cache keys and of the collection's name."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Length of a vector, found from the model itself."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Vectors of stored texts. Raises ModelUnavailable, ModelRateLimited, ModelRejected."""
-        ...
 
     def embed_query(self, texts: Sequence[str]) -> Embedded:
         """Vectors of questions; the same as ``embed`` for symmetric models."""
-        ...
+
+
+class Reranker(Protocol):
+    """A cross-encoder: reads each text together with the question."""
+
+    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Scores in the order of the texts, higher for a text that tells more about the question.
+
+        They are finite, and compare within one call only. No texts make no call. Raises ModelUnavailable (also when it
+        takes too long), ModelRateLimited, ModelRejected, ModelAuthFailed.
+        """

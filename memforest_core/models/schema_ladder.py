@@ -23,13 +23,6 @@ class Rung(IntEnum):
     PROMPT = 2
 
 
-_FIXED = {
-    "json_schema": Rung.JSON_SCHEMA,
-    "json_object": Rung.JSON_OBJECT,
-    "prompt": Rung.PROMPT,
-}
-
-
 class SchemaLadder:
     """Remembers per model and server the strongest way that was not refused."""
 
@@ -40,7 +33,7 @@ class SchemaLadder:
     def rung(self, settings: StepSettings) -> Rung:
         """How to ask next."""
         if settings.schema_mode != "auto":
-            return _FIXED[settings.schema_mode]
+            return Rung[settings.schema_mode.upper()]
         key = (settings.model, settings.api_base)
         with self._lock:
             if key not in self._known:

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 from memforest_core.errors import ModelUnavailable
 
+CONCURRENCY = 8
+"""Requests of one process to an embedding or rerank model that are under way at once."""
+
 
 @contextmanager
 def slot_of(slots: threading.Semaphore, timeout_s: float, what: str, hint: str = "") -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Metrics over HTTP: what this process counted, and what the database's rows say waits."""
+"""Metrics over HTTP: what this process counted, and the backlog in the database."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class _Snapshot:
 
 
 class BacklogCollector(Collector):
-    """Gauges of what waits, over all tenants. Many scrapes cost one look at the database. Thread-safe.
+    """Gauges of what waits, over all tenants. Scrapes share a reading of the database. Thread-safe.
 
     Every worker reports the same rows, so sums over instances count them several times: take the maximum.
-    While the store is away there is ``memforest_store_up 0`` and nothing else, because old numbers look like calm.
+    While the store is away there is ``memforest_store_up 0`` and nothing else, because old numbers would look healthy.
     """
 
     def __init__(self, store: ObserveStore, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:

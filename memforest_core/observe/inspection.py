@@ -1,8 +1,9 @@
-"""Answers what people ask about a running system: how far, how much, which trees, what it costs, and why not yet."""
+"""What people ask about a running system: its progress, size, trees, costs and failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from memforest_core.domain.ids import ForestId, TenantId
@@ -35,20 +36,21 @@ def open_inspection(engine: Engine, settings: Settings) -> InspectionService:
     return InspectionService(ObserveStore(engine), settings.worker.dead_after_s)
 
 
+@dataclass(frozen=True, slots=True)
 class InspectionService:
     """Reads only; every answer is one transaction's view."""
 
-    def __init__(self, store: ObserveStore, dead_after_s: float) -> None:
-        self._store = store
-        self._dead_after_s = dead_after_s
+    store: ObserveStore
+    dead_after_s: float
+    """A worker that is silent for longer counts as dead."""
 
     def system(self, tenant: TenantId) -> SystemState:
         """Schema, workers, and the tenant's totals. Raises StoreUnavailable, InvalidSettings."""
-        with self._store.observing(tenant) as rows:
+        with self.store.observing(tenant) as rows:
             return SystemState(
                 schema_revision=rows.revision(),
                 schema_needed=head_revision(),
-                workers=tuple(rows.workers(self._dead_after_s)),
+                workers=tuple(rows.workers(self.dead_after_s)),
                 owners=rows.forests(),
                 totals=rows.totals(None),
                 troubles=tuple(rows.troubles(None)),
@@ -57,18 +59,18 @@ class InspectionService:
 
     def forest(self, tenant: TenantId, owner: str) -> ForestState:
         """One forest's totals. Raises NotFound, StoreUnavailable."""
-        with self._store.observing(tenant) as rows:
+        with self.store.observing(tenant) as rows:
             forest = _forest(rows, owner)
             return ForestState(owner, rows.totals(forest), tuple(rows.troubles(forest)))
 
     def model_calls(self, tenant: TenantId, owner: str) -> list[ModelCalls]:
         """The model calls of one forest, by step and model. Raises NotFound, StoreUnavailable."""
-        with self._store.observing(tenant) as rows:
+        with self.store.observing(tenant) as rows:
             return rows.model_calls(_forest(rows, owner))
 
     def trees(self, tenant: TenantId, owner: str) -> list[TreeOverview]:
         """The owner's active trees, by kind, then by time. Raises NotFound, StoreUnavailable."""
-        with self._store.observing(tenant) as rows:
+        with self.store.observing(tenant) as rows:
             return rows.trees(_forest(rows, owner))
 
     def tree(self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None) -> GrownTree:
@@ -76,19 +78,19 @@ class InspectionService:
 
         ``wanted`` is as ``chosen`` takes it. Raises NotFound, InvalidInput, StoreUnavailable.
         """
-        with self._store.observing(tenant) as rows:
+        with self.store.observing(tenant) as rows:
             overview = chosen(rows.trees(_forest(rows, owner)), wanted)
             lowest = 0 if depth is None else max(0, overview.height - depth + 1)
             return GrownTree(overview, tuple(rows.nodes(overview.id, lowest)))
 
     def overview(self, tenant: TenantId) -> Overview:
         """How a tenant's work stands. Raises StoreUnavailable, InvalidSettings."""
-        with self._store.observing(tenant) as rows:
+        with self.store.observing(tenant) as rows:
             now = rows.now()
             return Overview(
                 at=now,
                 queues=tuple(rows.backlog()),
-                workers=tuple(rows.workers(self._dead_after_s)),
+                workers=tuple(rows.workers(self.dead_after_s)),
                 last_minute=rows.spent(now - LAST_MINUTE),
                 today=rows.spent(now.replace(hour=0, minute=0, second=0, microsecond=0)),
             )
@@ -97,7 +99,7 @@ class InspectionService:
         """What model calls cost. Raises InvalidInput, NotFound for an unknown owner, StoreUnavailable."""
         if which.since is not None and which.until is not None and which.since >= which.until:
             raise InvalidInput("Give a --since that is before --until.", code="invalid_period")
-        with self._store.observing(tenant) as rows:
+        with self.store.observing(tenant) as rows:
             if which.owner is not None:
                 _forest(rows, which.owner)
             found = tuple(rows.spent_on(by, which))
@@ -106,14 +108,7 @@ class InspectionService:
 
 def summed(parts: Sequence[Spent]) -> Spent:
     """The sum of all parts."""
-    return Spent(
-        calls=sum(part.calls for part in parts),
-        failed=sum(part.failed for part in parts),
-        prompt_tokens=sum(part.prompt_tokens for part in parts),
-        completion_tokens=sum(part.completion_tokens for part in parts),
-        cached_tokens=sum(part.cached_tokens for part in parts),
-        cost_usd=sum(part.cost_usd for part in parts),
-    )
+    return Spent(**{each.name: sum(getattr(part, each.name) for part in parts) for each in fields(Spent)})
 
 
 def _forest(rows: ObserveRows, owner: str) -> ForestId:
@@ -144,11 +139,4 @@ def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:
 
 def _names(tree: TreeOverview) -> tuple[str, ...]:
     label, key = tree.label.casefold(), tree.scope_key.casefold()
-    return (
-        str(tree.id),
-        tree.id.hex,
-        label,
-        key,
-        f"{tree.kind.value}:{label}",
-        f"{tree.kind.value}:{key}",
-    )
+    return str(tree.id), tree.id.hex, label, key, f"{tree.kind.value}:{label}", f"{tree.kind.value}:{key}"

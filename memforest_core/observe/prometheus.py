@@ -25,7 +25,7 @@ STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 STAGE_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0, 14_400.0)
 """From milliseconds to raw text, over the longest quiet period, to a backfill's hours."""
 
-_CALL_LABELS = ("step", "model", "tenant", "outcome")
+_CALL = ("step", "model", "tenant", "outcome")
 
 
 class BoundedLabel:
@@ -57,61 +57,31 @@ class PrometheusTelemetry:
         self._tenant = BoundedLabel(MAX_TENANTS)
         self._model = BoundedLabel(MAX_MODELS)
         self._code = BoundedLabel(MAX_CODES)
-        self._make_work_metrics()
-        self._make_call_metrics()
         ProcessCollector(registry=self.registry)
 
-    def _make_work_metrics(self) -> None:
-        registry = self.registry
-        self._steps = Histogram(
-            "memforest_step_duration_seconds",
-            "Time that one unit of work of a step took, by how it ended.",
-            ("step", "outcome"),
-            buckets=STEP_BUCKETS_S,
-            registry=registry,
-        )
-        self._stages = Histogram(
-            "memforest_time_to_stage_seconds",
-            "Time from accepting text until it reached a stage: raw, facts or summaries.",
-            ("stage",),
-            buckets=STAGE_BUCKETS_S,
-            registry=registry,
-        )
-        self._retries = Counter(
-            "memforest_work_retries",
-            "Units of work that were given back because of an error.",
-            ("step", "code"),
-            registry=registry,
-        )
-        self._dead = Counter(
-            "memforest_work_dead", "Units of work that were dead-lettered.", ("step", "code"), registry=registry
-        )
-        self._dropped = Counter(
-            "memforest_messages_dropped", "Broker messages that could not be read.", ("queue",), registry=registry
-        )
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(name, meaning, labels, registry=self.registry)
 
-    def _make_call_metrics(self) -> None:
-        def counter(name: str, meaning: str) -> Counter:
-            return Counter(name, meaning, _CALL_LABELS, registry=self.registry)
+        def histogram(name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
 
-        self._calls = counter("memforest_llm_calls", "Model calls made, failed ones included.")
-        self._prompt = counter("memforest_llm_prompt_tokens", "Tokens sent to models, cached ones included.")
-        self._completion = counter("memforest_llm_completion_tokens", "Tokens that models wrote.")
-        self._cached = counter("memforest_llm_cached_tokens", "Tokens sent that the provider's cache knew.")
-        self._dollars = counter("memforest_llm_cost_dollars", "US dollars that model calls cost.")
-        self._latency = Histogram(
-            "memforest_llm_call_duration_seconds",
-            "Time that one model call took.",
-            ("step", "model"),
-            buckets=STEP_BUCKETS_S,
-            registry=self.registry,
-        )
-        self._saved = Counter(
-            "memforest_llm_saved_calls",
-            "Model calls that were not made, because their answer was paid for before.",
-            ("step", "tenant"),
-            registry=self.registry,
-        )
+        meaning = "Time that one unit of work of a step took, by how it ended."
+        self._steps = histogram("memforest_step_duration_seconds", meaning, STEP_BUCKETS_S, "step", "outcome")
+        meaning = "Time from accepting text until it reached a stage: raw, facts or summaries."
+        self._stages = histogram("memforest_time_to_stage_seconds", meaning, STAGE_BUCKETS_S, "stage")
+        meaning = "Units of work that were given back because of an error."
+        self._retries = counter("memforest_work_retries", meaning, "step", "code")
+        self._dead = counter("memforest_work_dead", "Units of work that were dead-lettered.", "step", "code")
+        self._dropped = counter("memforest_messages_dropped", "Broker messages that could not be read.", "queue")
+        self._calls = counter("memforest_llm_calls", "Model calls made, failed ones included.", *_CALL)
+        self._prompt = counter("memforest_llm_prompt_tokens", "Tokens sent to models, cached ones included.", *_CALL)
+        self._completion = counter("memforest_llm_completion_tokens", "Tokens that models wrote.", *_CALL)
+        self._cached = counter("memforest_llm_cached_tokens", "Tokens sent that the provider's cache knew.", *_CALL)
+        self._dollars = counter("memforest_llm_cost_dollars", "US dollars that model calls cost.", *_CALL)
+        meaning = "Time that one model call took."
+        self._latency = histogram("memforest_llm_call_duration_seconds", meaning, STEP_BUCKETS_S, "step", "model")
+        meaning = "Model calls that were not made, because their answer was paid for before."
+        self._saved = counter("memforest_llm_saved_calls", meaning, "step", "tenant")
 
     def worked(self, step: str, tenant: TenantId, seconds: float, outcome: str) -> None:
         """One observation of the step's histogram; its series name no tenant, as a histogram has many of them."""

@@ -65,22 +65,6 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCalls:
-    """Model calls of one step by one model. Costs are US dollars, latencies milliseconds."""
-
-    step: str
-    model: str
-    calls: int
-    failed: int
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int
-    cost_usd: float
-    latency_p50_ms: float
-    latency_total_ms: float
-
-
-@dataclass(frozen=True, slots=True)
 class TreeOverview:
     """One active tree. Times are those of its leaves, None while none is known."""
 
@@ -175,7 +159,7 @@ class WorkerBeat:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Model calls and what they cost, failed ones included. ``cached_tokens`` are part of ``prompt_tokens``."""
+    """Model calls, failed ones too, and their cost in US dollars; ``cached_tokens`` are part of ``prompt_tokens``."""
 
     calls: int
     failed: int
@@ -183,6 +167,16 @@ class Spent:
     completion_tokens: int
     cached_tokens: int
     cost_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls(Spent):
+    """Model calls of one step by one model. Latencies are milliseconds."""
+
+    step: str
+    model: str
+    latency_p50_ms: float
+    latency_total_ms: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,22 +135,17 @@ class ObserveRows:
             .where(*self._mine(m.IndexRow, forest))
             .group_by(m.IndexRow.state)
         ).all()
-        counts = self._counts(forest)
         return Totals(
-            sessions=counts.sessions,
-            turns=int(counts.turns),
-            facts=counts.facts,
             cells={row.state: row.n for row in cells},
             verbatim_cells=sum(row.verbatim for row in cells),
             indexed_cells=sum(row.cells for row in points),
             index_rows={row.state: row.n for row in points},
-            trees=counts.trees,
-            dirty_trees=counts.dirty_trees,
-            due_trees=counts.due_trees,
-            dirty_nodes=counts.dirty_nodes,
+            **self._counts(forest),
         )
 
-    def _counts(self, forest: ForestId | None) -> sa.Row[*tuple[Any, ...]]:
+    def _counts(self, forest: ForestId | None) -> dict[str, int]:
+        """The other fields of ``Totals``, by their names."""
+
         def of(table: type[m.Base], what: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> Any:
             return sa.select(what).select_from(table).where(*self._mine(table, forest), *where).scalar_subquery()
 
@@ -161,7 +156,7 @@ class ObserveRows:
             .join(m.Tree, sa.and_(m.Tree.tenant_id == m.NodeRow.tenant_id, m.Tree.tree_id == m.NodeRow.tree_id))
             .where(m.NodeRow.version > m.NodeRow.clean_version, *self._mine(m.Tree, forest))
         )
-        return self._db.execute(
+        counts = self._db.execute(
             sa.select(
                 of(m.Session, one).label("sessions"),
                 of(m.Session, sa.func.coalesce(sa.func.sum(m.Session.turn_count), 0)).label("turns"),
@@ -172,6 +167,7 @@ class ObserveRows:
                 nodes.scalar_subquery().label("dirty_nodes"),
             )
         ).one()
+        return {name: int(count) for name, count in counts._mapping.items()}
 
     def troubles(self, forest: ForestId | None) -> list[Trouble]:
         """What failed and why, the most frequent first."""
@@ -215,14 +211,9 @@ class ObserveRows:
             ModelCalls(
                 step=row.step,
                 model=row.model,
-                calls=row.calls,
-                failed=row.failed,
-                prompt_tokens=int(row.prompt_tokens),
-                completion_tokens=int(row.completion_tokens),
-                cached_tokens=int(row.cached_tokens),
-                cost_usd=float(row.cost_usd),
                 latency_p50_ms=float(row.latency_p50_ms),
                 latency_total_ms=float(row.latency_total_ms),
+                **_amounts(row),
             )
             for row in self._db.execute(statement)
         ]
@@ -268,7 +259,7 @@ class ObserveRows:
     def spent(self, since: datetime) -> Spent:
         """All calls since then."""
         statement = sa.select(*_SUMS).where(_CALL.tenant_id == self._tenant, _CALL.at >= since)
-        return _spent(self._db.execute(statement).one())
+        return Spent(**_amounts(self._db.execute(statement).one()))
 
     def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
         """Spending by one thing: days in order, all else the dearest first."""
@@ -293,7 +284,7 @@ class ObserveRows:
             statement = statement.where(_CALL.at < which.until)
         if which.owner is not None:
             statement = statement.where(m.Forest.owner == which.owner)
-        return [SpentOn(row.name, row.owner, _spent(row)) for row in self._db.execute(statement)]
+        return [SpentOn(row.name, row.owner, Spent(**_amounts(row))) for row in self._db.execute(statement)]
 
     def _mine(self, table: type[m.Base], forest: ForestId | None) -> list[sa.ColumnElement[bool]]:
         columns = table.__table__.c
@@ -362,12 +353,7 @@ def _workers(connection: sa.Connection, dead_after_s: float) -> list[WorkerBeat]
     ]
 
 
-def _spent(row: sa.Row[Any]) -> Spent:
-    return Spent(
-        calls=row.calls,
-        failed=row.failed,
-        prompt_tokens=int(row.prompt_tokens),
-        completion_tokens=int(row.completion_tokens),
-        cached_tokens=int(row.cached_tokens),
-        cost_usd=float(row.cost_usd),
-    )
+def _amounts(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:
+    """The columns of ``_SUMS``, as the fields of ``Spent``."""
+    tokens = {name: int(row._mapping[name]) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
+    return {"calls": row.calls, "failed": row.failed, **tokens, "cost_usd": float(row.cost_usd)}

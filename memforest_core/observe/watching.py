@@ -21,17 +21,20 @@ class Watching:
     settings: Settings
     telemetry: Telemetry
     _close_tracing: Callable[[], None] = field(default=lambda: None)
-    _server: MetricsServer | None = None
+    server: MetricsServer | None = None
 
     def serve(self, engine: Engine, healthy: Callable[[], bool], place: int = 0) -> None:
         """Serve metrics where the settings say, if they do, ``place`` ports further. Raises InvalidSettings."""
-        if isinstance(self.telemetry, PrometheusTelemetry):
-            self._server = open_metrics(engine, self.settings, self.telemetry, healthy, place)
+        host, port = self.settings.observe.metrics_host, self.settings.observe.metrics_port
+        if port is not None and isinstance(self.telemetry, PrometheusTelemetry):
+            collector = BacklogCollector(ObserveStore(engine), self.settings)
+            # Port 0 asks for any free one, which needs no offset.
+            self.server = serve_metrics(self.telemetry, collector, host, port + place if port else 0, healthy)
 
     def close(self) -> None:
         """Stop serving, and send what is left of the traces."""
-        if self._server is not None:
-            self._server.close()
+        if self.server is not None:
+            self.server.close()
         self._close_tracing()
 
 
@@ -41,15 +44,3 @@ def open_watching(settings: Settings) -> Watching:
     watched = tracing is not None or settings.observe.metrics_port is not None
     telemetry: Telemetry = PrometheusTelemetry(tracing) if watched else SILENT
     return Watching(settings, telemetry, tracing.close if tracing is not None else lambda: None)
-
-
-def open_metrics(
-    engine: Engine, settings: Settings, telemetry: PrometheusTelemetry, healthy: Callable[[], bool], offset: int = 0
-) -> MetricsServer | None:
-    """Serve metrics where the settings say, ``offset`` ports further; None without a port. Raises InvalidSettings."""
-    port = settings.observe.metrics_port
-    if port is None:
-        return None
-    collector = BacklogCollector(ObserveStore(engine), settings)
-    # Port 0 asks for any free one, which needs no offset.
-    return serve_metrics(telemetry, collector, settings.observe.metrics_host, port + offset if port else 0, healthy)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypedDict
+from enum import StrEnum
+from typing import TypedDict, TypeVar
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.evidence import Mode
@@ -21,6 +22,7 @@ MAX_TOKENS = 1_000_000
 MAX_NAMES = 1_000
 """Sessions, speakers or roles that one recall may be limited to."""
 
+Choice = TypeVar("Choice", bound=StrEnum)
 Range = tuple[datetime | None, datetime | None]
 """The first and last moment; None is open."""
 
@@ -64,7 +66,7 @@ class RecallOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A checked request; its times wait for the forest's zone."""
+    """A checked request. Its times are read later, in the forest's time zone."""
 
     question: Question
     k: int
@@ -86,8 +88,8 @@ class Asked:
     asked_at: object | None
 
     @property
-    def picky(self) -> bool:
-        """Whether turns are left out by what no index leaves out: their session, who said them, how they are marked."""
+    def filters_after(self) -> bool:
+        """Whether turns are left out by what the index can't filter by: session, speaker, role or metadata."""
         return bool(self.speakers or self.roles or self.metadata or self.exclude_sessions)
 
     def between(self, zone: ZoneInfo) -> Range:
@@ -99,11 +101,11 @@ class Asked:
         return first, last
 
     def said_until(self, zone: ZoneInfo) -> datetime | None:
-        """The moment after which nothing is known. Raises InvalidInput."""
+        """What was said after this moment counts as not said yet; None for no limit. Raises InvalidInput."""
         return _moment(self.as_of, zone, "as_of")
 
     def moment(self, zone: ZoneInfo) -> datetime:
-        """When the question is asked, in the forest's zone: as given, else the end of what is known, else now."""
+        """When the question is asked, in the forest's zone: ``asked_at``, else ``as_of``, else now."""
         given = self.as_of if self.asked_at is None else self.asked_at
         asked = _moment(given, zone, "asked_at") or datetime.now(UTC)
         return asked.astimezone(zone)
@@ -126,10 +128,12 @@ def checked(
             raise InvalidInput("Give between as a pair of times, without since and until.", code="invalid_range")
         since, until = between
     session = options.get("session_id")
+    roles = _names(options.get("roles"), "roles")
+    trees = _names(settings.trees if options.get("trees") is None else options["trees"], "trees")
     return Asked(
         question=parse_question(question),
         k=most if wanted is None else wanted,
-        mode=_mode(settings.mode if mode is None else mode),
+        mode=_one_of(settings.mode if mode is None else mode, Mode, "mode to one", "invalid_mode"),
         neighbours=_whole(options.get("neighbours"), "neighbours", 0, MAX_NEIGHBOURS) or 0,
         max_tokens=max_tokens,
         budget_ms=_number(options.get("budget_ms"), "budget_ms", "a number of milliseconds above 0", 0.0),
@@ -138,9 +142,9 @@ def checked(
         exclude_sessions=frozenset(_names(options.get("exclude_sessions"), "exclude_sessions")),
         min_score=_number(options.get("min_score"), "min_score", "a finite number", float("-inf")),
         speakers=frozenset(name.casefold() for name in _names(options.get("speakers"), "speakers")),
-        roles=frozenset(_role(name) for name in _names(options.get("roles"), "roles")),
+        roles=frozenset(_one_of(name, Role, "roles to some", "unknown_role").value for name in roles),
         metadata=_metadata(options.get("metadata")),
-        trees=_trees(settings.trees if options.get("trees") is None else options["trees"]),
+        trees=frozenset(_one_of(name, TreeKind, "trees to some", "invalid_trees") for name in trees),
         since=since,
         until=until,
         as_of=options.get("as_of"),
@@ -165,12 +169,11 @@ def _number(value: object, name: str, what: str, above: float) -> float | None:
     return float(value)
 
 
-def _mode(value: object) -> Mode:
+def _one_of(value: object, choices: type[Choice], what: str, code: str) -> Choice:
     try:
-        return Mode(str(value))
+        return choices(str(value))
     except ValueError:
-        known = ", ".join(mode.value for mode in Mode)
-        raise InvalidInput(f"Set mode to one of {known}.", code="invalid_mode") from None
+        raise InvalidInput(f"Set {what} of {', '.join(choices)}.", code=code) from None
 
 
 def _names(value: object, what: str) -> tuple[str, ...]:
@@ -179,14 +182,6 @@ def _names(value: object, what: str) -> tuple[str, ...]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset) or len(value) > MAX_NAMES:
         raise InvalidInput(f"Give {what} as a list of at most {MAX_NAMES} names.", code=f"invalid_{what}")
     return tuple(checked_name(name, what) for name in value)
-
-
-def _role(name: str) -> str:
-    try:
-        return Role(name).value
-    except ValueError:
-        known = ", ".join(role.value for role in Role)
-        raise InvalidInput(f"Set roles to some of {known}.", code="unknown_role") from None
 
 
 def _metadata(value: object) -> Mapping[str, object]:
@@ -198,14 +193,6 @@ def _metadata(value: object) -> Mapping[str, object]:
     ):
         raise InvalidInput("Give metadata as names with plain values.", code="invalid_metadata")
     return dict(value)
-
-
-def _trees(value: object) -> frozenset[TreeKind]:
-    try:
-        return frozenset(TreeKind(name) for name in _names(value, "trees"))
-    except ValueError:
-        known = ", ".join(kind.value for kind in TreeKind)
-        raise InvalidInput(f"Set trees to some of {known}.", code="invalid_trees") from None
 
 
 def _moment(value: object | None, zone: ZoneInfo, name: str) -> datetime | None:

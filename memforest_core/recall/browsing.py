@@ -1,4 +1,4 @@
-"""Tree browse: a beam from the roots down, level by level, all trees at once."""
+"""Browses trees from the roots down, level by level, all trees at once, and follows the best nodes of each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from memforest_core.domain.scoring import Weights, fused
 from memforest_core.domain.times import from_micros
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.index_search import IndexSearch
-from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, ChildRanker, Siblings, Tally
-from memforest_core.recall.records import PlacedNode, RecallRows
+from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, LlmRanker, Siblings, Tally
+from memforest_core.recall.records import PlacedNode
+from memforest_core.recall.rows.reading import RecallRows
 
 MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""
@@ -42,7 +43,7 @@ class Browsed:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What a ranker said of one level."""
+    """How a ranker ordered the children of one level."""
 
     positions: Mapping[UUID, Mapping[UUID, int]] = field(default_factory=dict)
     """By parent, its chosen children with their positions."""
@@ -61,7 +62,7 @@ def browse(
     roots: Sequence[UUID],
     beam: int,
     weights: Weights,
-    ranker: ChildRanker | None = None,
+    ranker: LlmRanker | None = None,
     questions: Mapping[UUID, str] | None = None,
 ) -> Browsed:
     """Follow the ``beam`` best children per tree and level down to the leaves.
@@ -101,9 +102,9 @@ def browse(
 
 
 class _Guide:
-    """The ranker's part in one browse: the question of each tree, and the count of its calls."""
+    """Asks the ranker during one browse: knows each tree's question, and counts the calls."""
 
-    def __init__(self, ranker: ChildRanker, questions: Mapping[UUID, str]) -> None:
+    def __init__(self, ranker: LlmRanker, questions: Mapping[UUID, str]) -> None:
         self._ranker = ranker
         self._of_root = questions
         self._of_tree: dict[TreeId, str] = {}
@@ -128,7 +129,7 @@ class _Guide:
         ]
 
     def rank(self, families: Sequence[Siblings]) -> Ranked:
-        """What the ranker says of the children that have a text."""
+        """The ranker's order of the children that have a text."""
         single = frozenset(family.parent for family in families if len(family.children) == 1)
         to_rank = []
         for family in families:
@@ -167,7 +168,7 @@ def _note(positions: dict[UUID, int], leaf: PlacedNode, ranked: Ranked) -> None:
 
 
 def _point(node: PlacedNode) -> UUID:
-    """Leaves have no points of their own: their payload's stands for them."""
+    """The point that a node is scored by; a leaf has none of its own, so its payload's is used."""
     return node.payload_id or node.id
 
 

@@ -11,10 +11,11 @@ from uuid import UUID
 from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
-from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, RecallRows, TurnHead, TurnKey
+from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.rows.reading import RecallRows
 
 OCCURRENCES_PER_FACT = 4
-"""A fact that was said often brings the cells where it was said last."""
+"""Of a fact that was said often, as many of the cells that said it last become candidates."""
 
 
 CHAIN_NEIGHBOURS = 2
@@ -58,7 +59,7 @@ class Reads:
     """What a recall needs to know of its candidates beyond their cells, turns and links."""
 
     sentences: bool
-    """Whether facts are delivered by themselves; else each points to its turn."""
+    """Whether facts are delivered as pieces; else each only points to its turn."""
     fact_times: bool
     """Whether it matters when what they tell happened."""
     session_paths: bool
@@ -66,9 +67,9 @@ class Reads:
     topics: frozenset[TreeKind]
     """The families whose trees vote for the facts in them: of entities, of scenes."""
     chains: bool
-    """Whether states before and after what was found count: asked of every question, they cost a point of recall."""
+    """Whether states before and after the found ones count; for all questions they would cost a point of recall."""
     said_until: datetime | None = None
-    """The moment after which nothing is known."""
+    """What was said after this moment is not known yet; None for no limit."""
     metadata: Mapping[str, object] = field(default_factory=dict)
     """Values that a turn's metadata must hold."""
 
@@ -102,7 +103,7 @@ class Candidates:
         return said
 
     def writes(self, fact: FactId) -> bool:
-        """Whether a model wrote the fact's sentence, so that it is worth delivering for itself."""
+        """Whether a model wrote the fact's sentence: then it is delivered as a piece of its own."""
         head = self.heads.get(fact)
         return self.sentences and head is not None and not head.pointer
 
@@ -130,9 +131,10 @@ def gather(
 ) -> Candidates:
     """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
     chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
-    for fact, linked in _chained(rows, forest, facts, reads):
+    if reads.chains:
         # A state that was found brings its neighbours in the chain, and its score counts for them.
-        chains[linked] += (fact,)
+        for fact, linked in rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until):
+            chains[linked] += (fact,)
     facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
@@ -160,10 +162,6 @@ def gather(
         trees=trees,
         corrections=_corrections(occurrences),
     )
-
-
-def _chained(rows: RecallRows, forest: ForestId, facts: Collection[UUID], reads: Reads) -> list[tuple[FactId, FactId]]:
-    return rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until) if reads.chains else []
 
 
 def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:

@@ -1,4 +1,4 @@
-"""The state that is asked for as a signal: the one that holds now, or the one before another, comes first."""
+"""Lifts the pieces that tell the state that a question asks for: the one that holds now, or the one before another."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _first_telling(voted: Iterable[Voted], told: Told) -> Iterator[Voted]:
 
 
 def _subjects(question: Question, speakers: Speakers) -> Iterator[str]:
-    """Normalized names of whom the question may be about: "my sister" is the owner's sister and not the owner."""
+    """Normalized names of those the question may be about: "my sister" is the owner's sister, not the owner."""
     words = question.words[:MAX_WORDS]
     for start, word in enumerate(words):
         if _RELATIVE.fullmatch(word) and start and (words[start - 1] in _MINE):

@@ -1,4 +1,4 @@
-"""From a question's searches, with the vector index or without it, and tree browsing to the candidates."""
+"""Finds the candidates of a question: by searching the vector index (or full text without it) and browsing trees."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits
 from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import FoundText, RecallRows, RecallStore
+from memforest_core.recall.records import FoundText
+from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
 
-PICKY_FACTOR = 4
-"""How many times more the flat search brings when turns are left out that no index can leave out."""
+FILTER_FACTOR = 4
+"""How many times more the flat search brings when turns are left out by what the index can't filter by."""
 RAW_LIMIT = 64
 """Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
 TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER})
@@ -82,17 +83,15 @@ class Gathered:
     degraded: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
 class Gathering:
     """Finds candidates in one store and index; ``pointers`` says that facts only point to their turns."""
 
-    def __init__(
-        self, store: RecallStore, index: VectorIndex, settings: RecallSettings, weights: Weights, *, pointers: bool
-    ) -> None:
-        self._store = store
-        self._index = index
-        self._settings = settings
-        self._weights = weights
-        self._pointers = pointers
+    store: RecallStore
+    index: VectorIndex
+    settings: RecallSettings
+    weights: Weights
+    pointers: bool
 
     def gather(
         self,
@@ -106,7 +105,7 @@ class Gathering:
         """Candidates with their scores: flat hits united with what the trees add and with ``sure``."""
 
         def reading() -> AbstractContextManager[RecallRows]:
-            return self._store.recalling(place.tenant)
+            return self.store.recalling(place.tenant)
 
         forest = place.forest
         search = self._index_search(place, asked, dense)
@@ -115,11 +114,11 @@ class Gathering:
             hits = search.flat(self._limits(asked, place.bounds))
         with clock.stage("load"), reading() as rows:
             if search.failure is not None:
-                limit = self._settings.flat_limit
+                limit = self.settings.flat_limit
                 hits = full_text_hits(rows, forest.id, asked.question, search, limit, place.bounds.said_until)
             raw = raw_hits(rows, forest.id, asked.question)
             roots = self._roots(rows, forest, asked, search, hits)
-            ranked = roots[: self._settings.llm_trees]
+            ranked = roots[: self.settings.llm_trees]
             trees = plan_trees(rows, ranked) if asked.mode is Mode.PLANNER else []
         if raw.catching_up:
             degraded.append("The vector index is catching up: full text was asked for what it does not hold yet.")
@@ -129,7 +128,7 @@ class Gathering:
                 questions |= thought.plan(asked.question.text, trees)
         with clock.stage("browse"):
             ranker = thought.ranker() if asked.mode in (Mode.LLM, Mode.PLANNER) else None
-            leaves = browse(reading, search, roots, self._settings.beam, self._weights, ranker, questions)
+            leaves = browse(reading, search, roots, self.settings.beam, self.weights, ranker, questions)
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys()
             candidates = gather(
@@ -152,18 +151,18 @@ class Gathering:
         if bounds.sessions is not None:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in asked.trees))
-        words = expanded(asked.question, self._settings.wording_weight)
-        return IndexSearch(self._index, scope, dense, words, cells, trees)
+        words = expanded(asked.question, self.settings.wording_weight)
+        return IndexSearch(self.index, scope, dense, words, cells, trees)
 
     def _reads(self, asked: Asked, bounds: Bounds) -> Reads:
         """Which reads this recall needs."""
         trees = asked.trees if asked.mode is not Mode.FLAT else frozenset()
         return Reads(
-            sentences=not self._pointers,
+            sentences=not self.pointers,
             fact_times=bounds.between != ALWAYS or bounds.about != ALWAYS,
             session_paths=TreeKind.SESSION in trees,
-            topics=trees - {TreeKind.SESSION} if self._weights.topic > 0 else frozenset(),
-            chains=TreeKind.ENTITY in trees and self._weights.chain > 0 and asked.question.about_order,
+            topics=trees - {TreeKind.SESSION} if self.weights.topic > 0 else frozenset(),
+            chains=TreeKind.ENTITY in trees and self.weights.chain > 0 and asked.question.about_order,
             said_until=bounds.said_until,
             metadata=asked.metadata,
         )
@@ -174,26 +173,26 @@ class Gathering:
         """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits."""
         if asked.mode is Mode.FLAT or not asked.trees:
             return []
-        best = best_roots(search, hits.roots, self._settings.root_limit, self._weights)
+        best = best_roots(search, hits.roots, self.settings.root_limit, self.weights)
         if asked.mode is Mode.ROOT:
             return best
         named = self._named_roots(rows, forest, asked.question) if TreeKind.ENTITY in asked.trees else []
-        lived = trees_of_hits(rows, search, hits, self._weights, asked.trees)
-        return list(dict.fromkeys([*named, *best, *lived]))[: self._settings.tree_limit]
+        lived = trees_of_hits(rows, search, hits, self.weights, asked.trees)
+        return list(dict.fromkeys([*named, *best, *lived]))[: self.settings.tree_limit]
 
     def _limits(self, asked: Asked, bounds: Bounds) -> Limits:
         """Flat hits per signal: at least as many as pieces wanted; root mode asks for roots only.
 
-        What the index can't leave out is left out afterwards: then it brings more.
+        It brings more when turns are left out afterwards, by what the index can't filter by.
         """
-        settings = self._settings
+        settings = self.settings
         if asked.mode is Mode.ROOT:
             return Limits(0, 0, settings.root_limit)
         cells, facts = max(settings.flat_limit, asked.k), max(settings.fact_limit, asked.k)
-        if asked.picky:
-            cells, facts = PICKY_FACTOR * cells, PICKY_FACTOR * facts
+        if asked.filters_after:
+            cells, facts = FILTER_FACTOR * cells, FILTER_FACTOR * facts
         if bounds.said_until is not None:
-            facts *= PICKY_FACTOR
+            facts *= FILTER_FACTOR
         return Limits(
             cells,
             facts if bounds.sessions is None else 0,
@@ -205,7 +204,7 @@ class Gathering:
         owner = normalize_name(forest.owner) or forest.owner
         keys = list(dict.fromkeys([owner, *question.name_keys()]))
         found: list[UUID] = [*rows.entity_roots(forest.id, keys)]
-        return found[: self._settings.tree_limit // 2]
+        return found[: self.settings.tree_limit // 2]
 
 
 def expanded(question: Question, weight: float) -> SparseVector:

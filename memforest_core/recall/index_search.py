@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -20,8 +19,8 @@ from memforest_core.index.vector_index import (
     VectorIndex,
 )
 
-Points = Mapping[UUID, PointKind] | Collection[UUID]
-"""Ids of points with what they are, which makes searching them cheaper, or the ids alone."""
+Points = Mapping[UUID, PointKind]
+"""Ids of points with what they are: an index then need not read that for each hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +100,19 @@ class IndexSearch:
         self._by_id(ids, [self.sparse if self.dense is None else self.dense])
 
     def _by_id(self, ids: Points, vectors: Iterable[DenseVector | SparseVector]) -> None:
-        unique = ids if isinstance(ids, Mapping) else dict.fromkeys(ids)
         queries: list[IndexQuery] = []
         asked: list[tuple[set[UUID], list[UUID]]] = []
         for vector in vectors:
             done = self._scored_by(vector)
-            missing = [id_ for id_ in unique if id_ not in done]
+            missing = [id_ for id_ in ids if id_ not in done]
             asked.append((done, missing))
-            for kinds, some in _by_kind(ids, missing):
-                # A filter of time is the flat search's: what is scored by id has been chosen already.
-                scope = replace(self.scope, kinds=kinds, ids=tuple(some), overlaps=None)
-                queries.append(IndexQuery(vector, scope, len(some)))
+            by_kind: dict[PointKind, list[UUID]] = {kind: [] for kind in PointKind}
+            for id_ in missing:
+                by_kind[ids[id_]].append(id_)
+            for kind, some in by_kind.items():
+                # Only the flat search is limited in time: points that are scored by id were chosen before.
+                scope = replace(self.scope, kinds=(kind,), ids=tuple(some), overlaps=None)
+                queries += [IndexQuery(vector, scope, len(some))] if some else []
         self._search(queries)
         if self.failure is None:
             for done, missing in asked:
@@ -152,13 +153,3 @@ class IndexSearch:
                 (scores.lexical if lexical else scores.dense).update(found)
                 self._scored_by(query.vector).update(found)
         return [hit for hits in answers for hit in hits]
-
-
-def _by_kind(ids: Points, some: Sequence[UUID]) -> Iterable[tuple[tuple[PointKind, ...], Sequence[UUID]]]:
-    """Some of the ids, each kind by itself where kinds are known."""
-    if not isinstance(ids, Mapping):
-        return [((), some)] if some else []
-    kinds: dict[PointKind, list[UUID]] = defaultdict(list)
-    for id_ in some:
-        kinds[ids[id_]].append(id_)
-    return [((kind,), kinds[kind]) for kind in PointKind if kind in kinds]

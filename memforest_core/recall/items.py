@@ -23,7 +23,7 @@ class Bounds:
     between: Range = ALWAYS
     """When evidence was said, or what it tells happened."""
     said_until: datetime | None = None
-    """The moment after which nothing is known."""
+    """What was said after this moment is not known yet; None for no limit."""
     sessions: frozenset[UUID] | None = None
     excluded: frozenset[str] = frozenset()
     """The caller's ids of sessions that are left out."""
@@ -34,7 +34,7 @@ class Bounds:
     """The time that the question names; what lies in it is lifted."""
 
     def allow(self, head: TurnHead) -> bool:
-        """Whether a turn may be evidence, whatever it tells."""
+        """Whether a turn may be evidence, as far as that does not depend on its facts."""
         return (
             (self.said_until is None or head.occurred_at <= self.said_until)
             and (self.sessions is None or head.session_id in self.sessions)
@@ -51,7 +51,7 @@ def items(
 
     A turn competes with its own text; beside it each sentence that a model wrote about it competes for itself.
     """
-    said = candidates.facts_by_turn()
+    said, given = candidates.facts_by_turn(), positions or {}
     found: dict[tuple[UUID | None, tuple[UUID, int, int]], Item] = {}
     for cell in candidates.cells.values():
         path = candidates.trees.session_path(cell.id)
@@ -77,7 +77,7 @@ def items(
                     topics=candidates.topics_of(voices),
                     chained=candidates.chained_to(voices),
                     named_speaker=_named(head, question, owner),
-                    position=_best_position(positions or {}, (cell.id, *voices)),
+                    position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None),
                     in_time=bounds.about != ALWAYS and _touches(spans, bounds.about),
                     fact=fact,
                 )
@@ -89,10 +89,6 @@ def _named(head: TurnHead, question: Question, owner: str) -> bool:
     if question.first_person and head.speaker_id == owner:
         return True
     return question.names(head.name)
-
-
-def _best_position(positions: Mapping[UUID, int], payloads: Sequence[UUID]) -> int | None:
-    return min((positions[payload] for payload in payloads if payload in positions), default=None)
 
 
 def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[datetime, datetime]]:

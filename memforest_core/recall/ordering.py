@@ -13,11 +13,11 @@ from memforest_core.domain.ordering import Told, Wanted, lift_ordered
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.text import terms
 from memforest_core.errors import ModelRejected, ModelUnavailable
-from memforest_core.models.reranker import Reranker
+from memforest_core.models.calls import Reranker
 from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.current import SIGNAL as CURRENT
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import RecallRows
+from memforest_core.recall.rows.reading import RecallRows
 
 ORDERED = 120
 """The best pieces whose texts are read to put them in order; the others keep their places."""
@@ -50,7 +50,7 @@ def in_order(
 def reranked(
     reranker: Reranker, question: str, evidence: Sequence[Evidence], first: int
 ) -> tuple[tuple[Evidence, ...], list[str]]:
-    """The first pieces in the cross-encoder's order, the others after them; and what had to be done without.
+    """The first pieces in the cross-encoder's order, the others after them; and a sentence if it was unavailable.
 
     Each piece is shown under its date. Scores become those of the cross-encoder, moved above those of the rest; what
     tells the state that holds now stays first.

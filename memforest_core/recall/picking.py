@@ -28,14 +28,6 @@ ORDER = (Mode.PLANNER, Mode.LLM, Mode.EMBEDDING, Mode.FLAT)
 """From the most thorough to the cheapest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """A mode, and one sentence on why it was picked."""
-
-    mode: Mode
-    why: str
-
-
 @dataclass(slots=True)
 class Paces:
     """The time of a recall in each mode in this process: an exponentially weighted mean. Thread-safe."""
@@ -60,9 +52,10 @@ class Paces:
 
 def pick(
     chat_configured: bool, embedder_away: bool, budget_ms: float | None, recent_ms: Mapping[Mode, float]
-) -> Picked:
+) -> tuple[Mode, str]:
     """The first of planner, llm, embedding and flat that can be used and has taken no longer than the budget lately.
 
+    With one sentence that says why.
     The first two need a chat model, embedding an embedder. Without a budget time does not count. When nothing fits, the
     cheapest is used and the sentence says that it may take longer. A mode that ``recent_ms`` lacks costs its first
     guess.
@@ -72,17 +65,17 @@ def pick(
     lacks = _lacks(chat_configured, embedder_away)
     best = usable[0]
     if budget_ms is None:
-        return Picked(best, f"Picked {best} because it is the most thorough that can be used{lacks}; no budget is set.")
+        return best, f"Picked {best} because it is the most thorough that can be used{lacks}; no budget is set."
     for mode in usable:
         if costs[mode] <= budget_ms:
             slower = "" if mode is best else f", and {best} takes about {costs[best]:.0f} ms"
-            return Picked(
+            return (
                 mode,
                 f"Picked {mode} because it takes about {costs[mode]:.0f} ms of the {budget_ms:.0f} ms allowed"
                 f"{slower}{lacks}.",
             )
     cheapest = usable[-1]
-    return Picked(
+    return (
         cheapest,
         f"Picked {cheapest} because it is the cheapest, though it takes about {costs[cheapest]:.0f} ms and"
         f" {budget_ms:.0f} ms are allowed{lacks}.",

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
-from typing import Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from memforest_core.domain.ids import NodeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import clean
-from memforest_core.domain.times import from_micros
 from memforest_core.errors import ContentFault
-from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
-from memforest_core.recall.answers import MODEL_FAILURES, parsed, why
+from memforest_core.models.calls import ChatModel, Step
+from memforest_core.recall.answers import MODEL_FAILURES, asked, days, in_words
 from memforest_core.recall.question import MAX_QUESTION_CHARS
-from memforest_core.recall.records import RecallRows
+from memforest_core.recall.rows.reading import RecallRows
 
 MAX_TREES = 50
 """Trees that one call plans for; those after them are asked the question itself."""
@@ -77,16 +74,12 @@ class QuestionType(StrEnum):
 class TreeQuestion(BaseModel):
     """A question for one tree, by the number it was shown under."""
 
-    model_config = ConfigDict(extra="ignore")
-
     tree: int
     ask: str
 
 
 class PlanAnswer(BaseModel):
-    """The shape of an answer; untrusted until ``Planner`` read it."""
-
-    model_config = ConfigDict(extra="ignore")
+    """The shape of an answer, before it is checked."""
 
     question_type: QuestionType
     plan: PlanType
@@ -97,14 +90,14 @@ class PlanAnswer(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PlanTree:
-    """A tree that will be searched, as the planner is shown it; times are None when it has none."""
+    """A tree that will be searched, as the planner is shown it. Times are microseconds since 1970."""
 
     root: UUID
     kind: TreeKind
     label: str
     summary: str
-    first: datetime | None = None
-    last: datetime | None = None
+    time_start: int | None
+    time_end: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +109,8 @@ class Plan:
     question_type: QuestionType = QuestionType.OPEN
     anchors: tuple[str, str] | None = None
     """The two events to compare; set for plans of that type."""
-    degraded: tuple[str, ...] = field(default=())
+    degraded: tuple[str, ...] = ()
     """A sentence when the question had to be taken as it is."""
-
-    @classmethod
-    def direct(cls, question: str, roots: Sequence[UUID], degraded: tuple[str, ...] = ()) -> Self:
-        """Every tree is asked the question itself."""
-        return cls(dict.fromkeys(roots, question), degraded=degraded)
 
     def told(self) -> dict[str, str]:
         """What was decided, for the result of a recall."""
@@ -132,33 +120,22 @@ class Plan:
         return told
 
 
-class Planner:
-    """Plans with a chat model. Thread-safe."""
+def planned(chat: ChatModel, question: str, trees: Sequence[PlanTree], asked_at: datetime) -> Plan:
+    """One call for all trees; none when there are no trees. Days are shown in the zone of ``asked_at``.
 
-    def __init__(self, chat: ChatModel) -> None:
-        self._chat = chat
-        self._schema = PlanAnswer.model_json_schema()
-
-    def plan(self, question: str, trees: Sequence[PlanTree], asked_at: datetime) -> Plan:
-        """One call for all trees; none when there are no trees. Days are shown in the zone of ``asked_at``.
-
-        A call that fails, or whose answer is of no use, ends in the direct plan and says so. Only for browsing by a
-        model: embedding browse loses by sub-questions (paper).
-        """
-        roots = [tree.root for tree in trees]
-        if not trees:
-            return Plan.direct(question, roots)
-        request = ChatRequest(
-            Step.PLAN,
-            (Message("system", _SYSTEM), Message("user", _document(question, trees[:MAX_TREES], asked_at))),
-            self._schema,
-            "plan",
-        )
-        try:
-            return _checked(parsed(self._chat.complete(request).text, PlanAnswer), question, roots)
-        except MODEL_FAILURES as error:
-            told = f"The planner could not be used ({why(error)}): every tree was asked the question itself."
-            return Plan.direct(question, roots, (told,))
+    A call that fails, or whose answer is unusable, ends in the direct plan and says so: every tree is asked the
+    question itself. Only for browsing by a model: embedding browse loses by sub-questions (paper).
+    """
+    roots = [tree.root for tree in trees]
+    direct = Plan(dict.fromkeys(roots, question))
+    if not trees:
+        return direct
+    try:
+        answer = asked(chat, Step.PLAN, _SYSTEM, _document(question, trees[:MAX_TREES], asked_at), PlanAnswer, "plan")
+        return _checked(answer, question, roots)
+    except MODEL_FAILURES as error:
+        told = f"The planner could not be used ({in_words(error.code)}): every tree was asked the question itself."
+        return replace(direct, degraded=(told,))
 
 
 def plan_trees(rows: RecallRows, roots: Sequence[UUID]) -> list[PlanTree]:
@@ -171,21 +148,15 @@ def plan_trees(rows: RecallRows, roots: Sequence[UUID]) -> list[PlanTree]:
             kind=node.kind,
             label=node.label,
             summary=summaries.get(node.id, ""),
-            first=None if node.time_start is None else from_micros(node.time_start),
-            last=None if node.time_end is None else from_micros(node.time_end),
+            time_start=node.time_start,
+            time_end=node.time_end,
         )
         for node in (nodes[NodeId(root)] for root in roots if root in nodes)
     ]
 
 
-def _document(question: str, trees: Sequence[PlanTree], asked_at: datetime) -> str:
-    def days(tree: PlanTree) -> str:
-        if tree.first is None or tree.last is None:
-            return "unknown"
-        first, last = (at.astimezone(asked_at.tzinfo or UTC).date() for at in (tree.first, tree.last))
-        return f"{first}" if first == last else f"{first} to {last}"
-
-    document = {
+def _document(question: str, trees: Sequence[PlanTree], asked_at: datetime) -> dict[str, object]:
+    return {
         "question": question,
         "asked_at": asked_at.isoformat(timespec="minutes"),
         "trees": [
@@ -193,13 +164,12 @@ def _document(question: str, trees: Sequence[PlanTree], asked_at: datetime) -> s
                 "number": number,
                 "kind": tree.kind.value,
                 "label": tree.label,
-                "days": days(tree),
+                "days": days(tree.time_start, tree.time_end, asked_at.tzinfo),
                 "summary": tree.summary[:SUMMARY_CHARS],
             }
             for number, tree in enumerate(trees, 1)
         ],
     }
-    return json.dumps(document, ensure_ascii=False)
 
 
 def _checked(answer: PlanAnswer, question: str, roots: Sequence[UUID]) -> Plan:

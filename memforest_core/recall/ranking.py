@@ -1,24 +1,21 @@
-"""A chat model ranks the children of tree nodes: many nodes side by side, each by itself, none at any price."""
+"""A chat model ranks the children of tree nodes, many nodes at once; where it fails, recall goes on without."""
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import datetime
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from memforest_core.domain.times import from_micros
 from memforest_core.errors import ContentFault
-from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
-from memforest_core.recall.answers import MODEL_FAILURES, in_words, parsed
+from memforest_core.models.calls import ChatModel, Step
+from memforest_core.recall.answers import MODEL_FAILURES, asked, days, in_words
 
 CHILD_CHARS = 800
 """Of a child's text are shown: as much as a summary has (refresh.budget_chars); sixteen are about 3,200 tokens."""
@@ -46,9 +43,7 @@ Answer with one JSON object and nothing else: "order" is the list of the chosen 
 
 
 class RankingAnswer(BaseModel):
-    """The shape of an answer; untrusted until ``chosen`` read it."""
-
-    model_config = ConfigDict(extra="ignore")
+    """The shape of an answer, before ``chosen`` checks it."""
 
     order: list[int]
     """Numbers of children, best first."""
@@ -111,35 +106,26 @@ class Tally:
         return f"The children of {self.fallen.total()} of {self.nodes} tree nodes were {instead} ({reasons})."
 
 
-class ChildRanker(Protocol):
-    """Ranks children for a question."""
+@dataclass(frozen=True, slots=True)
+class LlmRanker:
+    """One call per node; ``calls`` at once, and at most ``children_per_call`` children in each. Thread-safe."""
 
-    def rank(self, families: Sequence[Siblings], tally: Tally) -> Mapping[UUID, Mapping[UUID, int]]:
+    chat: ChatModel
+    calls: int
+    children_per_call: int
+    asked_at: datetime | None = None
+    """When the question is asked, in the zone that days are shown in."""
+
+    def rank(self, families: Sequence[Siblings], tally: Tally) -> dict[UUID, dict[UUID, int]]:
         """For each node that could be ranked, its children that help with their positions, 0 the best.
 
         Nodes that could not be ranked are missing, and counted in ``tally.fallen``. Two children share a position when
         they were ranked by different calls.
         """
-
-
-class LlmRanker:
-    """One call per node; ``calls`` at once, and at most ``children_per_call`` children in each.
-
-    ``asked_at`` is when the question is asked, in the zone that days are shown in. Thread-safe.
-    """
-
-    def __init__(self, chat: ChatModel, calls: int, children_per_call: int, asked_at: datetime | None = None) -> None:
-        self._chat = chat
-        self._calls = calls
-        self._children_per_call = children_per_call
-        self._asked_at = asked_at
-        self._schema = RankingAnswer.model_json_schema()
-
-    def rank(self, families: Sequence[Siblings], tally: Tally) -> dict[UUID, dict[UUID, int]]:
-        parts = [(family, part) for family in families for part in _parts(family.children, self._children_per_call)]
+        parts = [(family, part) for family in families for part in _parts(family.children, self.children_per_call)]
         if not parts:
             return {}
-        with ThreadPoolExecutor(min(self._calls, len(parts)), thread_name_prefix="memforest-rank") as pool:
+        with ThreadPoolExecutor(min(self.calls, len(parts)), thread_name_prefix="memforest-rank") as pool:
             answers = list(pool.map(lambda each: self._ask(each[0], each[1], tally), parts))
         positions: dict[UUID, dict[UUID, int]] = defaultdict(dict)
         failures: dict[UUID, str] = {}
@@ -155,46 +141,35 @@ class LlmRanker:
         """Places in ``part``, best first; or the code of why there are none."""
         if not tally.ask():
             return NOT_ASKED
-        request = ChatRequest(
-            Step.BROWSE,
-            (Message("system", _SYSTEM), Message("user", self._document(family, part))),
-            self._schema,
-            "ranking",
-        )
+        document = self._document(family, part)
         try:
-            places = chosen(self._chat.complete(request).text, len(part))
+            answer = asked(self.chat, Step.BROWSE, _SYSTEM, document, RankingAnswer, "ranking")
+            places = chosen(answer, len(part))
         except MODEL_FAILURES as error:
             tally.ended(answered=False)
             return error.code
         tally.ended(answered=True)
         return places
 
-    def _document(self, family: Siblings, part: Sequence[Child]) -> str:
+    def _document(self, family: Siblings, part: Sequence[Child]) -> dict[str, object]:
         document: dict[str, object] = {"question": family.question}
-        if self._asked_at is not None:
-            document["asked_at"] = self._asked_at.isoformat(timespec="minutes")
+        if self.asked_at is not None:
+            document["asked_at"] = self.asked_at.isoformat(timespec="minutes")
         document["tree"] = family.tree
+        zone = None if self.asked_at is None else self.asked_at.tzinfo
         document["children"] = [
-            {"number": number, "days": self._days(child), "text": child.text[:CHILD_CHARS]}
+            {"number": number, "days": days(child.time_start, child.time_end, zone), "text": child.text[:CHILD_CHARS]}
             for number, child in enumerate(part, 1)
         ]
-        return json.dumps(document, ensure_ascii=False)
-
-    def _days(self, child: Child) -> str:
-        if child.time_start is None or child.time_end is None:
-            return "unknown"
-        zone = (self._asked_at and self._asked_at.tzinfo) or UTC
-        first, last = (from_micros(at).astimezone(zone).date() for at in (child.time_start, child.time_end))
-        return f"{first}" if first == last else f"{first} to {last}"
+        return document
 
 
-def chosen(text: str, count: int) -> list[int]:
+def chosen(answer: RankingAnswer, count: int) -> list[int]:
     """The places, from 0, of the children that an answer chose among ``count``, best first.
 
-    Numbers that were not shown and repetitions are dropped. Raises ContentFault for an answer that is not in the shape,
-    or that chooses nothing without saying so.
+    Numbers that were not shown and repetitions are dropped. Raises ContentFault for an answer that chooses nothing
+    without saying so.
     """
-    answer = parsed(text, RankingAnswer)
     places = list(dict.fromkeys(number - 1 for number in answer.order if 1 <= number <= count))
     if not places and (answer.order or not answer.none_relevant):
         raise ContentFault("the answer chooses none of the children that were shown")

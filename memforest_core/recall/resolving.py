@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, tzinfo
+from functools import cached_property
 from uuid import UUID
 
 from memforest_core.domain.cells import speech
@@ -16,7 +17,8 @@ from memforest_core.domain.scoring import Voted, same_words
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
 from memforest_core.recall.candidates import Candidates
-from memforest_core.recall.records import FactText, Link, PlacedNode, RecallRows, TurnHead, TurnKey
+from memforest_core.recall.records import FactText, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.rows.reading import RecallRows
 
 SNIPPET_CHARS = 160
 SPARE = 2
@@ -26,44 +28,37 @@ LONGEST = 8
 """Corrections of corrections that are followed."""
 
 
+@dataclass(frozen=True)
 class Resolver:
     """Makes evidence out of scored candidates."""
 
-    def __init__(
-        self,
-        rows: RecallRows,
-        forest: ForestId,
-        candidates: Candidates,
-        zone: tzinfo,
-        *,
-        same_words: float,
-        per_fact: int,
-        said_until: datetime | None = None,
-        excluded: frozenset[str] = frozenset(),
-    ) -> None:
-        """``same_words`` is the share of terms from which two pieces of one speaker and day are one; at most
-        ``per_fact`` pieces tell the same facts. Nothing that was said after ``said_until`` is shown, and no summary
-        that may know of it. Nothing of sessions with ``excluded`` ids is a neighbour.
-        """
-        self._rows = rows
-        self._forest = forest
-        self._candidates = candidates
-        self._zone = zone
-        self._same_words = same_words
-        self._per_fact = per_fact
-        self._said_until = said_until
-        self._excluded = excluded
+    rows: RecallRows
+    forest: ForestId
+    candidates: Candidates
+    zone: tzinfo
+    _: KW_ONLY
+    same_words: float
+    """The share of terms from which two pieces of one speaker and day count as one."""
+    per_fact: int
+    """At most so many pieces tell the same facts."""
+    said_until: datetime | None = None
+    """Nothing that was said after this moment is shown, and no summary that may know of it."""
+    excluded: frozenset[str] = frozenset()
+    """Ids of sessions of which nothing is a neighbour."""
+
+    @cached_property
+    def _links(self) -> dict[tuple[FactId, CellId], Link]:
         # A fact can be in a cell by extraction and by a correction: the extracted occurrence counts.
-        ordered = sorted(candidates.links, key=lambda link: not link.corrected)
-        self._links = {(link.fact_id, link.cell_id): link for link in ordered}
+        ordered = sorted(self.candidates.links, key=lambda link: not link.corrected)
+        return {(link.fact_id, link.cell_id): link for link in ordered}
 
     def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
         """The first ``k`` different pieces, best first."""
         chosen = voted[: SPARE * k]
-        texts = self._rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
+        texts = self.rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
         told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
-        wanted = [*told, *(fact for one in chosen for fact in self._candidates.corrections.get(_turn(one), ()))]
-        facts = facts_with_successors(self._rows, self._forest, wanted, self._said_until)
+        wanted = [*told, *(fact for one in chosen for fact in self.candidates.corrections.get(_turn(one), ()))]
+        facts = facts_with_successors(self.rows, self.forest, wanted, self.said_until)
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
         told_by: Counter[FactId] = Counter()
@@ -72,7 +67,7 @@ class Resolver:
             piece = None if content is None else self._evidence(one, content, facts)
             if piece is None or self._repeated(piece, seen):
                 continue
-            if piece.fact_ids and min(told_by[fact] for fact in piece.fact_ids) >= self._per_fact:
+            if piece.fact_ids and min(told_by[fact] for fact in piece.fact_ids) >= self.per_fact:
                 continue
             told_by.update(piece.fact_ids)
             kept.append((one, piece))
@@ -86,8 +81,8 @@ class Resolver:
     def _evidence(self, one: Voted, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
         """One piece without its path; None when its fact is gone."""
         item = one.item
-        cell = self._candidates.cells[item.cell]
-        head = self._candidates.turns[_turn(one)]
+        cell = self.candidates.cells[item.cell]
+        head = self.candidates.turns[_turn(one)]
         told = [facts[fact] for fact in item.facts if fact in facts]
         turns = [head]
         corrected = False
@@ -107,7 +102,7 @@ class Resolver:
         right = [] if item.fact is not None else self._right(one, facts)
         if right:
             corrected = True
-            text = with_corrections(text, [dated_text(fact, self._zone) for fact in right])
+            text = with_corrections(text, [dated_text(fact, self.zone) for fact in right])
             told = [*right, *(fact for fact in told if fact not in right)]
         dated = [fact for fact in told if fact.time.known]
         return replace(
@@ -127,7 +122,7 @@ class Resolver:
         return Evidence(
             text=text,
             time=span,
-            time_label=day_label(span, self._zone),
+            time_label=day_label(span, self.zone),
             score=0.0,
             kind=kind,
             fact_ids=(),
@@ -140,7 +135,7 @@ class Resolver:
 
     def _right(self, one: Voted, facts: Mapping[UUID, FactText]) -> list[FactText]:
         """The facts that correct a turn."""
-        found = standing(self._candidates.corrections.get(_turn(one), ()), facts)
+        found = standing(self.candidates.corrections.get(_turn(one), ()), facts)
         links = ((fact, self._links.get((fact.id, CellId(one.item.cell)))) for fact in found)
         return [fact for fact, link in links if link is None or link.corrected]
 
@@ -148,11 +143,11 @@ class Resolver:
         """The turns of a fact in one cell; those read already, and at least its own."""
         link = self._links[fact, cell]
         keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
-        return [self._candidates.turns[key] for key in keys if key in self._candidates.turns] or [head]
+        return [self.candidates.turns[key] for key in keys if key in self.candidates.turns] or [head]
 
     def _paths(self, one: Voted) -> list[list[PlacedNode]]:
         """Each tree's nodes above an item, from the root down; its session's tree first."""
-        trees = self._candidates.trees
+        trees = self.candidates.trees
         paths = [trees.session_path(one.item.cell)]
         for fact in one.item.facts[:1]:
             leaves = trees.leaves.get(fact, [])
@@ -162,10 +157,10 @@ class Resolver:
     def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
         """The pieces with the way down to them and how fresh it is."""
         payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
-        self._candidates.trees.add(self._rows.paths(sorted(payloads)))
+        self.candidates.trees.add(self.rows.paths(sorted(payloads)))
         paths = [self._paths(one) for one, _ in kept]
         wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
-        summaries = self._rows.summaries(list(wanted), SNIPPET_CHARS)
+        summaries = self.rows.summaries(list(wanted), SNIPPET_CHARS)
         found = []
         for (one, piece), trees in zip(kept, paths, strict=True):
             shown = tuple(
@@ -179,26 +174,26 @@ class Resolver:
 
     def _knows(self, node: PlacedNode) -> bool:
         """Whether a summary tells only what was said in time; entity and scene trees lie in the time of events."""
-        if self._said_until is None:
+        if self.said_until is None:
             return True
         if node.kind is not TreeKind.SESSION or node.time_end is None:
             return False
-        return from_micros(node.time_end) <= self._said_until
+        return from_micros(node.time_end) <= self.said_until
 
     def _repeated(self, piece: Evidence, seen: list[tuple[Evidence, frozenset[str]]]) -> bool:
         """Whether something already chosen says the same on the same day; remembers the piece if not."""
         words = frozenset(terms(piece.text))
         for other, others in seen:
             same = (piece.speaker, piece.time_label) == (other.speaker, other.time_label)
-            if same and (piece.text == other.text or same_words(words, others, self._same_words)):
+            if same and (piece.text == other.text or same_words(words, others, self.same_words)):
                 return True
         seen.append((piece, words))
         return False
 
     def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
-        if not self._candidates.cells[cell].placed:
+        if not self.candidates.cells[cell].placed:
             return Freshness.RAW
-        path = self._candidates.trees.session_path(cell)
+        path = self.candidates.trees.session_path(cell)
         if not any(node.id in summaries for node in path):
             return Freshness.FACT
         return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
@@ -206,7 +201,7 @@ class Resolver:
     def _with_neighbours(self, kept: Sequence[tuple[Voted, Evidence]], n: int) -> list[tuple[Voted, Evidence]]:
         """Before and after each piece: in its entity's tree, else in the dialogue."""
         leaves = {id(piece): self._entity_leaf(one) for one, piece in kept}
-        around = self._rows.around([leaf for leaf in leaves.values() if leaf], SPARE * n)
+        around = self.rows.around([leaf for leaf in leaves.values() if leaf], SPARE * n)
         told = self._told([id_ for near in around.values() for id_ in near.before + near.after])
         dialogue = self._dialogue([one for one, piece in kept if leaves[id(piece)] is None], n)
         found = []
@@ -218,28 +213,29 @@ class Resolver:
                 after = [told[fact] for fact in near.after if fact in told][:n]
             else:
                 session, ordinal = _turn(one)
-                before = list(_at(dialogue, session, range(ordinal - n, ordinal)))
-                after = list(_at(dialogue, session, range(ordinal + 1, ordinal + n + 1)))
+                turns = [(session, ordinal + step) for step in range(-n, n + 1)]
+                before = [dialogue[turn] for turn in turns[:n] if turn in dialogue]
+                after = [dialogue[turn] for turn in turns[n + 1 :] if turn in dialogue]
             piece = replace(piece, predecessors=tuple(before), successors=tuple(after))
             found.append((one, piece))
         return found
 
     def _entity_leaf(self, one: Voted) -> NodeId | None:
         for fact in one.item.facts:
-            for leaf in self._candidates.trees.leaves.get(fact, ()):
+            for leaf in self.candidates.trees.leaves.get(fact, ()):
                 if leaf.kind is TreeKind.ENTITY:
                     return leaf.id
         return None
 
     def _told(self, ids: Sequence[UUID]) -> dict[UUID, Evidence]:
         """Facts that are not known to be wrong as evidence, with the turns that said them last."""
-        read = self._rows.facts(self._forest, list(dict.fromkeys(ids)), self._said_until)
+        read = self.rows.facts(self.forest, list(dict.fromkeys(ids)), self.said_until)
         facts = [fact for fact in read if fact.superseded_by is None]
         links: dict[UUID, Link] = {}
-        for link in self._rows.links_of_facts([fact.id for fact in facts], 1, self._said_until):
+        for link in self.rows.links_of_facts([fact.id for fact in facts], 1, self.said_until):
             links[link.fact_id] = link
         keys = [(link.session_id, turn) for link in links.values() for turn in link.turn_ordinals]
-        heads = {(head.session_id, head.ordinal): head for head in self._rows.turns(keys)}
+        heads = {(head.session_id, head.ordinal): head for head in self.rows.turns(keys)}
         told: dict[UUID, Evidence] = {}
         for fact in facts:
             known = links.get(fact.id)
@@ -248,7 +244,7 @@ class Resolver:
                 for ordinal in (known.turn_ordinals if known else ())
                 if known and (known.session_id, ordinal) in heads
             ]
-            if not turns or turns[0].session_external_id in self._excluded:
+            if not turns or turns[0].session_external_id in self.excluded:
                 continue
             span = fact.time if fact.time.known else _instant(fact.mentioned_at, turns[0].dated)
             told[fact.id] = replace(
@@ -269,11 +265,11 @@ class Resolver:
             for near in range(max(0, ordinal - n), ordinal + n + 1):
                 keys.setdefault((session, near))
         wanted = list(keys)
-        texts = self._rows.turn_texts(wanted)
+        texts = self.rows.turn_texts(wanted)
         found: dict[TurnKey, Evidence] = {}
-        for head in self._rows.turns(wanted):
+        for head in self.rows.turns(wanted):
             key = (head.session_id, head.ordinal)
-            if key not in texts or (self._said_until is not None and head.occurred_at > self._said_until):
+            if key not in texts or (self.said_until is not None and head.occurred_at > self.said_until):
                 continue
             span = _instant(head.occurred_at, head.dated)
             text = speech(head.name, texts[key])
@@ -284,12 +280,6 @@ class Resolver:
 def _turn(one: Voted) -> TurnKey:
     session, ordinal, _ = one.item.place
     return SessionId(session), ordinal
-
-
-def _at(found: dict[TurnKey, Evidence], session: SessionId, ordinals: range) -> Iterator[Evidence]:
-    for ordinal in ordinals:
-        if (session, ordinal) in found:
-            yield found[session, ordinal]
 
 
 def _instant(moment: datetime, dated: bool) -> TimeSpan:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from memforest_core.domain.text import STOP_WORDS, clean
 from memforest_core.errors import ContentFault
-from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
-from memforest_core.recall.answers import MODEL_FAILURES, parsed, why
+from memforest_core.models.calls import ChatModel, Step
+from memforest_core.recall.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.records import SaidTurn
 
@@ -64,9 +63,7 @@ Answer with one JSON object and nothing else: "question" is the completed questi
 
 
 class RewritingAnswer(BaseModel):
-    """The shape of an answer; untrusted until ``standalone`` read it."""
-
-    model_config = ConfigDict(extra="ignore")
+    """The shape of an answer, before it is checked."""
 
     question: str
 
@@ -109,16 +106,13 @@ def standalone(chat: ChatModel, question: str, turns: Sequence[SaidTurn], asked_
     """
     if not turns or not leans(question):
         return Rewritten(question)
-    request = ChatRequest(
-        Step.PLAN,
-        (Message("system", _SYSTEM), Message("user", _document(question, turns, asked_at))),
-        RewritingAnswer.model_json_schema(),
-        "rewriting",
-    )
+    document = _document(question, turns, asked_at)
     try:
-        text = _checked(parsed(chat.complete(request).text, RewritingAnswer), question)
+        text = _checked(asked(chat, Step.PLAN, _SYSTEM, document, RewritingAnswer, "rewriting"), question)
     except MODEL_FAILURES as error:
-        told = f"The question was not completed from its session ({why(error)}): it was searched for as asked."
+        told = (
+            f"The question was not completed from its session ({in_words(error.code)}): it was searched for as asked."
+        )
         return Rewritten(question, degraded=(told,))
     return Rewritten(text, text != question)
 
@@ -139,8 +133,8 @@ def _is_name(word: str, *, first: bool) -> bool:
     return bare[:1].isupper() and bare.casefold() not in STOP_WORDS and (possessive or not first)
 
 
-def _document(question: str, turns: Sequence[SaidTurn], asked_at: datetime) -> str:
-    document = {
+def _document(question: str, turns: Sequence[SaidTurn], asked_at: datetime) -> dict[str, object]:
+    return {
         "turns": [
             {"at": turn.occurred_at.isoformat(timespec="minutes"), "speaker": turn.name, "text": turn.text[:TURN_CHARS]}
             for turn in turns[-LAST_TURNS:]
@@ -148,7 +142,6 @@ def _document(question: str, turns: Sequence[SaidTurn], asked_at: datetime) -> s
         "question": question,
         "asked_at": asked_at.isoformat(timespec="minutes"),
     }
-    return json.dumps(document, ensure_ascii=False)
 
 
 def _checked(answer: RewritingAnswer, question: str) -> str:

@@ -1,9 +1,10 @@
-"""Recall: a question in, evidence out; every part that is away is done without and named."""
+"""Recall: a question in, evidence out. It goes on without a part that is unavailable, and the result says so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Unpack
 from zoneinfo import ZoneInfo
 
@@ -18,8 +19,7 @@ from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precisio
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
-from memforest_core.models.calls import ChatModel, Embedder
-from memforest_core.models.reranker import Reranker
+from memforest_core.models.calls import ChatModel, Embedder, Reranker
 from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
 from memforest_core.recall.gathering import Clock, Gathered, Gathering, Place
@@ -27,10 +27,10 @@ from memforest_core.recall.items import ALWAYS, Bounds, items
 from memforest_core.recall.ordering import in_order, reranked
 from memforest_core.recall.picking import Paces, pick
 from memforest_core.recall.question import Question, parse_question
-from memforest_core.recall.records import RecallRows, RecallStore, SaidTurn
+from memforest_core.recall.records import SaidTurn
 from memforest_core.recall.resolving import Resolver
 from memforest_core.recall.rewriting import LAST_TURNS
-from memforest_core.recall.rows.reading import AnswerCalls
+from memforest_core.recall.rows.reading import AnswerCalls, RecallRows, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.thinking import Thought, no_chat_model
 from memforest_core.recall.visits import VisitCounter, returned
@@ -43,40 +43,36 @@ def weights_of(settings: RecallSettings) -> Weights:
     return Weights(**{each.name: getattr(settings, f"{each.name}_weight") for each in fields(Weights)})
 
 
+@dataclass(frozen=True)
 class RecallService:
     """Answers questions from one store, index and embedder. Thread-safe: a recall keeps its state to itself.
 
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
-    costs, ``reranker`` reads the best pieces anew, ``visits`` counts what was returned, ``states`` tells
-    what holds now.
+    costs, ``reranker`` scores the best pieces again, ``visits`` counts what was returned, ``states`` finds the states
+    that hold now.
     """
 
-    def __init__(
-        self,
-        store: RecallStore,
-        index: VectorIndex,
-        embedder: Embedder,
-        settings: RecallSettings,
-        *,
-        pointers: bool = True,
-        chat: Callable[[], ChatModel] | None = None,
-        ledger: AnswerCalls | None = None,
-        reranker: Reranker | None = None,
-        visits: VisitCounter | None = None,
-        states: TimelineStore | None = None,
-    ) -> None:
-        self._store = store
-        self._embedder = embedder
-        self._settings = settings
-        self._chat = chat
-        self._ledger = ledger
-        self._reranker = reranker
-        self._visits = visits
-        self._states = states
-        self._weights = weights_of(settings)
-        self._gathering = Gathering(store, index, settings, self._weights, pointers=pointers)
-        self._paces = Paces()
+    store: RecallStore
+    index: VectorIndex
+    embedder: Embedder
+    settings: RecallSettings
+    _: KW_ONLY
+    pointers: bool = True
+    chat: Callable[[], ChatModel] | None = None
+    ledger: AnswerCalls | None = None
+    reranker: Reranker | None = None
+    visits: VisitCounter | None = None
+    states: TimelineStore | None = None
+    _paces: Paces = field(default_factory=Paces)
+
+    @cached_property
+    def _weights(self) -> Weights:
+        return weights_of(self.settings)
+
+    @cached_property
+    def _gathering(self) -> Gathering:
+        return Gathering(self.store, self.index, self.settings, self._weights, self.pointers)
 
     def recall(
         self,
@@ -91,19 +87,19 @@ class RecallService:
 
         An owner without a memory yet gets an empty result with ``owner_known`` False. Raises InvalidInput (also for a
         mode that needs a chat model when none is configured), StoreUnavailable. An index or a model that is away is no
-        error: ``degraded`` says what was done without.
+        error: ``degraded`` says what was missing.
         """
-        asked = checked(self._settings, question, k, mode, options)
+        asked = checked(self.settings, question, k, mode, options)
         owner = checked_name(owner, "owner")
         clock = Clock()
-        if asked.mode in (Mode.LLM, Mode.PLANNER) and self._chat is None:
+        if asked.mode in (Mode.LLM, Mode.PLANNER) and self.chat is None:
             raise no_chat_model()
-        found = self._place(tenant, owner, asked)
-        if found is None:
+        place, turns = self._place(tenant, owner, asked)
+        if place is None:
             mode = Mode.FLAT if asked.mode is Mode.AUTO else asked.mode
             return RecallResult(question, mode, (), clock.total(), owner_known=False)
-        forest, turns, place = found
-        thought = Thought(self._settings, asked.moment(ZoneInfo(forest.time_zone)), self._chat)
+        forest = place.forest
+        thought = Thought(self.settings, asked.moment(ZoneInfo(forest.time_zone)), self.chat)
         degraded: list[str] = []
         if turns:
             with clock.stage("rewrite"):
@@ -114,15 +110,15 @@ class RecallService:
             dense = self._embed(asked.question, degraded)
         picked = ""
         if asked.mode is Mode.AUTO:
-            choice = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
-            asked, picked = replace(asked, mode=choice.mode), choice.why
+            fitting_mode, picked = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
+            asked = replace(asked, mode=fitting_mode)
         current = self._current(place, asked, clock)
         gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts)
         voted = self._voted(place, asked, owner, gathered, current, clock)
         evidence = self._evidence(place, asked, gathered, voted, clock, degraded)
         self._account(tenant, forest, thought, degraded)
-        if self._visits is not None:
-            self._visits.note(
+        if self.visits is not None:
+            self.visits.note(
                 tenant, forest.id, returned(gathered.candidates.cells.values(), gathered.candidates.turns, evidence)
             )
         timings = clock.total()
@@ -141,16 +137,16 @@ class RecallService:
             calls=len(thought.calls),
         )
 
-    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[ForestRef, list[SaidTurn], Place] | None:
-        """The forest, the last turns of the running session if a model can use them, and the bounds."""
-        with self._store.recalling(tenant) as rows:
+    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[Place | None, list[SaidTurn]]:
+        """Where evidence is looked for, and the last turns of the running session if a model can use them."""
+        with self.store.recalling(tenant) as rows:
             forest = rows.forest(owner)
             if forest is None:
-                return None
+                return None, []
             turns: list[SaidTurn] = []
-            if asked.session_id is not None and self._chat is not None:
+            if asked.session_id is not None and self.chat is not None:
                 turns = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)
-            return forest, turns, Place(tenant, forest, self._bounds(rows, forest, asked))
+            return Place(tenant, forest, self._bounds(rows, forest, asked)), turns
 
     def _bounds(self, rows: RecallRows, forest: ForestRef, asked: Asked) -> Bounds:
         """What may be evidence, and which time the question names."""
@@ -172,14 +168,14 @@ class RecallService:
 
     def _current(self, place: Place, asked: Asked, clock: Clock) -> Current:
         """The states that hold now, or held before, if the question asks for them."""
-        if self._states is None or self._settings.current_weight <= 0:
+        if self.states is None or self.settings.current_weight <= 0:
             return Current()
         for find, attributes in (
             (current_states, asked_now(asked.question.text)),
             (previous_states, asked_before(asked.question.text)),
         ):
             if attributes:
-                with clock.stage("states"), self._states.reading(place.tenant) as rows:
+                with clock.stage("states"), self.states.reading(place.tenant) as rows:
                     return find(rows, place.forest, asked.question, attributes, place.bounds.said_until)
         return Current()
 
@@ -191,10 +187,10 @@ class RecallService:
         with clock.stage("score"):
             found = items(candidates, asked.question, owner, place.bounds, gathered.leaves.positions)
             voted = vote(found, search.cells, search.facts, search.nodes, self._weights)
-        if self._settings.order_weight > 0 and order_of(asked.question.text).order is not Order.NONE:
-            with clock.stage("order"), self._store.recalling(place.tenant) as rows:
-                voted = in_order(rows, candidates, voted, asked.question, self._settings.order_weight)
-        return current_first(voted, current, self._settings.current_weight)
+        if self.settings.order_weight > 0 and order_of(asked.question.text).order is not Order.NONE:
+            with clock.stage("order"), self.store.recalling(place.tenant) as rows:
+                voted = in_order(rows, candidates, voted, asked.question, self.settings.order_weight)
+        return current_first(voted, current, self.settings.current_weight)
 
     def _evidence(
         self,
@@ -205,23 +201,23 @@ class RecallService:
         clock: Clock,
         degraded: list[str],
     ) -> tuple[Evidence, ...]:
-        """The best different pieces, read anew by a cross-encoder if there is one, within the caller's budget."""
-        first = 0 if self._reranker is None else self._settings.rerank.first
-        with clock.stage("resolve"), self._store.recalling(place.tenant) as rows:
+        """The best different pieces, reranked by a cross-encoder if there is one, within the caller's budget."""
+        first = 0 if self.reranker is None else self.settings.rerank.first
+        with clock.stage("resolve"), self.store.recalling(place.tenant) as rows:
             resolver = Resolver(
                 rows,
                 place.forest.id,
                 gathered.candidates,
                 ZoneInfo(place.forest.time_zone),
-                same_words=self._settings.same_words,
-                per_fact=self._settings.per_fact,
+                same_words=self.settings.same_words,
+                per_fact=self.settings.per_fact,
                 said_until=place.bounds.said_until,
                 excluded=place.bounds.excluded,
             )
             evidence = resolver.resolve(voted, max(asked.k, first), asked.neighbours)
-        if self._reranker is not None:
+        if self.reranker is not None:
             with clock.stage("rerank"):
-                evidence, failed = reranked(self._reranker, asked.question.text, evidence, first)
+                evidence, failed = reranked(self.reranker, asked.question.text, evidence, first)
             degraded += failed
         if asked.min_score is not None:
             evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
@@ -231,17 +227,17 @@ class RecallService:
         return evidence
 
     def _account(self, tenant: TenantId, forest: ForestRef, thought: Thought, degraded: list[str]) -> None:
-        """Keep what the calls cost; evidence is not held back when that fails."""
-        if self._ledger is None or not thought.calls:
+        """Record what the calls cost; a failure does not hold back the evidence."""
+        if self.ledger is None or not thought.calls:
             return
         try:
-            self._ledger.record(tenant, forest.id, thought.calls)
+            self.ledger.record(tenant, forest.id, thought.calls)
         except StoreUnavailable:
             degraded.append("The store is away: what the model calls cost was not kept.")
 
     def _embed(self, question: Question, degraded: list[str]) -> DenseVector | None:
         try:
-            vector: DenseVector = self._embedder.embed_query([question.text]).vectors[0]
+            vector: DenseVector = self.embedder.embed_query([question.text]).vectors[0]
         except (ModelUnavailable, ModelRejected):
             degraded.append("The embedding model is away: answered by words alone.")
             return None

@@ -1,4 +1,4 @@
-"""What a chat model adds to a recall: a question completed, a plan, children ranked; every call is accounted for."""
+"""What a chat model does for one recall: it completes the question, plans and ranks; all calls are recorded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID
 
 from memforest_core.errors import InvalidInput, MemForestError
 from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Step, failed_call
-from memforest_core.recall.planning import Plan, Planner, PlanTree
-from memforest_core.recall.ranking import ChildRanker, LlmRanker
+from memforest_core.recall.planning import Plan, PlanTree, planned
+from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import SaidTurn
 from memforest_core.recall.rewriting import Rewritten, standalone
 from memforest_core.settings import RecallSettings
@@ -38,7 +38,7 @@ class CountedChat:
 
 @dataclass(slots=True)
 class Thought:
-    """The chat model's part in one recall; without a model it has none."""
+    """The chat model of one recall, if one is configured, and what it was used for."""
 
     settings: RecallSettings
     asked_at: datetime
@@ -67,12 +67,12 @@ class Thought:
 
     def plan(self, question: str, trees: Sequence[PlanTree]) -> Mapping[UUID, str]:
         """What each tree is asked, by its root: one call."""
-        plan = Planner(self._chat()).plan(question, trees, self.asked_at)
+        plan = planned(self._chat(), question, trees, self.asked_at)
         self.plans.append(plan)
         self.degraded += plan.degraded
         return plan.questions
 
-    def ranker(self) -> ChildRanker:
+    def ranker(self) -> LlmRanker:
         """Ranks children of tree nodes, one call each."""
         return LlmRanker(self._chat(), self.settings.llm_calls, self.settings.llm_children, self.asked_at)
 

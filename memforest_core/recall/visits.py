@@ -1,11 +1,11 @@
-"""Counts what recall returns in memory, and writes the counts now and then: never a write per read."""
+"""Counts in memory what recall returns, and writes the counts in batches: a recall does not cause a write."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from uuid import UUID
 
 import structlog
@@ -44,42 +44,36 @@ class _Count:
     last: float
 
 
+@dataclass(slots=True)
 class VisitCounter:
     """The counts of one process. Thread-safe.
 
-    Whoever notes the visit that makes a batch full, or finds it old enough, writes it; there is no thread of its own. A
-    process that is killed loses at most one batch.
+    The call that fills a batch, or that finds it old enough, writes it: there is no thread for this. A process that is
+    killed loses at most one batch.
     """
 
-    def __init__(
-        self,
-        store: VisitStore,
-        *,
-        items: int = FLUSH_ITEMS,
-        every_s: float = FLUSH_S,
-        kept: int = KEPT_ITEMS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``items`` and ``every_s`` are when a batch is written, ``kept`` how many items are remembered at most."""
-        self._store = store
-        self._items = items
-        self._every_s = every_s
-        self._kept = kept
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self._counts: dict[tuple[TenantId, ForestId, UUID], _Count] = {}
-        self._due_at: float | None = None
-        self._failed = False
+    store: VisitStore
+    _: KW_ONLY
+    items: int = FLUSH_ITEMS
+    every_s: float = FLUSH_S
+    """A batch is written when it has so many items, or is so many seconds old."""
+    kept: int = KEPT_ITEMS
+    """Items that are remembered at most."""
+    clock: Callable[[], float] = time.monotonic
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _counts: dict[tuple[TenantId, ForestId, UUID], _Count] = field(default_factory=dict)
+    _due_at: float | None = None
+    _failed: bool = False
 
     def note(self, tenant: TenantId, forest: ForestId, items: Iterable[UUID]) -> None:
         """Recall has returned these facts and cells. Writes if a batch is due; a store that is away is no error."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             for item in items:
                 self._add((tenant, forest, item), 1, now)
             # While the store is away a full batch is no reason to ask it with every recall.
-            full = len(self._counts) >= self._items and not self._failed
+            full = len(self._counts) >= self.items and not self._failed
             due = full or (self._due_at is not None and now >= self._due_at)
         if due:
             self.flush()
@@ -97,7 +91,7 @@ class VisitCounter:
             self._writing.release()
 
     def close(self) -> None:
-        """Write the rest, after whoever is writing; what can't be written now is lost."""
+        """Write the rest, once no other thread writes; what can't be written now is lost."""
         with self._writing:
             if not self._write():
                 log.warning("visits_lost", items=len(self._counts))
@@ -111,7 +105,12 @@ class VisitCounter:
         failed = False
         for tenant, visited in by_tenant.items():
             try:
-                self._store.add(tenant, self._told(visited))
+                now = self.clock()
+                told = [
+                    Visited(forest, item, count.visits, max(0.0, now - count.last))
+                    for (forest, item), count in visited.items()
+                ]
+                self.store.add(tenant, told)
             except StoreUnavailable as error:
                 log.warning("visits_kept", items=len(visited), code=error.code)
                 self._keep(tenant, visited)
@@ -120,18 +119,12 @@ class VisitCounter:
             self._failed = failed
         return not failed
 
-    def _told(self, visited: dict[tuple[ForestId, UUID], _Count]) -> list[Visited]:
-        now = self._clock()
-        return [
-            Visited(forest, item, count.visits, max(0.0, now - count.last)) for (forest, item), count in visited.items()
-        ]
-
     def _keep(self, tenant: TenantId, visited: dict[tuple[ForestId, UUID], _Count]) -> None:
         """Put counts back, to be tried again after the usual time."""
         with self._lock:
             for (forest, item), count in visited.items():
                 self._add((tenant, forest, item), count.visits, count.last)
-            self._due_at = self._clock() + self._every_s
+            self._due_at = self.clock() + self.every_s
 
     def _add(self, key: tuple[TenantId, ForestId, UUID], visits: int, moment: float) -> None:
         """Count visits; the caller holds the lock."""
@@ -139,7 +132,7 @@ class VisitCounter:
         if count is not None:
             count.visits += visits
             count.last = max(count.last, moment)
-        elif len(self._counts) < self._kept:
+        elif len(self._counts) < self.kept:
             self._counts[key] = _Count(visits, moment)
             if self._due_at is None:
-                self._due_at = moment + self._every_s
+                self._due_at = moment + self.every_s

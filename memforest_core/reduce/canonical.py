@@ -55,7 +55,7 @@ def attach(
         return Attached((), ())
     facts: dict[FactId, Fact] = {}
     owners: list[FactId] = []
-    pool = list(near)
+    compared = list(near)
     matrix = np.zeros((len(near) + len(incoming), incoming[0].vector.shape[0]), np.float32)
     for row, known in enumerate(near):
         matrix[row] = known.vector
@@ -67,27 +67,27 @@ def attach(
             continue
         # A correction is never merged with a near duplicate, which may be the fact that it corrects.
         corrects = item.candidate.item >= CORRECTED_ITEM
-        twin = None if corrects else _twin(item, pool, matrix[: len(pool)], threshold)
+        twin = None if corrects else _twin(item, compared, matrix[: len(compared)], threshold)
         if twin is not None:
             owners.append(twin)
             continue
-        matrix[len(pool)] = item.vector
-        pool.append(Known(exact, statement, item.vector))
+        matrix[len(compared)] = item.vector
+        compared.append(Known(exact, statement, item.vector))
         facts[exact] = Fact(exact, statement, normalized, item.cell_ordinal, item.candidate.item)
         owners.append(exact)
     return Attached(tuple(owners), tuple(facts.values()))
 
 
-def _twin(item: Incoming, pool: Sequence[Known], matrix: Vectors, threshold: float) -> FactId | None:
-    """The closest mergeable near duplicate, if there is one."""
-    if not pool:
+def _twin(item: Incoming, compared: Sequence[Known], matrix: Vectors, threshold: float) -> FactId | None:
+    """The closest mergeable near duplicate, if there is one; ``matrix`` has a row for each compared fact."""
+    if not compared:
         return None
     scores = matrix @ item.vector
     order: list[int] = np.argsort(-scores, kind="stable").tolist()
     for row in order:
         if scores[row] < threshold:
             return None
-        known = pool[row]
+        known = compared[row]
         if mergeable(known.statement, item.candidate.statement):
             return known.id
     return None

@@ -40,11 +40,7 @@ def mergeable(one: Statement, other: Statement) -> bool:
         return False
     if one.attribute != other.attribute or one.change is not other.change:
         return False
-    for left, right in (
-        (one.subject, other.subject),
-        (one.value, other.value),
-        (one.speaker, other.speaker),
-    ):
+    for left, right in ((one.subject, other.subject), (one.value, other.value), (one.speaker, other.speaker)):
         if normalize_name(left) != normalize_name(right):
             return False
     if {normalize_name(name) for name in one.entities} != {normalize_name(name) for name in other.entities}:

@@ -46,11 +46,7 @@ class Placing:
     """One batch on its way into a forest."""
 
     def __init__(
-        self,
-        rows: ReduceRows,
-        batch: ReduceBatch,
-        compared: Mapping[FactId, Known],
-        settings: Settings,
+        self, rows: ReduceRows, batch: ReduceBatch, compared: Mapping[FactId, Known], settings: Settings
     ) -> None:
         self._rows = rows
         self._batch = batch
@@ -82,27 +78,15 @@ class Placing:
             return [], {}
         incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
         stored = self._rows.canon.stored_facts(exact_ids(self._forest, incoming))
-        attached = attach(
-            self._forest,
-            incoming,
-            stored,
-            distinct(self._compared),
-            self._settings.reduce.near_duplicate,
-        )
+        threshold = self._settings.reduce.near_duplicate
+        attached = attach(self._forest, incoming, stored, distinct(self._compared), threshold)
         routing: dict[FactId, Vectors] = {}
         attachments: list[Attachment] = []
         for (cell, item), fact_id in zip(waiting, attached.facts, strict=True):
             self._sessions.setdefault(fact_id, cell.session_id)
             routing.setdefault(fact_id, made(item.routing_vector))
-            attachments.append(
-                Attachment(
-                    cell.id,
-                    cell.session_id,
-                    item.candidate.item,
-                    item.candidate.turn_ordinals,
-                    fact_id,
-                )
-            )
+            said = item.candidate
+            attachments.append(Attachment(cell.id, cell.session_id, said.item, said.turn_ordinals, fact_id))
         self._keys = {
             fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in attached.new
         }
@@ -139,26 +123,14 @@ class Placing:
                 session_id=cell.session_id,
             )
             payload = PayloadId(cell.id)
-            self._leaves[tree][payload] = Leaf(
-                id=leaf_id(tree, payload),
-                key=Key(0, cell.first_turn, cell.char_start, cell.id.hex),
-                time_start=micros(cell.time_start),
-                time_end=micros(cell.time_end),
-                payload_id=payload,
-            )
+            key = Key(0, cell.first_turn, cell.char_start, cell.id.hex)
+            self._leaves[tree][payload] = _leaf(tree, payload, key, micros(cell.time_start), micros(cell.time_end))
             self._members.append(Member(tree, payload, cell.session_id))
         return list(drafts.values())
 
     def _fact_leaf(self, tree: TreeId, fact: Fact) -> None:
-        start, end = fact_span(fact)
         payload = PayloadId(fact.id)
-        self._leaves[tree][payload] = Leaf(
-            id=leaf_id(tree, payload),
-            key=self._keys[fact.id],
-            time_start=start,
-            time_end=end,
-            payload_id=payload,
-        )
+        self._leaves[tree][payload] = _leaf(tree, payload, self._keys[fact.id], *fact_span(fact))
         self._members.append(Member(tree, payload, self._sessions[fact.id]))
 
     def _route_entities(self, facts: Sequence[Fact]) -> list[ScopeDraft]:
@@ -171,10 +143,8 @@ class Placing:
         for fact in facts:
             for scope in entity_scopes(fact.statement, self._batch.owner, owners, humans):
                 tree = tree_id(self._forest, TreeKind.ENTITY, scope.key)
-                drafts.setdefault(
-                    tree,
-                    ScopeDraft(tree, TreeKind.ENTITY, scope.key, scope.label, self._settings.tree.entity_k),
-                )
+                draft = ScopeDraft(tree, TreeKind.ENTITY, scope.key, scope.label, self._settings.tree.entity_k)
+                drafts.setdefault(tree, draft)
                 if scope.person:
                     self._persons.add(tree)
                 self._fact_leaf(tree, fact)
@@ -262,15 +232,13 @@ class Placing:
 
     def _k(self, kind: TreeKind) -> int:
         trees = self._settings.tree
-        return {
-            TreeKind.SESSION: trees.session_k,
-            TreeKind.ENTITY: trees.entity_k,
-            TreeKind.SCENE: trees.scene_k,
-        }[kind]
+        widths = {TreeKind.SESSION: trees.session_k, TreeKind.ENTITY: trees.entity_k, TreeKind.SCENE: trees.scene_k}
+        return widths[kind]
+
+
+def _leaf(tree: TreeId, payload: PayloadId, key: Key, start: int, end: int) -> Leaf:
+    return Leaf(id=leaf_id(tree, payload), key=key, time_start=start, time_end=end, payload_id=payload)
 
 
 def _leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Leaf]:
-    return [
-        Leaf(id=leaf_id(tree, payload), key=key, time_start=start, time_end=end, payload_id=payload)
-        for payload, key, start, end in members
-    ]
+    return [_leaf(tree, *member) for member in members]

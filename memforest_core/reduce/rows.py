@@ -51,7 +51,7 @@ _PICK = sa.text("""
     """)
 
 # A correction or an erasure may have changed a cell's candidates since it was loaded: then it is loaded again before it
-# is placed. Its row is locked, so that it can't change any more.
+# is placed. Its row is locked, so that it can't change again.
 _UNATTACHED = """NOT EXISTS (SELECT 1 FROM memforest.occurrence o
                                WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)"""
 
@@ -235,10 +235,10 @@ class ReduceQueueRows(TenantRows):
 
 
 _UNSEEN = sa.text("""
-    SELECT f.fact_id FROM memforest.fact f
-      JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = f.fact_id
-     WHERE f.tenant_id = :t AND f.forest_id = :f AND i.indexed_version = 0
-     ORDER BY f.seq DESC LIMIT :n
+    SELECT x.fact_id FROM memforest.fact x
+      JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = x.fact_id
+     WHERE x.tenant_id = :t AND x.forest_id = :f AND i.indexed_version = 0
+     ORDER BY x.seq DESC LIMIT :n
     """)
 
 
@@ -346,8 +346,8 @@ _EVIDENCE = sa.text("""
     """)
 
 _MEMBERS = sa.text("""
-    SELECT p.tree_id, f.fact_id, f.key_time, f.key_ordinal, f.key_item, f.time_start, f.time_end, f.mentioned_at
-      FROM memforest.placement p JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
+    SELECT p.tree_id, x.fact_id, x.key_time, x.key_ordinal, x.key_item, x.time_start, x.time_end, x.mentioned_at
+      FROM memforest.placement p JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
      WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
     """)
 
@@ -482,10 +482,10 @@ class ScopeRows(TenantRows):
 
 
 _REVIVE = sa.text("""
-    UPDATE memforest.fact f SET superseded_by = NULL, superseded_at = NULL
+    UPDATE memforest.fact x SET superseded_by = NULL, superseded_at = NULL
       FROM unnest(CAST(:facts AS uuid[]), CAST(:said AS timestamptz[])) AS u(fact, said)
-     WHERE f.tenant_id = :t AND f.fact_id = u.fact AND f.superseded_at < u.said
-    RETURNING f.fact_id
+     WHERE x.tenant_id = :t AND x.fact_id = u.fact AND x.superseded_at < u.said
+    RETURNING x.fact_id
     """)
 
 

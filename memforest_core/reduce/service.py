@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,7 +11,6 @@ import structlog
 
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, MemForestError, PermanentError, RetryableError
-from memforest_core.extract.service import routing_text
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.reduce.placing import Placing
@@ -33,7 +32,6 @@ UNSEEN_LIMIT = 2_000
 """Not yet indexed facts that a batch is compared with; near merging is best effort beyond."""
 
 FAILED_DELAY_S = 2.0
-
 
 STEP = "reduce"
 
@@ -62,12 +60,8 @@ class Reduction:
     near_merging: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Texts that were embedded again for a batch, and what that cost."""
-
-    texts: frozenset[str]
-    record: CallRecord
+Made = tuple[Mapping[str, Vectors], CallRecord]
+"""The vectors of texts that were embedded again for a batch, and the call that made them."""
 
 
 class ReductionService:
@@ -113,13 +107,9 @@ class ReductionService:
         first, second = (
             self._drain(tenant, replace(waiting, cells=part)) for part in (waiting.cells[:half], waiting.cells[half:])
         )
-        return Reduction(
-            Reduced.DONE,
-            waiting.forest_id,
-            first.cells + second.cells,
-            first.new_facts + second.new_facts,
-            first.near_merging and second.near_merging,
-        )
+        cells, new_facts = first.cells + second.cells, first.new_facts + second.new_facts
+        near_merging = first.near_merging and second.near_merging
+        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts, near_merging)
 
     @repeated
     def _delay(self, tenant: TenantId, forest: ForestId) -> None:
@@ -139,7 +129,7 @@ class ReductionService:
             try:
                 batch, made = self._completed(batch)
             except MemForestError as error:
-                # An error of the embedder is no error of the cells.
+                # The embedder failed, not the cells.
                 self._telemetry.retried(STEP, tenant, error.code)
                 with ReduceRows.opened(self._engine, tenant) as rows:
                     rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
@@ -155,8 +145,8 @@ class ReductionService:
             self._telemetry.reached("facts", tenant, age)
         return replace(reduction, near_merging=complete)
 
-    def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Embedded | None]:
-        """The batch with the vectors that are missing, and the call that made them; nothing is held meanwhile.
+    def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
+        """The batch with the vectors that were missing, and the call that made them; nothing is locked meanwhile.
 
         An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
         """
@@ -165,35 +155,32 @@ class ReductionService:
             for cell in batch.cells
             for waiting in cell.candidates
             if waiting.vector is None or waiting.routing_vector is None
-            for text in (waiting.candidate.statement.text, routing_text(waiting.candidate))
+            for text in (waiting.candidate.statement.text, waiting.candidate.statement.routing_text)
         ]
         if not lacking:
             return batch, None
         texts = list(dict.fromkeys(lacking))
         embedded = self._embedder.embed(texts)
-        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+        vectors: Mapping[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
 
         def complete(waiting: WaitingCandidate) -> WaitingCandidate:
-            said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
+            said = waiting.candidate.statement
             return WaitingCandidate(
                 waiting.candidate,
-                waiting.vector if waiting.vector is not None else vectors[said],
-                waiting.routing_vector if waiting.routing_vector is not None else vectors[routed],
+                waiting.vector if waiting.vector is not None else vectors[said.text],
+                waiting.routing_vector if waiting.routing_vector is not None else vectors[said.routing_text],
             )
 
         cells = (replace(cell, candidates=tuple(map(complete, cell.candidates))) for cell in batch.cells)
-        return replace(batch, cells=tuple(cells)), Embedded(frozenset(texts), embedded.record)
+        return replace(batch, cells=tuple(cells)), (vectors, embedded.record)
 
-    def _keep(self, rows: ReduceRows, batch: ReduceBatch, made: Embedded) -> None:
+    def _keep(self, rows: ReduceRows, batch: ReduceBatch, made: Made) -> None:
         """Store the vectors that were missing, of what still waits."""
-        vectors: dict[OwnText, Vectors] = {}
-        for cell in batch.cells:
-            for waiting in cell.candidates:
-                said, routed = waiting.candidate.statement.text, routing_text(waiting.candidate)
-                for text, vector in ((said, waiting.vector), (routed, waiting.routing_vector)):
-                    if text in made.texts and vector is not None:
-                        vectors[OwnText(batch.forest_id, text)] = vector
-        rows.keep_vectors(self._model, vectors, made.record, batch.forest_id)
+        vectors, record = made
+        said = [waiting.candidate.statement for cell in batch.cells for waiting in cell.candidates]
+        texts = {text for each in said for text in (each.text, each.routing_text)} & vectors.keys()
+        kept = {OwnText(batch.forest_id, text): vectors[text] for text in sorted(texts)}
+        rows.keep_vectors(self._model, kept, record, batch.forest_id)
 
     def _spans(self, batch: ReduceBatch) -> ExitStack:
         """One span in the trace of each session that the batch holds cells of."""
@@ -226,7 +213,7 @@ class ReductionService:
         batch: ReduceBatch,
         near: Sequence[FactId],
         settings: Settings,
-        made: Embedded | None,
+        made: Made | None,
     ) -> tuple[Reduction, Sequence[float]]:
         waiting = rows.queue.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))

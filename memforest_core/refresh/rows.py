@@ -32,8 +32,8 @@ MAX_CHILD_CHARS = 1_200
 # as it is now: a writer that commits in between raises the version of both. So candidates are locked first, and
 # ``_LEASE``, whose snapshot is newer than the locks, decides again and reads the version. No writer makes a child dirty
 # without raising the version of its parent, for which it waits now.
-_STALE = """EXISTS (SELECT 1 FROM memforest.node c WHERE c.tenant_id = :t AND c.parent_id = n.node_id
-                       AND c.version > c.clean_version AND NOT c.dead)"""
+_STALE = """EXISTS (SELECT 1 FROM memforest.node child WHERE child.tenant_id = :t AND child.parent_id = n.node_id
+                       AND child.version > child.clean_version AND NOT child.dead)"""
 
 _OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
 
@@ -58,8 +58,8 @@ _LEASE = sa.text(f"""
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
     """)  # noqa: S608 - constants of this module
 
-# Nothing but the version decides: a summary read before a deletion or a newer save is dropped. A summary made from
-# stale children stays one version behind, so that its node stays dirty.
+# Only the version decides: a summary whose children were read before a deletion or a newer save is dropped. A summary
+# made from stale children stays one version behind, so that its node stays dirty.
 _SAVE = sa.text("""
     UPDATE memforest.node n
        SET clean_version = greatest(n.clean_version, u.version - u.behind), lease_token = NULL, lease_until = NULL,
@@ -126,14 +126,10 @@ class RefreshRows(VectorRows):
             return token, []
         ids = [row.node_id for row in rows]
         children = self.children_of(ids, model)
-        stored = {
-            row.node_id: row
-            for row in self._db.execute(
-                sa.select(
-                    m.NodeSummary.node_id, m.NodeSummary.input_hash, m.NodeSummary.text_, m.NodeSummary.source
-                ).where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
-            )
-        }
+        s = m.NodeSummary
+        found = sa.select(s.node_id, s.input_hash, s.text_, s.source)
+        summaries = self._db.execute(found.where(s.tenant_id == self._tenant, s.node_id.in_(ids)))
+        stored = {row.node_id: row for row in summaries}
         return token, [
             ReadyNode(
                 id=NodeId(row.node_id),
@@ -161,32 +157,12 @@ class RefreshRows(VectorRows):
 
     def children_of(self, parents: Sequence[UUID], model: str) -> dict[UUID, list[ChildText]]:
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
+        n, s = m.NodeRow, m.NodeSummary
         nodes = self._db.execute(
-            sa.select(
-                m.NodeRow.parent_id,
-                m.NodeRow.node_id,
-                m.NodeRow.level,
-                m.NodeRow.leaf_count,
-                m.NodeRow.payload_id,
-                m.NodeSummary.text_,
-                m.NodeSummary.pooled,
-                m.NodeSummary.terms,
-            )
-            .outerjoin(
-                m.NodeSummary,
-                sa.and_(
-                    m.NodeSummary.tenant_id == self._tenant,
-                    m.NodeSummary.node_id == m.NodeRow.node_id,
-                ),
-            )
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.parent_id.in_(parents))
-            .order_by(
-                m.NodeRow.parent_id,
-                m.NodeRow.key_time,
-                m.NodeRow.key_ordinal,
-                m.NodeRow.key_item,
-                m.NodeRow.key_id,
-            )
+            sa.select(n.parent_id, n.leaf_count, n.payload_id, s.text_, s.pooled, s.terms)
+            .outerjoin(s, sa.and_(s.tenant_id == self._tenant, s.node_id == n.node_id))
+            .where(n.tenant_id == self._tenant, n.parent_id.in_(parents))
+            .order_by(n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id)
         ).all()
         payloads = self._payloads([row.payload_id for row in nodes if row.payload_id], model)
         children: dict[UUID, list[ChildText]] = defaultdict(list)
@@ -213,15 +189,11 @@ class RefreshRows(VectorRows):
             indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
             shown = (cell.summary or cell.text)[:MAX_CHILD_CHARS]
             drafts[cell.cell_id] = (ForestId(cell.forest_id), shown, indexed, indexed)
-        for fact in self._db.execute(
-            sa.select(
-                m.FactRow.fact_id,
-                m.FactRow.forest_id,
-                m.FactRow.text,
-                m.FactRow.mentioned_at,
-                m.FactRow.statement["speaker"].astext.label("speaker"),
-            ).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None))
-        ):
+        x = m.FactRow
+        speaker = x.statement["speaker"].astext.label("speaker")
+        found = sa.select(x.fact_id, x.forest_id, x.text, x.mentioned_at, speaker)
+        holding = found.where(x.tenant_id == self._tenant, x.fact_id.in_(ids), x.superseded_at.is_(None))
+        for fact in self._db.execute(holding):
             searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
             drafts[fact.fact_id] = (ForestId(fact.forest_id), fact.text[:MAX_CHILD_CHARS], fact.text, searched)
         vectors = self.vectors_by_hash(model, [(forest, text_hash(text)) for forest, _, text, _ in drafts.values()])
@@ -232,19 +204,12 @@ class RefreshRows(VectorRows):
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """Summaries already made from the same inputs."""
-        rows = self._db.execute(
-            sa.select(m.Summary.input_hash, m.Summary.text).where(
-                m.Summary.tenant_id == self._tenant, m.Summary.input_hash.in_(hashes)
-            )
-        )
-        return {bytes(row.input_hash): row.text for row in rows}
+        paid = m.Summary
+        found = sa.select(paid.input_hash, paid.text).where(paid.tenant_id == self._tenant, paid.input_hash.in_(hashes))
+        return {bytes(row.input_hash): row.text for row in self._db.execute(found)}
 
     def save(
-        self,
-        token: LeaseToken,
-        artifacts: Sequence[NodeArtifact],
-        vector_model: str,
-        redo_after_s: float,
+        self, token: LeaseToken, artifacts: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
     ) -> Sequence[NodeArtifact]:
         """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
 
@@ -272,7 +237,6 @@ class RefreshRows(VectorRows):
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
         statement = insert(m.NodeSummary)
-        later = seconds_from_now(redo_after_s)
         columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
         self._db.execute(
             statement.on_conflict_do_update(
@@ -299,11 +263,9 @@ class RefreshRows(VectorRows):
         )
         degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED]
         if degraded:
-            self._db.execute(
-                sa.update(m.NodeSummary)
-                .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(degraded))
-                .values(redo_at=later)
-            )
+            s = m.NodeSummary
+            again = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(degraded))
+            self._db.execute(again.values(redo_at=seconds_from_now(redo_after_s)))
         paid = {a.input_hash: a for a in saved if a.paid}
         if paid:
             self._db.execute(
@@ -352,14 +314,11 @@ class RefreshRows(VectorRows):
 
     def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
         """Lock those of the nodes that are under this lease and, unless it may ``wait``, not locked otherwise."""
+        n = m.NodeRow
         own = (
-            sa.select(m.NodeRow.node_id)
-            .where(
-                m.NodeRow.tenant_id == self._tenant,
-                among(m.NodeRow.node_id, nodes),
-                m.NodeRow.lease_token == token,
-            )
-            .order_by(m.NodeRow.node_id)
+            sa.select(n.node_id)
+            .where(n.tenant_id == self._tenant, among(n.node_id, nodes), n.lease_token == token)
+            .order_by(n.node_id)
             .with_for_update(key_share=True, skip_locked=not wait)
         )
         return {NodeId(id_) for id_ in self._db.scalars(own)}
@@ -367,11 +326,9 @@ class RefreshRows(VectorRows):
     def _let_go(self, nodes: Collection[NodeId], values: Mapping[str, Any]) -> None:
         """End the lease of nodes that are locked."""
         if nodes:
-            self._db.execute(
-                sa.update(m.NodeRow)
-                .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
-                .values(lease_token=None, lease_until=None, worker_id=None, **values)
-            )
+            n = m.NodeRow
+            change = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(nodes))
+            self._db.execute(change.values(lease_token=None, lease_until=None, worker_id=None, **values))
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
         """A tree without dirty nodes is no longer due; asked after the saves were committed.
@@ -379,15 +336,10 @@ class RefreshRows(VectorRows):
         Returns for each tree that is settled how many seconds ago it was first marked.
         """
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
-        seen = self._db.execute(
-            sa.select(
-                m.Tree.tree_id,
-                m.Tree.marks,
-                sa.func.extract("epoch", sa.func.clock_timestamp() - m.Tree.first_mark_at).label("age"),
-            )
-            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
-            .order_by(m.Tree.tree_id)
-        ).all()
+        r = m.Tree
+        age = sa.func.extract("epoch", sa.func.clock_timestamp() - r.first_mark_at).label("age")
+        found = sa.select(r.tree_id, r.marks, age).where(r.tenant_id == self._tenant, r.tree_id.in_(trees))
+        seen = self._db.execute(found.order_by(r.tree_id)).all()
         # A tree that is being marked now stays due, and is settled after its next node, or as an idle one.
         held = lock_trees(self._db, self._tenant, [row.tree_id for row in seen], wait=False)
         mine = [row for row in seen if row.tree_id in held]
@@ -410,19 +362,14 @@ class RefreshRows(VectorRows):
         ids = [row.node_id for row in mine]
         paths = [NodeId(row.node_id) for row in with_ancestors(self._db, self._tenant, ids)]
         lock_nodes(self._db, self._tenant, paths)
-        self._db.execute(
-            sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, paths))
-            .values(version=m.NodeRow.version + 1)
-        )
+        n, s = m.NodeRow, m.NodeSummary
+        above = sa.update(n).where(n.tenant_id == self._tenant, among(n.node_id, paths))
+        self._db.execute(above.values(version=n.version + 1))
         trees = [TreeId(row.tree_id) for row in mine]
         lock_trees(self._db, self._tenant, trees)
         self._run(_MARK_TREES, trees=trees)
-        self._db.execute(
-            sa.update(m.NodeSummary)
-            .where(m.NodeSummary.tenant_id == self._tenant, m.NodeSummary.node_id.in_(ids))
-            .values(redo_at=None)
-        )
+        done = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(ids))
+        self._db.execute(done.values(redo_at=None))
         return len(mine)
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:

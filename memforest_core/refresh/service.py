@@ -1,9 +1,9 @@
-"""One unit of refresh: claim ready nodes, write their texts with nothing locked, save what is still newer."""
+"""One unit of refresh: claim ready nodes, write their texts with nothing locked, save those that are still newer."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -35,9 +35,7 @@ SAVE_TRIES = 3
 REDO_AFTER_S = 60.0
 """A degraded summary is made again this long after the model was found away."""
 
-
 STEP = "refresh"
-
 
 IDLE_LIMIT = 100
 """Trees settled at once that a dead worker had finished but not settled."""
@@ -79,11 +77,7 @@ class RefreshService:
         settings = self._settings
         with self._open_rows(tenant) as rows:
             token, nodes = rows.claim_ready(
-                worker,
-                settings.batch_nodes,
-                settings.lease_s,
-                settings.max_staleness_s,
-                self._embedder.model,
+                worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s, self._embedder.model
             )
             keys = {node.id: self._key(node) for node in nodes}
             paid = rows.paid_summaries(list(keys.values())) if self._summarizer.paid else {}
@@ -130,7 +124,9 @@ class RefreshService:
                 rows.record_calls(calls, nodes[0].forest_id, None)
             self._give_back(tenant, token, nodes, error)
             return
-        self._save(tenant, token, nodes, artifacts, calls)
+        # What was paid for is stored; nodes that were locked are saved one by one.
+        for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls):
+            self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
         self._telemetry.called(tenant, calls)
         for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
@@ -150,19 +146,6 @@ class RefreshService:
 
         for node in freed():
             freed(node)
-
-    def _save(
-        self,
-        tenant: TenantId,
-        token: LeaseToken,
-        nodes: Sequence[ReadyNode],
-        artifacts: Sequence[NodeArtifact],
-        calls: Sequence[CallRecord],
-    ) -> None:
-        """Store what was paid for; nodes that were locked are saved one by one."""
-        left = self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls)
-        for artifact in left:
-            self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
 
     @repeated
     def _save_free(
@@ -197,7 +180,7 @@ class RefreshService:
     def _give_back(
         self, tenant: TenantId, token: LeaseToken, nodes: Sequence[ReadyNode], error: MemForestError | None
     ) -> None:
-        """End a failed try; without an error it was ended by a bug."""
+        """End a failed try; ``error`` is None when a bug ended it."""
         most, jitter = self._settings.max_attempts, self._rng.random()
         attempts = max(node.attempts for node in nodes)
         if error is not None:
@@ -224,21 +207,18 @@ class RefreshService:
         calls: list[CallRecord],
     ) -> list[Written]:
         """Texts in the order of the nodes; only those that need a model wait for it, side by side."""
-        written: dict[int, Written] = {}
-        to_call: list[int] = []
-        for position, node in enumerate(nodes):
-            free = self._free(node, keys[node.id], paid)
-            if free is not None:
-                written[position] = free
-            else:
-                to_call.append(position)
+
+        def ask(node: ReadyNode) -> Written:
+            return self._ask(node, keys[node.id], calls)
+
+        free = [self._free(node, keys[node.id], paid) for node in nodes]
+        to_call = [node for node, text in zip(nodes, free, strict=True) if text is None]
         if len(to_call) > 1 and self._summarizer.paid:
-            with ThreadPoolExecutor(min(self._concurrency, len(to_call))) as pool:
-                texts = list(pool.map(lambda p: self._ask(nodes[p], keys[nodes[p].id], calls), to_call))
+            with ThreadPoolExecutor(min(self._concurrency, len(to_call))) as threads:
+                asked = iter(list(threads.map(ask, to_call)))
         else:
-            texts = [self._ask(nodes[p], keys[nodes[p].id], calls) for p in to_call]
-        written.update(zip(to_call, texts, strict=True))
-        return [written[position] for position in range(len(nodes))]
+            asked = map(ask, to_call)
+        return [text if text is not None else next(asked) for text in free]
 
     def _free(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
         """A text that needs no model: the only child's, the children's joined, or one made before."""
@@ -261,7 +241,7 @@ class RefreshService:
         except (RetryableError, ContentFault, ContextTooLong, ContentRefused) as error:
             calls.extend(failed_call(error))
             text = self._offline.summarize(node, budget, calls)
-            # Another key, so that the model's own summary is not taken for made.
+            # Another key, so that this text never counts as the model's own summary.
             return Written(text, SummarySource.DEGRADED, b"degraded:" + key)
         source = SummarySource.MODEL if self._summarizer.paid else SummarySource.EXTRACTIVE
         return Written(text, source, key)
@@ -269,17 +249,15 @@ class RefreshService:
     def _artifacts(
         self, nodes: Sequence[ReadyNode], written: Sequence[Written], calls: list[CallRecord]
     ) -> list[NodeArtifact]:
-        """Texts, vectors and term counts of nodes: a model's summary is embedded, others pool their leaves."""
-        from_model = [position for position, text in enumerate(written) if text.source is SummarySource.MODEL]
-        vectors: dict[int, Vectors] = {}
-        if from_model:
-            embedded = self._embedder.embed([written[position].text for position in from_model])
-            calls.append(embedded.record)
-            vectors = dict(zip(from_model, embedded.vectors, strict=True))
-        leaves = self._leaves(nodes, calls)
+        """Texts, vectors and term counts of nodes: a model's summary is embedded, others get their leaves' mean."""
+        summaries = self._embedded((each.text for each in written if each.source is SummarySource.MODEL), calls)
+        children = [child for node in nodes for child in node.children]
+        # Leaves whose words changed and were not indexed since.
+        leaves = self._embedded((child.embedded for child in children if child.pooled is None), calls)
         artifacts = []
-        for position, (node, text) in enumerate(zip(nodes, written, strict=True)):
-            pool = self._pool(node, leaves)
+        for node, text in zip(nodes, written, strict=True):
+            from_model = text.source is SummarySource.MODEL
+            mean = self._mean(node, leaves)
             artifacts.append(
                 NodeArtifact(
                     node=node,
@@ -287,25 +265,24 @@ class RefreshService:
                     source=text.source,
                     model=self._summarizer.model,
                     input_hash=text.key,
-                    vector=vectors.get(position, pool),
-                    pooled=pool,
+                    vector=summaries.get(text.text, mean) if from_model else mean,
+                    pooled=mean,
                     counts=add_counts(child.counts for child in node.children),
-                    paid=self._summarizer.paid and text.source is SummarySource.MODEL,
+                    paid=self._summarizer.paid and from_model,
                 )
             )
         return artifacts
 
-    def _leaves(self, nodes: Sequence[ReadyNode], calls: list[CallRecord]) -> dict[str, Vectors]:
-        """The vectors of leaves whose words changed and were not indexed since."""
-        children = [child for node in nodes for child in node.children]
-        missing = list(dict.fromkeys(c.embedded for c in children if c.pooled is None and c.embedded))
-        if not missing:
+    def _embedded(self, texts: Iterable[str], calls: list[CallRecord]) -> dict[str, Vectors]:
+        """The vectors of texts, by text; the call that made them is added to ``calls``."""
+        distinct = list(dict.fromkeys(text for text in texts if text))
+        if not distinct:
             return {}
-        embedded = self._embedder.embed(missing)
+        embedded = self._embedder.embed(distinct)
         calls.append(embedded.record)
-        return dict(zip(missing, embedded.vectors, strict=True))
+        return dict(zip(distinct, embedded.vectors, strict=True))
 
-    def _pool(self, node: ReadyNode, leaves: Mapping[str, Vectors]) -> Vectors:
+    def _mean(self, node: ReadyNode, leaves: Mapping[str, Vectors]) -> Vectors:
         """The mean of the children's pooled vectors weighted by their leaves, unit length."""
         total = np.zeros(self._embedder.dimension, np.float32)
         for child in node.children:

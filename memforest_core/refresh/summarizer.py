@@ -14,7 +14,7 @@ from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Mess
 from memforest_core.refresh.records import ReadyNode
 
 PROMPT_VERSION = "summary-1"
-"""Part of the key of every stored summary: with another one all of them count as made from other inputs."""
+"""Part of the key of every stored summary: after a change of it no earlier summary is reused."""
 OFFLINE_MODEL = "offline-1"
 
 _SYSTEM = """\
@@ -67,20 +67,11 @@ class ModelSummarizer:
         return self._chat.model_name(Step.SUMMARIZE)
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
-        document = {
-            "kind": node.kind.value,
-            "subject": node.label,
-            "children": [child.text for child in node.children],
-        }
-        reply = self._chat.complete(
-            ChatRequest(
-                Step.SUMMARIZE,
-                (
-                    Message("system", _SYSTEM.format(budget=budget)),
-                    Message("user", json.dumps(document, ensure_ascii=False)),
-                ),
-            )
-        )
+        texts = [child.text for child in node.children]
+        document = {"kind": node.kind.value, "subject": node.label, "children": texts}
+        system = Message("system", _SYSTEM.format(budget=budget))
+        user = Message("user", json.dumps(document, ensure_ascii=False))
+        reply = self._chat.complete(ChatRequest(Step.SUMMARIZE, (system, user)))
         calls.append(reply.record)
         text = clean(reply.text).strip()
         if not text:

@@ -71,6 +71,7 @@ _WORDS = _LeafKind("words", RetentionRows.bare_cells_left, RetentionRows.least_c
 _FACTS = _LeafKind("forgotten", RetentionRows.facts_left, RetentionRows.least_facts, _erase_facts)
 
 
+@dataclass(frozen=True, slots=True)
 class Applying:
     """The steps of a run. Each erases one batch, chosen anew from what is there: repeating one takes no more.
 
@@ -78,15 +79,13 @@ class Applying:
     left uncounted is counted by how many are left.
     """
 
-    def __init__(self, engine: Engine, eraser: ForestEraser, batch: int = BATCH) -> None:
-        self._engine = engine
-        self._eraser = eraser
-        self._batch = batch
+    engine: Engine
+    eraser: ForestEraser
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step of a RETAIN task: of its forest, or of all that are under a policy."""
         if "phase" not in progress:
-            with retaining(self._engine, tenant) as rows:
+            with retaining(self.engine, tenant) as rows:
                 return {"phase": Phase.LOOKING.value, "at": micros(rows.now()), **dict.fromkeys(COUNTS, 0)}
         match Phase(str(progress["phase"])):
             case Phase.LOOKING:
@@ -107,7 +106,7 @@ class Applying:
     def _look(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Find the next forest that is over its budget; those that are not cost one count."""
         at, after = _at(progress), _id(progress, "after")
-        with retaining(self._engine, tenant) as rows:
+        with retaining(self.engine, tenant) as rows:
             if task.forest_id is not None:
                 one = rows.held(task.forest_id, at) if after is None else None
                 page: Sequence[HeldForest] = [one] if one is not None else []
@@ -117,7 +116,7 @@ class Applying:
                 if not forest.over or forest.limits is None:
                     continue
                 if not task.dry_run and not rows.tasks.join(task.id, forest.id, Role.RETAIN):
-                    # Another operation is at it: the next run comes by.
+                    # Another operation works on this forest: the next run takes it.
                     continue
                 counted = _plus(progress, forests=1)
                 when = When(at, forest.limits.cutoff(at))
@@ -132,7 +131,7 @@ class Applying:
     def _plan(self, tenant: TenantId, progress: Numbers) -> Numbers:
         """Fix how many leaves are to remain, now that what was too old is gone."""
         forest, at = _forest(progress), _at(progress)
-        with retaining(self._engine, tenant) as rows:
+        with retaining(self.engine, tenant) as rows:
             held = rows.held(forest, at)
             if held is None or held.limits is None:
                 # The policy was taken away since, or the forest.
@@ -148,28 +147,28 @@ class Applying:
         """Erase one batch of a kind; down to what is to remain, go on to the next phase."""
         forest, when = _forest(progress), When(_at(progress), _cutoff(progress))
         upto = int(progress[f"upto_{kind.name}"])
-        with retaining(self._engine, tenant) as rows:
+        with retaining(self.engine, tenant) as rows:
             more = kind.left(rows, forest, when) - int(progress[f"leave_{kind.name}"])
-            leaves = kind.first(rows, forest, when, min(more, self._batch)) if more > 0 else ()
+            leaves = kind.first(rows, forest, when, min(more, BATCH)) if more > 0 else ()
             if leaves:
-                # Said before it is done: who reads the audit must not miss what a crash left unsaid.
+                # Noted before it is done: the audit must not miss what was erased just before a crash.
                 detail = {kind.name: len(leaves)}
                 who = task.actor or SERVICE
                 rows.tasks.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
         erased = 0
         for start in range(0, len(leaves), PART):
             part = [leaf.id for leaf in leaves[start : start + PART]]
-            erased += kind.erase(self._eraser, tenant, forest, part)
+            erased += kind.erase(self.eraser, tenant, forest, part)
         told = dict(progress) | {kind.name: upto - max(0, more - erased)}
         if not erased:
-            # All are gone; or they can't be taken, and trying again would not end.
+            # All are gone, or they can't be erased and trying again would never end.
             return _to(told, then, kind)
         return _oldest(told, leaves) if kind is _AGED else told
 
     def _leave(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Done with a forest: on to the next."""
         forest = _forest(progress)
-        with retaining(self._engine, tenant) as rows:
+        with retaining(self.engine, tenant) as rows:
             rows.drop_stray_visits(forest, STRAY_VISITS)
             if task.forest_id is None:
                 rows.tasks.part(task.id, forest)

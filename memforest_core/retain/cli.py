@@ -17,7 +17,7 @@ from memforest_core.cli.operating import (
     follow,
 )
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, print_json, printable
+from memforest_core.cli.output import console, plain_table, print_json, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def show(data: DataOption = None, as_json: JsonOption = False) -> None:
 def clear(
     owner: OwnerFilter = None, actor: ActorOption = None, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
-    """Take a policy back."""
+    """Remove a policy."""
     with opened_memory(data) as memory:
         memory.lifecycle.clear_policy(owner, actor=actor_named(actor))
         found = memory.lifecycle.policies()
@@ -99,15 +99,10 @@ def _print(found: Sequence[Policy], *, as_json: bool) -> None:
     if as_json:
         print_json({"policies": found})
         return
-    from rich.table import Table
-
-    out = console()
     if not found:
-        out.print("There is no policy: everything is kept.")
+        console().print("There is no policy: everything is kept.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("owner", "max age", "max facts", "max bytes", "at most a run"):
-        table.add_column(title)
+    table = plain_table("owner", "max age", "max facts", "max bytes", "at most a run")
     for policy in found:
         table.add_row(
             printable(policy.owner) if policy.owner is not None else "(all others)",
@@ -116,7 +111,7 @@ def _print(found: Sequence[Policy], *, as_json: bool) -> None:
             str(policy.max_bytes or ""),
             f"{policy.fraction:.0%}",
         )
-    out.print(table)
+    console().print(table)
 
 
 def register(program: typer.Typer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from memforest_core.errors import InvalidInput
-from memforest_core.retain.records import DEFAULT_FRACTION, Limits, Policy
+from memforest_core.retain.records import DEFAULT_FRACTION, Limits
 from memforest_core.work.records import Numbers
 
 DAY_S = 86_400
@@ -26,20 +26,11 @@ def checked_limits(
     Raises InvalidInput when one is out of range, or when nothing is limited.
     """
     if max_age_days is None and max_facts is None and max_bytes is None:
-        raise InvalidInput(
-            "A policy limits something: give max_age_days, max_facts or max_bytes, or clear the policy.",
-            code="invalid_policy",
-        )
+        raise _invalid("A policy limits something: give max_age_days, max_facts or max_bytes, or clear the policy.")
     if max_age_days is not None and not _within(max_age_days, 1 / DAY_S, LONGEST_AGE_DAYS):
-        raise InvalidInput(
-            f"max_age_days must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.",
-            code="invalid_policy",
-        )
+        raise _invalid(f"max_age_days must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.")
     if not _within(fraction, 0.0, 1.0) or fraction == 0.0:
-        raise InvalidInput(
-            "fraction must be above 0 and at most 1: the share of a forest's facts that one run may forget.",
-            code="invalid_policy",
-        )
+        raise _invalid("fraction must be above 0 and at most 1: the share of a forest's facts that one run may forget.")
     return Limits(
         max_age_days=None if max_age_days is None else round(max_age_days * DAY_S) / DAY_S,
         max_facts=_counted(max_facts, "max_facts", MOST_FACTS),
@@ -55,9 +46,8 @@ def told(limits: Limits) -> Numbers:
     return {name: value for name, value in stated.items() if value is not None} | {"fraction": f"{limits.fraction:g}"}
 
 
-def policy_of(limits: Limits, owner: str | None) -> Policy:
-    """Limits as the policy of an owner, or (None) of a tenant."""
-    return Policy(limits.max_age_days, limits.max_facts, limits.max_bytes, limits.fraction, owner)
+def _invalid(message: str) -> InvalidInput:
+    return InvalidInput(message, code="invalid_policy")
 
 
 def _within(value: object, least: float, most: float) -> bool:
@@ -68,5 +58,5 @@ def _counted(value: int | None, name: str, most: int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InvalidInput(f"{name} must be a whole number from 1 to {most:,}.", code="invalid_policy")
+        raise _invalid(f"{name} must be a whole number from 1 to {most:,}.")
     return value

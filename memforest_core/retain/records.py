@@ -40,22 +40,11 @@ class Policy(Limits):
 
 @dataclass(frozen=True, slots=True)
 class HeldForest:
-    """What a live forest holds of what its policy limits (None: not looked at), and whether anything is too old."""
+    """A live forest, the limits that hold for it, and whether it is over one of them."""
 
     id: ForestId
     limits: Limits | None
-    facts: int | None
-    bytes: int | None
-    aged: bool
-
-    @property
-    def over(self) -> bool:
-        """Whether something has to go."""
-        if self.limits is None:
-            return False
-        too_many = self.limits.max_facts is not None and (self.facts or 0) > self.limits.max_facts
-        too_much = self.limits.max_bytes is not None and (self.bytes or 0) > self.limits.max_bytes
-        return self.aged or too_many or too_much
+    over: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from memforest_core.domain.importance import FIRST_HALF_LIFE_DAYS, LONGEST_HALF_
 from memforest_core.domain.operations import OperationKind
 from memforest_core.retain.records import HeldForest, Leaf, Limits, Policy, Totals, When
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import visible
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.operations import OperationRows
@@ -34,7 +34,7 @@ _WORDS = """EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.
 """That a cell ``c`` still has words."""
 
 _SETTLED = f"(c.placed OR c.state = 'dead') AND {_WORDS}"
-"""That a cell ``c`` has words and nobody is about to learn from them."""
+"""That a cell ``c`` has words, and that extraction and placing of it are over."""
 
 
 def _unheld(facts: str) -> str:
@@ -228,8 +228,10 @@ class RetentionRows:
         )
 
     def drop_policy(self, forest: ForestId | None) -> bool:
-        """Take a policy away; whether there was one."""
-        return self._db.execute(sa.delete(m.RetentionPolicy).where(*self._of(forest))).rowcount == 1
+        """Remove a policy; whether there was one."""
+        policy = m.RetentionPolicy
+        of = (policy.tenant_id == self._tenant, policy.forest_id == (forest or _DEFAULT))
+        return self._db.execute(sa.delete(policy).where(*of)).rowcount == 1
 
     def limits_for(self, forest: ForestId) -> Limits | None:
         """The limits that hold for a forest: its own, or those of the tenant's other forests."""
@@ -243,21 +245,13 @@ class RetentionRows:
 
     def policies(self) -> Sequence[Policy]:
         """All policies, the tenant's first, then by owner."""
+        policy, forest = m.RetentionPolicy, m.Forest
+        same = sa.and_(forest.tenant_id == self._tenant, forest.forest_id == policy.forest_id, visible())
         found = self._db.execute(
-            sa.select(m.RetentionPolicy.__table__, m.Forest.owner)
-            .outerjoin(
-                m.Forest,
-                sa.and_(
-                    m.Forest.tenant_id == self._tenant,
-                    m.Forest.forest_id == m.RetentionPolicy.forest_id,
-                    visible(),
-                ),
-            )
-            .where(
-                m.RetentionPolicy.tenant_id == self._tenant,
-                m.Forest.owner.is_not(None) | (m.RetentionPolicy.forest_id == _DEFAULT),
-            )
-            .order_by(m.Forest.owner.nulls_first())
+            sa.select(policy.__table__, forest.owner)
+            .outerjoin(forest, same)
+            .where(policy.tenant_id == self._tenant, forest.owner.is_not(None) | (policy.forest_id == _DEFAULT))
+            .order_by(forest.owner.nulls_first())
         )
         return [Policy(*_stated(row), owner=row.owner, updated_at=row.updated_at.astimezone(UTC)) for row in found]
 
@@ -301,7 +295,7 @@ class RetentionRows:
         return self._leaves(_LEAST_FACTS, forest, when, limit)
 
     def drop_stray_visits(self, forest: ForestId, limit: int) -> int:
-        """Drop visits of what is no more; how many."""
+        """Delete visits of rows that are gone; how many."""
         return self._db.execute(_DROP_STRAY, self._values(f=forest, n=limit)).rowcount
 
     def ask_sweep(self, subject: str, every_s: float) -> bool:
@@ -315,12 +309,6 @@ class RetentionRows:
     def _leaves(self, statement: sa.TextClause, forest: ForestId, when: When, limit: int | None) -> list[Leaf]:
         found = self._db.execute(statement, self._at(forest, when) | {"n": limit})
         return [Leaf(row.id, int(row.size), row.said_at.astimezone(UTC)) for row in found]
-
-    def _of(self, forest: ForestId | None) -> tuple[sa.ColumnElement[bool], ...]:
-        return (
-            m.RetentionPolicy.tenant_id == self._tenant,
-            m.RetentionPolicy.forest_id == (forest or _DEFAULT),
-        )
 
     def _at(self, forest: ForestId, when: When) -> dict[str, Any]:
         return self._values(f=forest, at=when.at, cutoff=when.cutoff)
@@ -336,14 +324,12 @@ def _stated(row: sa.Row[Any]) -> tuple[float | None, int | None, int | None, flo
 
 
 def _held_forest(row: sa.Row[Any]) -> HeldForest:
-    return HeldForest(
-        id=ForestId(row.forest_id),
-        # A policy always has its fraction.
-        limits=Limits(*_stated(row)) if row.fraction is not None else None,
-        facts=row.facts,
-        bytes=None if row.bytes is None else int(row.bytes),
-        aged=row.aged,
+    # A policy always has its fraction; what it does not limit is not counted.
+    limits = Limits(*_stated(row)) if row.fraction is not None else None
+    over = any(
+        most is not None and held > most for held, most in ((row.facts, row.max_facts), (row.bytes, row.max_bytes))
     )
+    return HeldForest(ForestId(row.forest_id), limits, over or row.aged)
 
 
 @contextmanager
@@ -351,9 +337,3 @@ def retaining(engine: sa.Engine, tenant: TenantId) -> Iterator[RetentionRows]:
     """One transaction of a tenant. Raises StoreUnavailable."""
     with tenant_transaction(engine, tenant) as connection:
         yield RetentionRows(connection, tenant)
-
-
-def all_tenants(engine: sa.Engine) -> Sequence[TenantId]:
-    """All tenants, in order."""
-    with transaction(engine) as connection:
-        return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.errors import NotFound
+from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.retain.applying import Applying
 from memforest_core.retain.choice import plan_of
-from memforest_core.retain.policies import checked_limits, policy_of, told
+from memforest_core.retain.policies import checked_limits, told
 from memforest_core.retain.records import DEFAULT_FRACTION, Policy, Preview, When
-from memforest_core.retain.rows import all_tenants, retaining
+from memforest_core.retain.rows import retaining
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
@@ -56,7 +58,7 @@ class Retention:
         with retaining(self._engine, tenant) as rows:
             rows.put_policy(forest, limits)
             rows.tasks.note(AuditEntry(actor, SET, "done", forest, owner, detail=told(limits)))
-        return policy_of(limits, owner)
+        return Policy(**asdict(limits), owner=owner)
 
     @repeated
     def clear_policy(self, tenant: TenantId, owner: str | None, *, actor: str) -> bool:
@@ -93,17 +95,8 @@ class Retention:
             if owner is None:
                 return ()
             raise NotFound(_NO_POLICY.format(owner))
-        task = self._operations.ask(
-            tenant,
-            OperationKind.RETAIN,
-            forest,
-            {},
-            actor=actor,
-            owner=owner,
-            dry_run=dry_run,
-            lane=Lane.BACKFILL,
-        )
-        return (task,)
+        kind, lane = OperationKind.RETAIN, Lane.BACKFILL
+        return (self._operations.ask(tenant, kind, forest, {}, actor=actor, owner=owner, dry_run=dry_run, lane=lane),)
 
     @repeated
     def preview(self, tenant: TenantId, owner: str) -> Preview:
@@ -134,7 +127,7 @@ class Retention:
         Raises StoreUnavailable.
         """
         asked = 0
-        for tenant in all_tenants(self._engine):
+        for tenant in CollectionStore(self._engine).tenants():
             with retaining(self._engine, tenant) as rows:
                 asked += rows.ask_sweep(subject_of(None, {}), every_s)
         return asked

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -11,8 +10,8 @@ from sqlalchemy.dialects.postgresql import insert
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import DatabaseSettings
-from memforest_core.store.engine import open_engine, transaction
-from memforest_core.store.schema import LIMITED_GROUP, SERVICE_GROUP
+from memforest_core.store.engine import transaction
+from memforest_core.store.schema import LIMITED_GROUP, SERVICE_GROUP, opened_owner
 from memforest_core.store.tables import TenantRole
 
 _ROLE = sa.text("""
@@ -21,23 +20,13 @@ _ROLE = sa.text("""
     """)
 
 
-@contextmanager
-def _as_owner(settings: DatabaseSettings) -> Iterator[sa.Connection]:
-    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
-    try:
-        with transaction(engine) as connection:
-            yield connection
-    finally:
-        engine.dispose()
-
-
 def grant(settings: DatabaseSettings, role: str, tenant: TenantId) -> Sequence[TenantId]:
     """Let a login role bind to a tenant; all tenants that it may bind to now. Repeating it changes nothing.
 
     Connects as the owner of the tables. Raises InvalidInput for a role that is missing or reaches all tenants,
     StoreUnavailable.
     """
-    with _as_owner(settings) as connection:
+    with opened_owner(settings) as engine, transaction(engine) as connection:
         _check(connection, role)
         name = connection.dialect.identifier_preparer.quote(role)
         connection.exec_driver_sql(f"GRANT {LIMITED_GROUP} TO {name}")
@@ -50,7 +39,7 @@ def revoke(settings: DatabaseSettings, role: str, tenant: TenantId) -> Sequence[
 
     Connects as the owner of the tables. Raises StoreUnavailable.
     """
-    with _as_owner(settings) as connection:
+    with opened_owner(settings) as engine, transaction(engine) as connection:
         connection.execute(sa.delete(TenantRole).where(TenantRole.role == role, TenantRole.tenant == tenant))
         return _granted(connection, role)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import sqlalchemy as sa
 
@@ -19,24 +20,6 @@ def record_calls(
     session: SessionId | None,
 ) -> None:
     """Keep what model calls cost."""
-    if not calls:
-        return
-    connection.execute(
-        sa.insert(m.LlmCall),
-        [
-            {
-                "tenant_id": tenant,
-                "step": call.step.value,
-                "model": call.model,
-                "forest_id": forest,
-                "session_id": session,
-                "prompt_tokens": call.prompt_tokens,
-                "completion_tokens": call.completion_tokens,
-                "cached_tokens": call.cached_tokens,
-                "cost_usd": call.cost_usd,
-                "latency_ms": call.latency_ms,
-                "outcome": call.outcome,
-            }
-            for call in calls
-        ],
-    )
+    if calls:
+        own = {"tenant_id": tenant, "forest_id": forest, "session_id": session}
+        connection.execute(sa.insert(m.LlmCall), [asdict(call) | {"step": call.step.value} | own for call in calls])

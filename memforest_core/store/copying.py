@@ -1,4 +1,4 @@
-"""Copies and deletes of a forest's rows, derived from the tables: each column travels as it is unless a use changes it.
+"""Copies and deletes of a forest's rows, derived from the tables: a column is copied as it is unless a use changes it.
 
 A copy is ``INSERT ... SELECT`` over a row called ``old`` and, for each copied row, values called ``given``. A use names
 the columns that differ, as expressions over both; a new column of a table needs nothing.
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, Insert, insert
 from sqlalchemy.types import TypeEngine
 
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.store import tables as m
+from memforest_core.store.rows import among
 
 CONTENT = (
     "session", "speaker", "turn", "cell", "candidate", "fact", "occurrence", "tree", "node", "placement",
@@ -98,18 +100,19 @@ def literal(values: Iterable[object]) -> str:
     return "{" + ",".join("NULL" if value is None else str(value) for value in values) + "}"
 
 
-def given_rows(types: Mapping[str, TypeEngine[Any]]) -> sa.TableValuedAlias:
+def given_rows(
+    types: Mapping[str, TypeEngine[Any]], columns: Mapping[str, Sequence[Any]] | None = None
+) -> sa.TableValuedAlias:
     """Columns with their types as a table called ``given``; its column ``place`` numbers the rows.
 
-    The values are parameters: see ``given_values``.
+    Without ``columns`` the values are parameters: see ``given_values``.
     """
-    arrays = [
-        sa.cast(
-            sa.bindparam(f"given_{name}", type_=sa.Text() if isinstance(type_, _LITERAL) else ARRAY(type_)),
-            ARRAY(type_),
-        )
-        for name, type_ in types.items()
-    ]
+    values = given_values(types, columns) if columns is not None else {}
+    arrays = []
+    for name, type_ in types.items():
+        key, sent = f"given_{name}", sa.Text() if isinstance(type_, _LITERAL) else ARRAY(type_)
+        value = sa.bindparam(key, values.get(key), type_=sent, required=columns is None)
+        arrays.append(sa.cast(value, ARRAY(type_)))
     return sa.func.unnest(*arrays).table_valued(*types, with_ordinality="place").render_derived(name="given")
 
 
@@ -119,6 +122,11 @@ def given_values(types: Mapping[str, TypeEngine[Any]], columns: Mapping[str, Seq
         f"given_{name}": literal(columns[name]) if isinstance(type_, _LITERAL) else list(columns[name])
         for name, type_ in types.items()
     }
+
+
+def columns_of(records: Collection[object], *names: str) -> dict[str, list[Any]]:
+    """The values that records have under these names, as columns."""
+    return {name: list(map(attrgetter(name), records)) for name in names}
 
 
 def copy_rows(
@@ -131,8 +139,8 @@ def copy_rows(
     left_out: Collection[str] = (),
     where: sa.ColumnElement[bool] | sa.TextClause | None = None,
     order_by: Sequence[sa.ColumnElement[Any]] = (),
-) -> tuple[Insert, dict[str, Any]]:
-    """The statement that copies rows of a table within a tenant, and its parameters.
+) -> Insert:
+    """The statement that copies rows of a table within a tenant.
 
     ``by``: columns and their values, by which each row is found; a whole key finds one row, a part of it finds many.
     ``new``: columns and the values that the copies have there, one for each value in ``by``; a name that is no column
@@ -140,7 +148,6 @@ def copy_rows(
     ``left_out``: columns that get their default. All other columns are copied as they are.
     """
     table = stored_table(name)
-    types, parameters = _given(table, by, new)
     found = sa.and_(table.c.tenant_id == tenant, *(table.c[column] == given(f"by {column}") for column in by))
     # What was just copied has no statistics yet: by LIMIT the planner can only look up each key.
     whole = {"tenant_id", *by} >= {each.name for each in table.primary_key}
@@ -148,43 +155,54 @@ def copy_rows(
     kept = [each for each in _copied(table) if each.name not in left_out]
     values = {column: given(column) for column in new} | dict(changed)
     copied = sa.select(*(_value(each, values.get(each.name, old(each.name))) for each in kept))
-    copied = copied.select_from(given_rows(types).join(origin, sa.true()))
+    copied = copied.select_from(_given(table, by, new).join(origin, sa.true()))
     if where is not None:
         copied = copied.where(where)
     statement = insert(table).from_select([each.name for each in kept], copied.order_by(*order_by))
-    statement = statement.execution_options(preserve_rowcount=True)
-    return statement, parameters
+    return statement.execution_options(preserve_rowcount=True)
 
 
-def add_rows(name: str, tenant: TenantId, new: Mapping[str, Iterable[Any]]) -> tuple[Insert, dict[str, Any]]:
-    """The statement that adds rows to a table, and its parameters; columns that are not given get their defaults."""
+def copy_forest_rows(
+    name: str, tenant: TenantId, source: ForestId, target: ForestId, where: sa.TextClause | None = None
+) -> Insert:
+    """The statement that copies a table's rows of a forest, in the order of their keys; rows that are there stay."""
+    keys = [old(each.name) for each in stored_table(name).primary_key if each.name not in ("tenant_id", "forest_id")]
+    by, changed = {"forest_id": [source]}, {"forest_id": target}
+    return copy_rows(name, tenant, by, {}, changed, where=where, order_by=keys).on_conflict_do_nothing()
+
+
+def add_rows(name: str, tenant: TenantId, new: Mapping[str, Iterable[Any]]) -> Insert:
+    """The statement that adds rows to a table; columns that are not given get their defaults."""
     table = stored_table(name)
-    types, parameters = _given(table, {}, new)
-    selected = sa.select(sa.literal(tenant), *map(given, types)).select_from(given_rows(types))
-    return insert(table).from_select(["tenant_id", *types], selected), parameters
+    selected = sa.select(sa.literal(tenant), *map(given, new)).select_from(_given(table, {}, new))
+    return insert(table).from_select(["tenant_id", *new], selected)
 
 
 def change_rows(
     name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]], **changed: Any
-) -> tuple[sa.Update, dict[str, Any]]:
-    """The statement that changes rows of a table, and its parameters; all as in ``copy_rows``."""
+) -> sa.Update:
+    """The statement that changes rows of a table; all as in ``copy_rows``."""
     table = stored_table(name)
-    types, parameters = _given(table, by, new)
-    rows = given_rows(types)
+    rows = _given(table, by, new)
     values: dict[str, Any] = {column: given(column) for column in new if column in table.c}
     values |= {column: _value(table.c[column], value) for column, value in changed.items()}
     found = [table.c[column] == rows.c[f"by {column}"] for column in by]
-    return sa.update(table).where(table.c.tenant_id == tenant, *found).values(values), parameters
+    return sa.update(table).where(table.c.tenant_id == tenant, *found).values(values)
 
 
-def _given(
-    table: sa.Table, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]]
-) -> tuple[dict[str, TypeEngine[Any]], dict[str, Any]]:
-    """The types and the parameters of the values that are given for each row."""
+def delete_given(name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]]) -> sa.Delete:
+    """The statement that deletes rows of a table; ``by`` as in ``copy_rows``."""
+    table, rows = stored_table(name), _given(stored_table(name), by, {})
+    found = [table.c[column] == rows.c[f"by {column}"] for column in by]
+    return sa.delete(table).where(table.c.tenant_id == tenant, *found)
+
+
+def _given(table: sa.Table, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]]) -> sa.TableValuedAlias:
+    """The values that are given for each row."""
     columns = {f"by {column}": list(values) for column, values in by.items()}
     columns |= {column: list(values) for column, values in new.items()}
     types = {column: _type(table, column.removeprefix("by "), values) for column, values in columns.items()}
-    return types, given_values(types, columns)
+    return given_rows(types, columns)
 
 
 def _type(table: sa.Table, name: str, values: Sequence[Any]) -> TypeEngine[Any]:
@@ -206,20 +224,61 @@ def rows_below(
     """
     table, key = stored_table(name), [each.name for each in stored_table(root).primary_key][-1]
     if name == root or (root == "forest" and key in table.c):
-        return table.c[key].in_(chosen)
+        return _one_of(table.c[key], chosen)
     for reference in sorted(table.foreign_key_constraints, key=lambda each: len(each.columns)):
         parent = reference.referred_table
+        columns, keys = zip(
+            *((each.parent, each.column) for each in reference.elements if each.column.name != "tenant_id"), strict=True
+        )
+        if parent.name == root:
+            return _one_of(columns[0], chosen)
         above = rows_below(parent.name, tenant, root, chosen) if parent.name in CONTENT else None
         if above is not None:
-            pairs = [(each.parent, each.column) for each in reference.elements if each.column.name != "tenant_id"]
-            parents = sa.select(*(column for _, column in pairs)).where(parent.c.tenant_id == tenant, above)
-            return (pairs[0][0] if len(pairs) == 1 else sa.tuple_(*(column for column, _ in pairs))).in_(parents)
+            own = columns[0] if len(columns) == 1 else sa.tuple_(*columns)
+            return own.in_(sa.select(*keys).where(parent.c.tenant_id == tenant, above))
     return None
 
 
-def delete_rows(connection: sa.Connection, tenant: TenantId, root: str, chosen: Sequence[Any] | sa.Select[Any]) -> None:
-    """Delete rows of a table by their ids, and before them all content that hangs on them, children first."""
+def _one_of(column: sa.Column[Any], chosen: Sequence[Any] | sa.Select[Any]) -> sa.ColumnElement[bool]:
+    """That a column has one of the ``chosen`` ids; a list of them is one parameter."""
+    return column.in_(chosen) if isinstance(chosen, sa.Select) or len(chosen) < 2 else among(column, chosen)
+
+
+def of_forest(name: str, tenant: TenantId, forest: ForestId) -> sa.ColumnElement[bool]:
+    """That a row of a table belongs to a forest."""
+    below = rows_below(name, tenant, "forest", [forest])
+    return sa.and_(stored_table(name).c.tenant_id == tenant, sa.false() if below is None else below)
+
+
+def delete_rows(
+    connection: sa.Connection, tenant: TenantId, root: str, chosen: Sequence[Any] | sa.Select[Any]
+) -> dict[str, int]:
+    """Delete rows of a table by their ids, and before them all content that depends on them, children first.
+
+    Returns how many rows of each table.
+    """
+    deleted: dict[str, int] = {}
     for table in reversed(m.Base.metadata.sorted_tables):
         belongs = rows_below(table.name, tenant, root, chosen) if table.name in (*CONTENT, root) else None
         if belongs is not None:
-            connection.execute(sa.delete(table).where(table.c.tenant_id == tenant, belongs))
+            own = sa.delete(table).where(table.c.tenant_id == tenant, belongs)
+            deleted[table.name] = connection.execute(own).rowcount
+    return deleted
+
+
+def lock_some(name: str, tenant: TenantId, forest: ForestId, limit: int) -> sa.Select[Any]:
+    """The statement that locks at most ``limit`` rows of a table of a forest, in the order of the ids it returns."""
+    table = stored_table(name)
+    id_ = list(table.primary_key)[-1]
+    some = sa.select(id_).where(of_forest(name, tenant, forest)).limit(limit)
+    chosen = id_ == sa.any_(sa.func.array(some.correlate(None).scalar_subquery()))
+    return sa.select(id_).where(table.c.tenant_id == tenant, chosen).order_by(id_).with_for_update()
+
+
+def delete_some(name: str, tenant: TenantId, forest: ForestId, limit: int) -> sa.Delete:
+    """The statement that deletes at most ``limit`` rows of a table of a forest, locked in the order of their keys."""
+    table = stored_table(name)
+    place: sa.ColumnClause[Any] = sa.literal_column("ctid")
+    some = sa.select(place).select_from(table).where(of_forest(name, tenant, forest)).order_by(*table.primary_key)
+    some = some.limit(limit).with_for_update().correlate(None)
+    return sa.delete(table).where(place == sa.any_(sa.func.array(some.scalar_subquery())))

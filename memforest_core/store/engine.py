@@ -127,7 +127,7 @@ def _discard_shifted(context: sa.engine.ExceptionContext) -> None:
 def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
     """Bind the transaction to a tenant: row-level security shows that tenant's rows only.
 
-    On a connection of ours it gets its timeouts too; a caller's own keeps what it has.
+    On a connection of this library it sets the timeouts too; a caller's own connection keeps what it has.
     """
     limits = connection.get_execution_options().get(_LIMITS)
     if limits is None:

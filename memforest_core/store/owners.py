@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import NotFound
 from memforest_core.store import tables as m
+from memforest_core.store.rows import TenantRows
 
 Found = TypeVar("Found")
 
@@ -106,3 +107,22 @@ def set_forest_state(connection: sa.Connection, tenant: TenantId, forest: Forest
         sa.update(m.Forest).where(m.Forest.tenant_id == tenant, m.Forest.forest_id == forest).values(state=state)
     )
     return True
+
+
+class ForestRows(TenantRows):
+    """The forests of a tenant, in one open transaction."""
+
+    def find_forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest."""
+        return find_forest(self._db, self._tenant, owner)
+
+    def lock_forest(self, forest: ForestId) -> str | None:
+        """Become the forest's only writer, waiting for the one before; its state, None when it does not exist.
+
+        Raises StoreUnavailable past the lock time-out.
+        """
+        return lock_forest(self._db, self._tenant, forest)
+
+    def set_forest_state(self, forest: ForestId, state: str) -> None:
+        """Change a forest's state once no session is being accepted into it."""
+        set_forest_state(self._db, self._tenant, forest, state)

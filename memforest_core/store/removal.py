@@ -6,7 +6,7 @@ The caller holds the forest's row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,8 +17,16 @@ from memforest_core.domain.scopes import ScopeState
 from memforest_core.memtree import TreeHead
 from memforest_core.store import tables as m
 from memforest_core.store.rows import among
-from memforest_core.store.trees import TreeRows, bury_points, head_of, lock_nodes, lock_trees
-from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
+from memforest_core.store.trees import (
+    WITHOUT_TREE,
+    TreeRows,
+    bury_points,
+    head_of,
+    lock_nodes,
+    lock_trees,
+    set_centroids,
+)
+from memforest_core.store.vectors import VectorRows, from_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ _ORPHANS = sa.text("""
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = f.fact_id)
     """)
 
-# A scope counts the sessions that speak for it: a fact that lost its occurrence in one speaks for another.
+# A scope counts the sessions of its facts: a fact that lost its occurrence in one session counts for another.
 _ATTEST = sa.text("""
     UPDATE memforest.placement p SET session_id = o.session_id
       FROM (SELECT DISTINCT ON (fact_id) fact_id, session_id FROM memforest.occurrence
@@ -61,23 +69,6 @@ _ATTEST = sa.text("""
      WHERE p.tenant_id = :t AND p.payload_id = o.fact_id
        AND NOT EXISTS (SELECT 1 FROM memforest.occurrence x
                         WHERE x.tenant_id = :t AND x.fact_id = p.payload_id AND x.session_id = p.session_id)
-    """)
-
-_UNPLACE = sa.text("""
-    DELETE FROM memforest.placement WHERE tenant_id = :t AND payload_id = ANY(CAST(:ids AS uuid[]))
-    RETURNING tree_id, payload_id, leaf_id
-    """)
-
-_CENTROIDS = sa.text("""
-    UPDATE memforest.tree r SET centroid = u.centroid
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:centroids AS bytea[])) AS u(tree, centroid)
-     WHERE r.tenant_id = :t AND r.tree_id = u.tree
-    """)
-
-_WITHOUT_TREE = sa.text("""
-    UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
-           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1
-     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """)
 
 _ABOVE = sa.text("""
@@ -94,8 +85,8 @@ _ABOVE = sa.text("""
 
 _DUE = sa.text("""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
-           due_at = least(coalesce(due_at, now()), now())
-     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
+           due_at = least(due_at, now())
+     WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[])) AND state = 'active'
     """)
 
 
@@ -141,17 +132,27 @@ class RemovalRows(TreeRows):
         """
         if not facts:
             return {}
-        leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
-        placements = self._run(_UNPLACE, ids=list(facts)).all()
-        for row in placements:
-            if row.leaf_id is not None:
-                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
-        self._forget_in_scenes([(row.tree_id, facts[row.payload_id]) for row in placements], model)
+        leaves, placements = self.unplace(facts)
+        self._forget_in_scenes([(tree, facts[FactId(payload)]) for tree, payload in placements], model)
         self._db.execute(
             sa.delete(m.FactRow).where(m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts))
         )
         bury_points(self._db, self._tenant, list(facts))
-        return dict(leaves)
+        return leaves
+
+    def unplace(self, payloads: Iterable[UUID]) -> tuple[dict[TreeId, list[NodeId]], list[tuple[UUID, UUID]]]:
+        """Drop the placements of facts and cells: the leaves they leave behind, and pairs of tree and payload."""
+        placed = m.Placement
+        dropped = self._db.execute(
+            sa.delete(placed)
+            .where(placed.tenant_id == self._tenant, among(placed.payload_id, payloads))
+            .returning(placed.tree_id, placed.payload_id, placed.leaf_id)
+        ).all()
+        leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
+        for row in dropped:
+            if row.leaf_id is not None:
+                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
+        return dict(leaves), [(row.tree_id, row.payload_id) for row in dropped]
 
     def attest(self, facts: Sequence[FactId]) -> None:
         """Placements of facts that lost occurrences name a session that still has one."""
@@ -169,15 +170,14 @@ class RemovalRows(TreeRows):
         ).all()
         if not scenes:
             return
-        totals = {scene.tree_id: from_bytes(scene.centroid).copy() for scene in scenes}
+        totals = {TreeId(scene.tree_id): from_bytes(scene.centroid).copy() for scene in scenes}
         forests = {scene.tree_id: ForestId(scene.forest_id) for scene in scenes}
-        left = [(tree, (forests[tree], key)) for tree, key in placements if tree in totals]
+        left = [(TreeId(tree), (forests[tree], key)) for tree, key in placements if tree in forests]
         vectors = self._texts.vectors_by_hash(model, [key for _, key in left])
         for tree, key in left:
             if key in vectors:
                 totals[tree] -= vectors[key]
-        lock_trees(self._db, self._tenant, [TreeId(tree) for tree in totals])
-        self._run(_CENTROIDS, trees=list(totals), centroids=[to_bytes(total) for total in totals.values()])
+        set_centroids(self._db, self._tenant, totals)
 
     def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:
         """Facts whose only candidates are those of these cells below item 0: they are about to be deleted."""
@@ -208,22 +208,32 @@ class RemovalRows(TreeRows):
         self._db.execute(
             sa.delete(m.NodeRow).where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, roots))
         )
-        self._run(_WITHOUT_TREE, trees=list(trees))
+        self._run(WITHOUT_TREE, trees=list(trees))
         bury_points(self._db, self._tenant, roots)
 
-    def mark_payloads(self, payloads: Sequence[UUID]) -> None:
-        """Everything above the leaves of these cells and facts is to be summarized again; what was read of it before
-        is not saved any more."""
+    def nodes_above(self, payloads: Sequence[UUID]) -> tuple[list[NodeId], list[TreeId]]:
+        """All internal nodes above the leaves of these cells and facts, and the trees of those nodes."""
         above = self._run(_ABOVE, ids=list(payloads)).all()
-        if not above:
-            return
-        nodes = [NodeId(row.node_id) for row in above]
-        trees = list({TreeId(row.tree_id) for row in above})
-        lock_nodes(self._db, self._tenant, nodes)
-        self._db.execute(
+        return [NodeId(row.node_id) for row in above], list({TreeId(row.tree_id) for row in above})
+
+    def mark_payloads(self, payloads: Sequence[UUID]) -> None:
+        """Everything above the leaves of these cells and facts is to be summarized again."""
+        nodes, trees = self.nodes_above(payloads)
+        if nodes:
+            lock_nodes(self._db, self._tenant, nodes)
+            self.mark_dirty(nodes, trees)
+
+    def mark_dirty(self, nodes: Sequence[NodeId], trees: Sequence[TreeId]) -> list[NodeId]:
+        """Make those of these locked nodes dirty that still exist, and their trees due; which nodes.
+
+        A summary whose children were read before can't be saved any more.
+        """
+        marked = self._db.scalars(
             sa.update(m.NodeRow)
             .where(m.NodeRow.tenant_id == self._tenant, among(m.NodeRow.node_id, nodes))
             .values(version=m.NodeRow.version + 1, erased_version=m.NodeRow.version)
-        )
+            .returning(m.NodeRow.node_id)
+        ).all()
         lock_trees(self._db, self._tenant, trees)
-        self._run(_DUE, trees=trees)
+        self._run(_DUE, trees=list(trees))
+        return [NodeId(node) for node in marked]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import tenant_transaction
+
+FIRST = UUID(int=0)
+"""An id that comes before all others."""
 
 
 class TenantRows:
@@ -30,12 +34,17 @@ class TenantRows:
         """Execute a statement whose parameter ``t`` is the tenant."""
         return self._db.execute(statement, {"t": self._tenant, **values})
 
+    def unhurried(self) -> None:
+        """Let the statements of this transaction, and the pauses between them, take as long as their rows need."""
+        for setting in ("statement_timeout", "idle_in_transaction_session_timeout"):
+            self._db.execute(sa.text(f"SET LOCAL {setting} = 0"))
 
-def among(column: sa.ColumnElement[Any] | Any, ids: Iterable[Any]) -> sa.ColumnElement[bool]:
-    """That a column has one of these ids, which are one parameter however many they are."""
-    return column == sa.any_(sa.cast(list(ids), sa.ARRAY(sa.Uuid)))
+
+def among(column: sa.ColumnElement[Any] | Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:
+    """That a column has one of these values, which are one parameter however many they are."""
+    return column == sa.any_(sa.cast(list(values), sa.ARRAY(column.type)))
 
 
 def seconds_from_now(delay_s: float | sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The moment that comes so many seconds from now, on the database's clock."""
+    """The moment ``delay_s`` seconds from now, on the database's clock."""
     return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)

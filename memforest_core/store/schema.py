@@ -15,7 +15,7 @@ from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
 from memforest_core.store.engine import INSUFFICIENT_PRIVILEGE, open_engine, set_tenant, store_errors, transaction
@@ -42,7 +42,7 @@ _UNBOUND = sa.text("""
     """)
 
 
-def _config(connection: sa.Connection) -> Config:
+def _config(connection: sa.Connection | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", "memforest_core.store:migrations")
     config.attributes["connection"] = connection
@@ -55,37 +55,33 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     Connects with ``database.migration_url`` (a role that may create schemas and roles). Raises InvalidSettings when
     that role lacks a right, StoreUnavailable, and StoreRefused for a wrong password, role or database.
     """
-    engine = open_owner(settings)
-    try:
-        with transaction(engine) as connection, _needs_rights(settings):
-            # Another upgrade is waited for longer than any table: it may be at a long migration.
-            connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
-            connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
-            # Migrations change rows of all tenants, and row-level security binds the owner too.
-            connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
-            connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
-            command.upgrade(_config(connection), revision)
-            if current_revision(connection) == head_revision():
-                functions.install(connection)
-            _note_migrations(connection)
-            _ensure_service_role(connection, sa.make_url(settings.url.get_secret_value()))
-            return current_revision(connection) or ""
-    finally:
-        engine.dispose()
+    with opened_owner(settings) as engine, transaction(engine) as connection, _needs_rights(settings):
+        # Another upgrade is waited for longer than any table: it may be at a long migration.
+        connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
+        connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
+        # Migrations change rows of all tenants, and row-level security binds the owner too.
+        connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
+        connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
+        command.upgrade(_config(connection), revision)
+        if current_revision(connection) == head_revision():
+            functions.install(connection)
+        _note_migrations(connection)
+        _ensure_service_role(connection, sa.make_url(settings.url.get_secret_value()))
+        return current_revision(connection) or ""
 
 
-def open_owner(settings: DatabaseSettings) -> sa.Engine:
-    """An engine that is connected as the owner of the schema. Raises StoreUnavailable naming the variable to change."""
+@contextmanager
+def opened_owner(settings: DatabaseSettings) -> Iterator[sa.Engine]:
+    """An engine that connects as the owner of the schema. Raises StoreUnavailable naming the variable to change."""
     engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
     try:
         with store_errors(variable=_owner_variable(settings)), engine.connect():
             pass
-    except MemForestError:
+        yield engine
+    finally:
         engine.dispose()
-        raise
-    return engine
 
 
 def _owner_variable(settings: DatabaseSettings) -> str:
@@ -169,10 +165,7 @@ def current_revision(connection: sa.Connection) -> str | None:
 
 def head_revision() -> str:
     """The newest revision that this installation knows."""
-    config = Config()
-    config.set_main_option("script_location", "memforest_core.store:migrations")
-    head = ScriptDirectory.from_config(config).get_current_head()
-    return head or ""
+    return ScriptDirectory.from_config(_config()).get_current_head() or ""
 
 
 def _one_ahead(connection: sa.Connection, found: str | None) -> bool:

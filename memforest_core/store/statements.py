@@ -9,28 +9,22 @@ from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Stat
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.errors import InvariantViolated
 
+_PLAIN = ("text", "speaker", "subject", "attribute", "value", "previous_value", "scene", "verbatim")
+"""Fields that are kept as they are."""
+_CHOICES: dict[str, Any] = {"change": Change, "polarity": Polarity, "modality": Modality, "origin": Origin}
+
 
 def to_document(statement: Statement) -> dict[str, Any]:
     """The statement as JSON-ready values."""
     span = statement.time
     return {
-        "text": statement.text,
+        **{name: getattr(statement, name) for name in _PLAIN},
+        **{name: getattr(statement, name).value for name in _CHOICES},
         "start": span.start.isoformat() if span.start else None,
         "end": span.end.isoformat() if span.end else None,
         "precision": span.precision.value,
         "mentioned_at": statement.mentioned_at.isoformat(),
-        "speaker": statement.speaker,
-        "subject": statement.subject,
-        "attribute": statement.attribute,
-        "value": statement.value,
-        "previous_value": statement.previous_value,
-        "change": statement.change.value,
-        "polarity": statement.polarity.value,
-        "modality": statement.modality.value,
         "entities": list(statement.entities),
-        "scene": statement.scene,
-        "origin": statement.origin.value,
-        "verbatim": statement.verbatim,
     }
 
 
@@ -48,19 +42,9 @@ def from_document(document: dict[str, Any]) -> Statement:
 
 def _parsed(document: dict[str, Any]) -> Statement:
     return Statement(
-        text=document["text"],
+        **{name: document[name] for name in _PLAIN},
+        **{name: choice(document[name]) for name, choice in _CHOICES.items()},
         time=TimeSpan(_moment(document["start"]), _moment(document["end"]), Precision(document["precision"])),
         mentioned_at=datetime.fromisoformat(document["mentioned_at"]).astimezone(UTC),
-        speaker=document["speaker"],
-        subject=document["subject"],
-        attribute=document["attribute"],
-        value=document["value"],
-        previous_value=document["previous_value"],
-        change=Change(document["change"]),
-        polarity=Polarity(document["polarity"]),
-        modality=Modality(document["modality"]),
         entities=tuple(document["entities"]),
-        scene=document["scene"],
-        origin=Origin(document["origin"]),
-        verbatim=document["verbatim"],
     )

@@ -1,4 +1,9 @@
-"""The tables. The tenant leads every key; work rows carry a lease; derived artifacts sit apart."""
+"""The tables. The tenant leads every key; work rows carry a lease; derived artifacts sit apart.
+
+Statements in text call the tables alike: f forest, s session (or node_summary), t turn, c cell, k candidate (or
+maintenance, the operations), o occurrence, x fact, p placement, r tree, n node, i index_row. A second row of one table
+has a word for a name: head, other, child, newer, parent.
+"""
 
 from __future__ import annotations
 

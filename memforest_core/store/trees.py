@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -12,8 +12,11 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
 from memforest_core.memtree import Diff, Key, Node, TreeHead
+from memforest_core.models.calls import Vectors
 from memforest_core.store import tables as m
+from memforest_core.store.copying import add_rows, change_rows, columns_of
 from memforest_core.store.rows import TenantRows, among
+from memforest_core.store.vectors import to_bytes
 
 LOWEST = Key(-(2**63), -(2**31), -(2**31), "")
 """How the leftmost node's missing separator is stored: below every key."""
@@ -28,9 +31,10 @@ class TreeChange:
     diff: Diff
 
 
-_COLUMNS = (
-    "node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start, time_end,"
-    " leaf_count, version, clean_version, payload_id"
+_CHANGING = ("parent_id", "level", "time_start", "time_end", "leaf_count", "version")
+"""Columns that a diff changes, besides the key. Refresh writes ``clean_version``, without the forest's lock."""
+_COLUMNS = ", ".join(
+    (*_CHANGING, "node_id", "tree_id", "key_time", "key_ordinal", "key_item", "key_id", "clean_version", "payload_id")
 )
 
 # For each wanted key the level-1 node it descends to: one index probe each, whatever the tree's size.
@@ -50,7 +54,7 @@ _ANCESTORS = sa.text(f"""
         SELECT {_COLUMNS} FROM memforest.node
          WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
         UNION
-        SELECT {", ".join(f"n.{name.strip()}" for name in _COLUMNS.split(","))}
+        SELECT {", ".join(f"n.{name}" for name in _COLUMNS.split(", "))}
           FROM path CROSS JOIN LATERAL (
                SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
     SELECT * FROM path
@@ -78,27 +82,6 @@ _BESIDE = sa.text("""
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
     """)
 
-_ARRAYS = """unnest(CAST(:node_id AS uuid[]), CAST(:tree_id AS uuid[]), CAST(:parent_id AS uuid[]),
-    CAST(:level AS smallint[]), CAST(:key_time AS bigint[]), CAST(:key_ordinal AS int[]), CAST(:key_item AS int[]),
-    CAST(:key_id AS text[]), CAST(:time_start AS bigint[]), CAST(:time_end AS bigint[]), CAST(:leaf_count AS int[]),
-    CAST(:version AS bigint[]), CAST(:clean_version AS bigint[]), CAST(:payload_id AS uuid[]))"""
-
-_INSERT = sa.text(f"""
-    INSERT INTO memforest.node (tenant_id, {_COLUMNS})
-    SELECT :t, u.* FROM {_ARRAYS} AS u
-    """)  # noqa: S608 - constants of this module
-
-# The clean version belongs to refresh, which saves without the forest's lock: it is never written here.
-_UPDATE = sa.text(f"""
-    UPDATE memforest.node n
-       SET parent_id = u.parent_id, level = u.level, key_time = u.key_time, key_ordinal = u.key_ordinal,
-           key_item = u.key_item, key_id = u.key_id, time_start = u.time_start, time_end = u.time_end,
-           leaf_count = u.leaf_count, version = u.version
-      FROM {_ARRAYS} AS u(node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start,
-           time_end, leaf_count, version, clean_version, payload_id)
-     WHERE n.tenant_id = :t AND n.node_id = u.node_id
-    """)  # noqa: S608 - constants of this module
-
 # A summary whose children were read before the removal may quote deleted words: it is not saved any more.
 _ERASE = sa.text("""
     UPDATE memforest.node SET erased_version = greatest(erased_version, version - 1)
@@ -109,26 +92,15 @@ NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
 """The version after that of an index row ``i``: newer than what any point of any row ever had."""
 
 # An indexer that is writing the point now keeps its lease: at its end it finds the tombstone and deletes the point.
-_BURY_POINTS = [
-    sa.text(statement)
-    for statement in (
-        """SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[]))
-            ORDER BY point_id FOR UPDATE""",
-        f"""UPDATE memforest.index_row i
-               SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
-                   state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
-                   available_at = clock_timestamp()
-             WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - a constant
-    )
-]
+BURY = f"""
+    UPDATE memforest.index_row i
+       SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
+           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, available_at = clock_timestamp()
+     WHERE i.tenant_id = :t AND """  # noqa: S608 - a constant
+"""The statement that leaves tombstones of points, as SQL up to the condition that names them."""
+_BURY_POINTS = sa.text(f"{BURY} i.point_id = ANY(CAST(:ids AS uuid[]))")
 
 _DELETE = sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))")
-
-_PLACE = sa.text("""
-    UPDATE memforest.placement p SET leaf_id = u.leaf
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:leaves AS uuid[])) AS u(tree, payload, leaf)
-     WHERE p.tenant_id = :t AND p.tree_id = u.tree AND p.payload_id = u.payload
-    """)
 
 _HEADS = sa.text("""
     UPDATE memforest.tree r
@@ -141,9 +113,9 @@ _HEADS = sa.text("""
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
     """)
 
-_ABSORBED = sa.text("""
-    UPDATE memforest.tree SET state = 'merged', root_id = NULL, height = 0, leaf_count = 0, due_at = NULL,
-           first_mark_at = NULL, marks = marks + 1
+WITHOUT_TREE = sa.text("""
+    UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
+           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """)
 
@@ -182,6 +154,14 @@ def lock_trees(
     return frozenset(TreeId(tree) for tree in locked)
 
 
+def set_centroids(connection: sa.Connection, tenant: TenantId, totals: Mapping[TreeId, Vectors]) -> None:
+    """Set what routing compares with scenes: the sums of their facts' routing vectors."""
+    if totals:
+        lock_trees(connection, tenant, list(totals))
+        new = {"centroid": [to_bytes(total) for total in totals.values()]}
+        connection.execute(change_rows("tree", tenant, {"tree_id": totals}, new))
+
+
 def with_ancestors(
     connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]
 ) -> Sequence[sa.Row[*tuple[Any, ...]]]:
@@ -212,19 +192,19 @@ def head_of(row: sa.Row[*tuple[Any, ...]]) -> TreeHead:
     return TreeHead(TreeId(row.tree_id), NodeId(row.root_id), row.k, row.height, row.leaf_count)
 
 
-def _arrays(nodes: Sequence[Node]) -> dict[str, list[Any]]:
-    """An array for each column of the nodes."""
+def _columns(nodes: Sequence[Node], *names: str) -> dict[str, list[Any]]:
+    """These columns of nodes, and those of their keys."""
     keys = [node.key or LOWEST for node in nodes]
-    own = (name for name in _COLUMNS.split(", ") if name != "node_id" and not name.startswith("key_"))
-    arrays = {name: list(map(attrgetter(name), nodes)) for name in own}
-    arrays |= {f"key_{part}": list(map(attrgetter(part), keys)) for part in ("time", "ordinal", "item", "id")}
-    return arrays | {"node_id": [node.id for node in nodes]}
+    parts = {f"key_{part}": list(map(attrgetter(part), keys)) for part in ("time", "ordinal", "item", "id")}
+    return columns_of(nodes, *names) | parts
 
 
 def bury_points(connection: sa.Connection, tenant: TenantId, ids: Sequence[Any]) -> None:
     """Leave tombstones, so that the index drops these points."""
-    for statement in _BURY_POINTS:
-        connection.execute(statement, {"t": tenant, "ids": list(ids)})
+    point = m.IndexRow
+    own = sa.select(point.point_id).where(point.tenant_id == tenant, among(point.point_id, ids))
+    connection.execute(own.order_by(point.point_id).with_for_update())
+    connection.execute(_BURY_POINTS, {"t": tenant, "ids": list(ids)})
 
 
 class TreeRows(TenantRows):
@@ -268,6 +248,12 @@ class TreeRows(TenantRows):
             loaded[node.tree_id][node.id] = node
         return {tree: list(nodes.values()) for tree, nodes in loaded.items()}
 
+    def add_nodes(self, nodes: Sequence[Node]) -> None:
+        """Store new nodes."""
+        names = ("tree_id", *_CHANGING, "clean_version", "payload_id")
+        new = _columns(nodes, *names) | {"node_id": [node.id for node in nodes]}
+        self._db.execute(add_rows("node", self._tenant, new))
+
     def write_trees(
         self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
     ) -> None:
@@ -277,17 +263,13 @@ class TreeRows(TenantRows):
         self._write_nodes(changes, absorbed)
         leaves = [node for change in changes for node in change.diff.inserted if node.payload_id is not None]
         if leaves:
-            self._run(
-                _PLACE,
-                trees=[leaf.tree_id for leaf in leaves],
-                payloads=[leaf.payload_id for leaf in leaves],
-                leaves=[leaf.id for leaf in leaves],
-            )
+            by, new = columns_of(leaves, "tree_id", "payload_id"), {"leaf_id": [leaf.id for leaf in leaves]}
+            self._db.execute(change_rows("placement", self._tenant, by, new))
         marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
         if marked or absorbed:
             lock_trees(self._db, self._tenant, [*(change.tree_id for change in marked), *absorbed])
         if absorbed:
-            self._run(_ABSORBED, trees=list(absorbed))
+            self._run(WITHOUT_TREE, trees=list(absorbed))
         if marked:
             self._run(
                 _HEADS,
@@ -306,14 +288,15 @@ class TreeRows(TenantRows):
         inserted = [node for change in changes for node in change.diff.inserted]
         updated = [node for change in changes for node in change.diff.updated]
         if inserted:
-            self._run(_INSERT, **_arrays(sorted(inserted, key=lambda node: -node.level)))
+            self.add_nodes(sorted(inserted, key=lambda node: -node.level))
         deleted = [node for change in changes for node in change.diff.deleted]
         ended = self._nodes_of(absorbed) if absorbed else []
         gone = [*deleted, *ended]
         if updated or gone:
             lock_nodes(self._db, self._tenant, [*(node.id for node in updated), *gone])
         if updated:
-            self._run(_UPDATE, **_arrays(updated))
+            by = {"node_id": [node.id for node in updated]}
+            self._db.execute(change_rows("node", self._tenant, by, _columns(updated, *_CHANGING)))
         if deleted:
             self._run(_ERASE, ids=[node.id for c in changes if c.diff.deleted for node in c.diff.updated])
         if gone:

@@ -41,7 +41,7 @@ _HOLD_FORESTS = sa.text("""
      ORDER BY forest_id FOR KEY SHARE
     """)
 
-# In one order for everybody: two writers of the same texts never wait for each other.
+# Always in the same order: two writers of the same texts can't deadlock.
 _PUT = sa.text("""
     INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector)
     SELECT :t, u.forest, :m, u.hash, u.vector

@@ -1,1 +1,1 @@
-"""Checking every promise of the design against what is stored, and mending what is derived."""
+"""Checks every promise of the design against what is stored, and repairs what is derived."""

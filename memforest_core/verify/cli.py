@@ -1,4 +1,4 @@
-"""``memforest verify``: checks everything that is promised about stored memory, and mends what is derived."""
+"""``memforest verify``: checks every promise about stored memory, and repairs what is derived."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memforest_core.cli.output import Exit, console, plain, print_json
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memforest_core.verify.report import CheckResult, Report
+    from memforest_core.verify.records import CheckResult, Report
 
 
 def verify(
@@ -20,15 +20,15 @@ def verify(
         str | None, typer.Option("--owner", "-o", help="Only this owner's memory.", show_default=False)
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend summaries, counters, index and leases; never facts or trees.")
+        bool, typer.Option("--repair", help="Repair summaries, counters, index and leases; never facts or trees.")
     ] = False,
     all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Check every tenant of the database.")] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check every promise about stored memory and print what was looked at and what was found.
+    """Check every promise about stored memory and print what was checked and what was found.
 
-    Safe while workers run: each forest is looked at in one snapshot. Exit code 1 when a promise is broken, 75 when
+    Safe while workers run: each forest is checked in one snapshot. Exit code 1 when a promise is broken, 75 when
     none is but the vector index was away and could not be compared.
     """
     from memforest_core.verify.service import open_verification

@@ -1,4 +1,4 @@
-"""Whether rows and points agree, page by page, while both change: what looks wrong is looked at twice."""
+"""Compares index rows and points, page by page, while both change: what looks wrong is checked a second time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.index.parity import lacking
 from memforest_core.index.records import PointRow
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
 from memforest_core.store.repeating import repeated
 from memforest_core.verify.records import Found
-from memforest_core.verify.rows.snapshots import VerifyStore
 
 PAGE = 500
 """Rows or points compared at once."""
@@ -20,18 +20,17 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Stray(Found):
-    """A row without its point as it should be, or a point that no row knows of; ``key`` names the point."""
+    """A row whose point is missing or old, or a point without a row; ``key`` names the point."""
 
     key: PointKey
 
 
+@dataclass(frozen=True, slots=True)
 class PointsCheck:
     """Compares index rows with the index. Nothing locks both, so every finding is confirmed by a second look."""
 
-    def __init__(self, store: VerifyStore, rows: IndexStore, index: VectorIndex) -> None:
-        self._store = store
-        self._rows = rows
-        self._index = index
+    rows: IndexStore
+    index: VectorIndex
 
     def missing(self, tenant: TenantId, forest: ForestId | None) -> Iterator[tuple[int, list[Stray]]]:
         """Rows whose point is missing or old: per page how many rows were looked at, and those.
@@ -39,27 +38,26 @@ class PointsCheck:
         Raises StoreUnavailable, IndexUnavailable.
         """
         after: UUID | None = None
-        while page := self._store.written_rows(tenant, forest, after, PAGE):
+        while True:
+            with self.rows.indexing(tenant) as rows:
+                page = rows.written_rows(after, PAGE, forest)
+            if not page:
+                return
             after = page[-1].id
             yield len(page), self._lacking(tenant, page)
 
     def _lacking(self, tenant: TenantId, page: Sequence[PointRow]) -> list[Stray]:
-        first = self._behind(tenant, page)
+        first = lacking(page, self.index.versions([row.key(tenant) for row in page]))
         if not first:
             return []
-        # A row changed meanwhile is behind by its own account, and its point may be gone already.
+        # A row that changed meanwhile is marked as behind itself, and its point may be gone already.
         now = self._row(tenant, [row.id for row in first])
         unchanged = [row for row in first if now.get(row.id) == row]
-        found = self._index.versions([row.key(tenant) for row in unchanged])
+        found = self.index.versions([row.key(tenant) for row in unchanged])
         return [
-            Stray(row.id, "missing" if row.id not in found else "older", row.key(tenant))
-            for row in unchanged
-            if found.get(row.id, 0) < row.indexed_version
+            Stray(row.id, "older" if row.id in found else "missing", row.key(tenant))
+            for row in lacking(unchanged, found)
         ]
-
-    def _behind(self, tenant: TenantId, rows: Sequence[PointRow]) -> list[PointRow]:
-        found = self._index.versions([row.key(tenant) for row in rows])
-        return [row for row in rows if found.get(row.id, 0) < row.indexed_version]
 
     def strays(self, tenant: TenantId) -> Iterator[tuple[int, list[Stray]]]:
         """Points of a tenant without a row, or newer than their row ever was: per page how many, and those.
@@ -68,22 +66,22 @@ class PointsCheck:
         """
         cursor: str | None = None
         while True:
-            page = self._index.scan(cursor, PAGE, tenant)
+            page = self.index.scan(cursor, PAGE, tenant)
             yield len(page.points), self._strays(tenant, page.points)
             cursor = page.cursor
             if cursor is None:
                 return
 
     def _strays(self, tenant: TenantId, points: Sequence[ScannedPoint]) -> list[Stray]:
-        # Read after the points: a row is there before its point, and is raised before its point is.
+        # Read after the points: a row is added before its point, and gets a new version before its point does.
         suspects = self._odd(tenant, {point.key: point.version for point in points})
         if not suspects:
             return []
-        # A point goes before its row does: what is still there now has no row for another reason.
+        # A point is deleted before its row: a point that is still there has lost its row for another reason.
         return self._odd(tenant, self._still([stray.key for stray in suspects]))
 
     def _still(self, keys: Sequence[PointKey]) -> dict[PointKey, int]:
-        versions = self._index.versions(keys)
+        versions = self.index.versions(keys)
         return {key: versions[key.id] for key in keys if key.id in versions}
 
     def _odd(self, tenant: TenantId, versions: Mapping[PointKey, int]) -> list[Stray]:
@@ -99,39 +97,42 @@ class PointsCheck:
 
     def surplus(self, tenant: TenantId, forest: ForestId) -> bool:
         """Whether a forest has more points than its rows account for: some of them are strays."""
-        points = self._index.count(tenant, forest)
+        points = self.index.count(tenant, forest)
         after: UUID | None = None
-        while page := self._store.point_ids(tenant, forest, after, PAGE):
+        while True:
+            with self.rows.indexing(tenant) as rows:
+                page = rows.point_ids(after, PAGE, forest)
+            if not page:
+                return points > 0
             after = page[-1]
-            points -= len(self._index.versions([PointKey(tenant, forest, id_) for id_ in page]))
-        return points > 0
+            points -= len(self.index.versions([PointKey(tenant, forest, id_) for id_ in page]))
 
     def mark_missing(self, tenant: TenantId, found: Sequence[Stray]) -> int:
         """Mark rows as behind, so that the indexer writes their points; how many."""
         now = self._row(tenant, [each.id for each in found])
-        versions = self._index.versions([row.key(tenant) for row in now.values()])
-        lacking = [row for row in now.values() if not row.deleted and versions.get(row.id, 0) < row.indexed_version]
-        with self._rows.indexing(tenant) as rows:
-            return rows.mark_missing(lacking, versions)
+        versions = self.index.versions([row.key(tenant) for row in now.values()])
+        missing = lacking([row for row in now.values() if not row.deleted], versions)
+        with self.rows.indexing(tenant) as rows:
+            return rows.mark_missing(missing, versions)
 
     def remove_strays(self, tenant: TenantId, found: Sequence[Stray]) -> int:
         """Delete points that no row stands for, and raise rows above points that are ahead; how many."""
         versions = self._still([each.key for each in found])
         odd = self._odd(tenant, versions)
         orphans = [each.key for each in odd if each.what == "no_row"]
-        self._index.delete(orphans)
+        self.index.delete(orphans)
         ahead = {each.id: versions[each.key] for each in odd if each.what == "ahead"}
         return len(orphans) + self._raised(tenant, [key.id for key in orphans], ahead)
 
     @repeated
     def _raised(self, tenant: TenantId, orphans: Sequence[UUID], ahead: Mapping[UUID, int]) -> int:
-        with self._rows.indexing(tenant) as rows:
-            # A row that came while its point was taken for an orphan needs it back.
+        with self.rows.indexing(tenant) as rows:
+            # A row that was added while its point was deleted as an orphan needs the point back.
             rows.renew_points(orphans)
             return rows.overtake(ahead)
 
     def _row(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         if not ids:
             return {}
-        with self._rows.indexing(tenant) as rows:
+        with self.rows.indexing(tenant) as rows:
             return rows.point_rows(ids)

@@ -1,4 +1,4 @@
-"""Checks forest after forest, each in one snapshot; on request it repairs what is derived and looks again."""
+"""Checks one forest after the other, each in one snapshot; on request it repairs what is derived and checks again."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.errors import IndexUnavailable, NotFound
+from memforest_core.errors import IndexUnavailable
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
+from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.verify.points import PointsCheck, Stray
-from memforest_core.verify.records import Check, Found
-from memforest_core.verify.report import Report, Tally, can_be_repaired
+from memforest_core.verify.records import Check, Found, Report, can_be_repaired
 from memforest_core.verify.rows.snapshots import SnapshotRows, VerifyStore
 from memforest_core.verify.summaries import stale
 
@@ -31,6 +31,7 @@ FRUITLESS_ROUNDS = 3
 """Rounds of repair after which no fewer violations are left: one repair may uncover the next, but not for ever."""
 
 AWAY = "the index is away"
+_NO_MEMORY = "There is no memory of {!r:.80}: nothing was ever enqueued for this owner."
 
 _OF_INDEX = (Check.INDEX_POINTS, Check.ORPHAN_POINTS)
 _OF_TENANTS = (Check.TASKS, Check.FORESTS)
@@ -69,7 +70,8 @@ class Verification:
     ) -> None:
         """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named."""
         self._store = store
-        self._points = PointsCheck(store, rows, index)
+        self._rows = rows
+        self._points = PointsCheck(rows, index)
         self._budget = budget_chars
         self._tenant = tenant
 
@@ -79,34 +81,34 @@ class Verification:
         With ``repair`` the violations reported are those that are left. An index that is away is no error: its checks
         say so.
         """
-        tally = Tally()
-        self._run(tally, tenant or self._tenant, owner, repair)
-        return tally.report()
+        report = Report()
+        self._run(report, tenant or self._tenant, owner, repair)
+        return report
 
     def run_all(self, repair: bool = False) -> Report:
         """Check all tenants, one after the other. Raises StoreUnavailable."""
-        tally = Tally()
+        report = Report()
         for tenant in self._store.tenants():
-            self._run(tally, tenant, None, repair)
-        return tally.report()
+            self._run(report, tenant, None, repair)
+        return report
 
-    def _run(self, tally: Tally, tenant: TenantId, owner: str | None, repair: bool) -> None:
+    def _run(self, report: Report, tenant: TenantId, owner: str | None, repair: bool) -> None:
         only: ForestId | None = None
         if owner is not None:
-            found = self._store.find_forest(tenant, owner)
-            if found is None:
-                raise NotFound(f"There is no memory of {owner!r:.80}: nothing was ever enqueued for this owner.")
-            only = found.id
+            with self._rows.indexing(tenant) as rows:
+                only = known(rows.find_forest(owner), owner, _NO_MEMORY)
         for forests in [[only]] if only is not None else self._groups(tenant):
-            tally.forests += len(forests)
-            self._forests(tally, tenant, forests, repair)
+            report.forests += len(forests)
+            self._checks(report, tenant, forests, _OF_FORESTS, repair)
+            with self._store.snapshot(tenant, forests) as snapshot:
+                report.dead.update(snapshot.dead())
         if only is None:
-            self._checks(tally, tenant, (), _OF_TENANTS, repair)
+            self._checks(report, tenant, (), _OF_TENANTS, repair)
         for check in _OF_INDEX:
             try:
-                self._index(tally, tenant, only, check, repair)
+                self._index(report, tenant, only, check, repair)
             except IndexUnavailable:
-                tally.skipped(check, AWAY)
+                report.results[check].not_checked = AWAY
 
     def _groups(self, tenant: TenantId) -> Iterator[Sequence[ForestId]]:
         after: ForestId | None = None
@@ -114,25 +116,20 @@ class Verification:
             yield forests
             after = forests[-1]
 
-    def _forests(self, tally: Tally, tenant: TenantId, forests: Sequence[ForestId], repair: bool) -> None:
-        self._checks(tally, tenant, forests, _OF_FORESTS, repair)
-        with self._store.snapshot(tenant, forests) as rows:
-            tally.dead(rows.dead())
-
     def _checks(
-        self, tally: Tally, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check], repair: bool
+        self, report: Report, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check], repair: bool
     ) -> None:
         seen = self._look(tenant, forests, checks)
         fruitless = 0
         while repair and fruitless < FRUITLESS_ROUNDS and (todo := seen.repairable()):
             before = seen.violations
             for check, found in todo.items():
-                tally.repaired(check, self._repair(tenant, check, found))
+                report.results[check].repaired += self._repair(tenant, check, found)
             seen = self._look(tenant, forests, checks)
             fruitless = 0 if seen.violations < before else fruitless + 1
         for check in checks:
-            tally.checked(check, seen.checked[check])
-            tally.violated(check, seen.kinds[check], seen.kept[check])
+            report.results[check].checked += seen.checked[check]
+            report.results[check].add_violations(seen.kinds[check], seen.kept[check])
 
     def _look(self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]) -> _Pass:
         seen = _Pass()
@@ -160,15 +157,16 @@ class Verification:
         with self._store.repairing(tenant) as rows:
             return rows.repair(check, found)
 
-    def _index(self, tally: Tally, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
-        """Repair while looking: what was repaired is not counted as a violation, and is not looked at again."""
+    def _index(self, report: Report, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
+        """Repair while checking: what was repaired is not counted as a violation, and is not checked again."""
+        result = report.results[check]
         for looked, found in self._pages(tenant, forest, check):
-            tally.checked(check, looked)
+            result.checked += looked
             if repair and found:
                 mend = self._points.mark_missing if check is Check.INDEX_POINTS else self._points.remove_strays
-                tally.repaired(check, mend(tenant, found))
+                result.repaired += mend(tenant, found)
             else:
-                tally.violated(check, Counter(each.what for each in found), found)
+                result.add_violations(Counter(each.what for each in found), found)
 
     def _pages(self, tenant: TenantId, forest: ForestId | None, check: Check) -> Iterator[tuple[int, list[Stray]]]:
         if check is Check.INDEX_POINTS:

@@ -19,10 +19,10 @@ from memforest_core.settings import BrokerSettings
 log = structlog.get_logger(__name__)
 
 REST_S = 2.0
-"""After a failed publish the broker is left alone this long; the reconciler wakes what was stored meanwhile."""
+"""Seconds without another publish after one has failed; the reconciler sends the wake-ups later."""
 
 ENOUGH = 4
-"""Messages that wait in a queue: each woken task works until nothing is left, so more would only find nothing."""
+"""Messages that may wait in a queue: each woken task works until nothing is left, so more would find no work."""
 
 
 def producer_app(settings: BrokerSettings) -> Celery:

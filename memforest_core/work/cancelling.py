@@ -1,47 +1,18 @@
-"""What can still be cancelled, and how that is undone which is half built."""
+"""What can still be cancelled, and how workers undo what is half built."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.operations import OPERATIONS, OperationKind
-from memforest_core.domain.turns import checked_name
-from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.work.operations import Operations
-from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, Numbers, OperationTask, TaskId
-from memforest_core.work.rows.operations import OperationStore
+from memforest_core.domain.operations import OperationKind
+from memforest_core.errors import InvalidInput
+from memforest_core.work.records import CANCELLED, PHASE, Numbers, OperationTask
 from memforest_core.work.runner import Handler
 from memforest_core.work.states import WorkState
 
 Clear = Callable[[TenantId, ForestId], bool]
 """Delete a bounded batch of a forest that has no owner any more; True when nothing is left."""
-
-
-class Cancelling:
-    """Takes operations back. Thread-safe."""
-
-    def __init__(self, store: OperationStore, operations: Operations) -> None:
-        self._store = store
-        self._operations = operations
-
-    def cancel(self, tenant: TenantId, task: TaskId, actor: str) -> OperationKind:
-        """Have an operation undone: workers clear what it has half built and release its forests. Its kind.
-
-        Cancelling again is the same. Raises InvalidInput for what is done or can't be taken back any more, NotFound,
-        StoreUnavailable.
-        """
-        actor = checked_name(actor, "actor")
-        with self._store.transaction(tenant) as rows:
-            found = rows.locked(task)
-            if found is None or found.kind not in OPERATIONS:
-                raise NotFound(f"There is no operation {task}.")
-            if not (found.cancelled or found.cancelled_by):
-                check_cancellable(found, rows.states(task))
-                rows.cancel(task, actor)
-                rows.note(AuditEntry(actor, found.kind, "cancel asked", found.forest_id, task_id=task))
-        self._operations.wake(tenant, task)
-        return OperationKind(found.kind)
 
 
 def check_cancellable(task: OperationTask, states: Mapping[ForestId, str]) -> None:
@@ -73,7 +44,7 @@ def _too_late(task: OperationTask, states: Mapping[ForestId, str]) -> str | None
 
 
 def merge_moved(task: OperationTask, states: Mapping[ForestId, str]) -> str | None:
-    """Why a merge can't be taken back, if so: something of it is in a memory that people see."""
+    """Why a merge can't be cancelled any more, None if it can: something of it is in a visible memory."""
     if task.forest_id is not None and states.get(task.forest_id) == "hidden":
         return None
     moved = int(task.progress.get("next", 0))
@@ -96,7 +67,7 @@ def undone(progress: Numbers) -> Numbers | None:
 
 
 def undo_nothing(_tenant: TenantId, _task: OperationTask, progress: Numbers) -> Numbers | None:
-    """Undo a task that has not begun, or that builds nothing here."""
+    """Undo a task that has not begun, or that leaves nothing to clear."""
     return undone(progress)
 
 
@@ -112,7 +83,7 @@ def undo_import(clear: Clear) -> Handler:
 
 
 def needs_its_file(_tenant: TenantId, task: OperationTask, _progress: Numbers) -> Numbers | None:
-    """Refuse to carry on what only the process with the file can. Raises InvalidInput."""
+    """Refuse a step that only the process with the file can take. Raises InvalidInput."""
     raise InvalidInput(
         f"Run memforest {task.kind} again with the same file to go on, or cancel operation {task.id}.",
         code="needs_its_file",

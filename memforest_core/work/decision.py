@@ -17,7 +17,7 @@ from memforest_core.errors import (
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 120.0
 PAUSE_S = 60.0
-"""Work that waits for a person (a key, a model name) is looked at again this often."""
+"""Work that waits for a person (a key, a model name) is tried again this often."""
 
 
 class Verdict(StrEnum):

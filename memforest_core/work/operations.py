@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, Role
@@ -15,8 +16,9 @@ from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, Permanen
 from memforest_core.messages import Queue
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
+from memforest_core.work.cancelling import check_cancellable
 from memforest_core.work.jobs import Lane, WorkError
-from memforest_core.work.records import DRY_RUN, AuditEntry, AuditFilter, Neighbour, Numbers, OperationTask, TaskId
+from memforest_core.work.records import DRY_RUN, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.states import WorkState
 from memforest_core.work.waiting import Steps, WaitTimeout, polled
@@ -34,15 +36,20 @@ class OperationFailed(PermanentError):
     code = "operation_failed"
 
 
+class RequestOptions(TypedDict, total=False):
+    """Options of ``request``."""
+
+    owner: str | None
+    dry_run: bool
+    lane: Lane
+    touches: Mapping[ForestId, Role] | None
+    part_of: TaskId | None
+
+
 class Operations:
     """Asks for operations of a tenant and follows them. Thread-safe."""
 
-    def __init__(
-        self,
-        store: OperationStore,
-        wakeups: WakeUps,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: OperationStore, wakeups: WakeUps, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._wakeups = wakeups
         self._clock = clock
@@ -63,29 +70,14 @@ class Operations:
         arguments: Numbers,
         *,
         actor: str,
-        owner: str | None = None,
-        dry_run: bool = False,
-        lane: Lane = Lane.LIVE,
-        touches: Mapping[ForestId, Role] | None = None,
-        part_of: TaskId | None = None,
+        **options: Unpack[RequestOptions],
     ) -> TaskId:
         """Ask for an operation in a transaction of its own, and wake workers; see ``request``.
 
         Raises InvalidInput for an actor without a name, ForestFrozen, ForestChanged, StoreUnavailable.
         """
         with self._store.transaction(tenant) as rows:
-            task = request(
-                rows,
-                kind,
-                forest,
-                arguments,
-                actor=actor,
-                owner=owner,
-                dry_run=dry_run,
-                lane=lane,
-                touches=touches,
-                part_of=part_of,
-            )
+            task = request(rows, kind, forest, arguments, actor=actor, **options)
         self.wake(tenant, task)
         return task
 
@@ -101,6 +93,24 @@ class Operations:
         if found is None:
             raise NotFound(f"There is no operation {task}.")
         return found
+
+    def cancel(self, tenant: TenantId, task: TaskId, actor: str) -> OperationKind:
+        """Have workers undo an operation: they clear what is half built and release its forests. Returns its kind.
+
+        Cancelling again is the same. Raises InvalidInput for what is done or can't be taken back any more, NotFound,
+        StoreUnavailable.
+        """
+        actor = checked_name(actor, "actor")
+        with self._store.transaction(tenant) as rows:
+            found = rows.locked(task)
+            if found is None or found.kind not in OPERATIONS:
+                raise NotFound(f"There is no operation {task}.")
+            if not (found.cancelled or found.cancelled_by):
+                check_cancellable(found, rows.states(task))
+                rows.cancel(task, actor)
+                rows.note(AuditEntry(actor, found.kind, "cancel asked", found.forest_id, task_id=task))
+        self.wake(tenant, task)
+        return OperationKind(found.kind)
 
     @repeated
     def list(self, tenant: TenantId, limit: int = 100) -> Sequence[OperationTask]:
@@ -173,7 +183,7 @@ class Operations:
         An owner is found by name also after its deletion, of which only a hash is kept.
         """
         with self._store.transaction(tenant) as rows:
-            return rows.audited(AuditFilter(owner, action, task, since), limit)
+            return rows.audited(owner, action, task, since, limit)
 
 
 def request(
@@ -189,8 +199,8 @@ def request(
     touches: Mapping[ForestId, Role] | None = None,
     part_of: TaskId | None = None,
 ) -> TaskId:
-    """Ask for an operation within a transaction, and write down who did; the same one again while it waits or runs is
-    the same task.
+    """Ask for an operation within a transaction, and note in the audit who asked. The same request again, while it
+    waits or runs, is the same task.
 
     ``arguments`` are ids, counts and moments in microseconds, never text. ``touches`` is what it does to which forests,
     by default to its one; a dry run touches none. Raises InvalidInput for an actor without a name, ForestChanged, and
@@ -211,31 +221,29 @@ def request(
 
 
 def refuse(neighbours: Sequence[Neighbour]) -> None:
-    """Refuse what can't run after its earlier neighbours, with a sentence about the first of those.
+    """Refuse an operation that can't run after its earlier neighbours, with a sentence about the first of those.
 
-    Raises ForestFrozen for a source of a merge and for an export during a deletion, InvalidInput for a forest that is
-    being built anew, and while something that was given up would be carried away.
+    Raises ForestFrozen for a source of a merge and for an export during a deletion; InvalidInput for a forest that is
+    being rebuilt, and for one with an operation that was given up.
     """
     for each in neighbours:
-        if each.answer is Answer.REFUSED and each.role is Role.REMATERIALIZE:
+        refused, dead, frozen = each.answer is Answer.REFUSED, each.state == WorkState.DEAD, ""
+        if refused and each.role is Role.REMATERIALIZE:
             raise InvalidInput(
                 f"This memory is being re-materialized by operation {each.id}: wait until it is done, or cancel it.",
                 code="already_rematerializing",
             )
-        if each.role is Role.ERASE and each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
-            raise ForestFrozen(
-                f"Deletion {each.id} of this memory is under way: ask again when it is done.", retry_after=FROZEN_S
+        if refused and not dead and each.role is Role.ERASE:
+            frozen = f"Deletion {each.id} of this memory is under way: ask again when it is done."
+        elif refused and not dead:
+            frozen = f"This memory is part of merge {each.id}: ask again when that is done."
+        elif refused and each.kind == OperationKind.MERGE:
+            frozen = (
+                f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it."
             )
-        if each.answer is Answer.REFUSED and each.state == WorkState.DEAD and each.kind == OperationKind.MERGE:
-            raise ForestFrozen(
-                f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it.",
-                retry_after=FROZEN_S,
-            )
-        if each.answer is Answer.REFUSED and each.state != WorkState.DEAD:
-            raise ForestFrozen(
-                f"This memory is part of merge {each.id}: ask again when that is done.", retry_after=FROZEN_S
-            )
-        if each.state == WorkState.DEAD:
+        if frozen:
+            raise ForestFrozen(frozen, retry_after=FROZEN_S)
+        if dead:
             raise InvalidInput(
                 f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"
                 " memforest dead.",

@@ -36,57 +36,49 @@ class Round:
     redone: int = 0
     reopened: int = 0
     woken: int = 0
-    struck_off: int = 0
     broker_away: bool = False
-    """There is work, and nobody could be told."""
+    """There is work, but no wake-up could be sent."""
 
 
+@dataclass(frozen=True, slots=True)
 class Reconciler:
-    """Runs in every worker process; one at a time does a round, found by a lock in the database."""
+    """Runs in every worker process; a lock in the database lets one at a time do a round."""
 
-    def __init__(
-        self, jobs: JobStore, redo: Callable[[TenantId, int], int], wakeups: WakeUps, limits: LeaseLimits
-    ) -> None:
-        """``redo`` marks at most so many of a tenant's degraded summaries dirty again; it returns how many."""
-        self._jobs = jobs
-        self._redo = redo
-        self._wakeups = wakeups
-        self._limits = limits
+    _jobs: JobStore
+    _redo: Callable[[TenantId, int], int]
+    """Marks at most so many of a tenant's degraded summaries dirty again; returns how many."""
+    _wakeups: WakeUps
+    _limits: LeaseLimits
 
     def run(self) -> Round:
-        """One round, if nobody else is at it. Raises StoreUnavailable."""
+        """One round, unless another worker does one now. Raises StoreUnavailable."""
         with self._jobs.reconciling() as mine:
             if not mine:
                 return Round(mine=False)
             freed = released = redone = reopened = 0
             for tenant in self._jobs.lost(self._limits):
                 freed += self._kept(tenant, lambda rows: rows.free_lost(self._limits))
-                self._release_sources(tenant)
+                self._kept(tenant, JobRows.release_sources)
             for tenant in self._jobs.waiting(WorkKind.HELD):
-                released += self._kept(tenant, lambda rows: rows.release_held())
+                released += self._kept(tenant, JobRows.release_held)
             for tenant in self._jobs.waiting(WorkKind.REDO):
                 redone += self._redo(tenant, REDO_LIMIT)
             for tenant in self._jobs.waiting(WorkKind.AGAIN):
                 reopened += self._kept(tenant, lambda rows: rows.reopen_verbatim(AGAIN_LIMIT))
             # Longer than the lease limit, so that a worker that was only slow can still come back.
-            struck_off = self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
+            self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
             woken, broker_away = self.wake(*_QUEUES)
-            return Round(True, freed, released, redone, reopened, woken, struck_off, broker_away)
+            return Round(True, freed, released, redone, reopened, woken, broker_away)
 
     @repeated
     def _kept(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
         with self._jobs.upkeep(tenant) as rows:
             return step(rows)
 
-    @repeated
-    def _release_sources(self, tenant: TenantId) -> None:
-        with self._jobs.upkeep(tenant) as rows:
-            rows.release_sources()
-
     def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
         """Send wake-ups for tenants with claimable work of these kinds.
 
-        Returns how many were sent, and whether there was work of which nobody could be told. Raises StoreUnavailable.
+        Returns how many were sent, and whether there was work for which none could be sent. Raises StoreUnavailable.
         """
         sent = 0
         for kind in kinds:

@@ -105,16 +105,6 @@ class AuditEntry:
     """When it was written, on the database's clock; set when it is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Which rows of the audit; None leaves one out of account. An owner is found by the hash of its name."""
-
-    owner: str | None = None
-    action: str | None = None
-    task_id: TaskId | None = None
-    since: datetime | None = None
-
-
 class DeadKind(StrEnum):
     """What kinds of work can be given up."""
 

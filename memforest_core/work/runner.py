@@ -1,4 +1,4 @@
-"""Runs maintenance tasks step by step, so that whoever takes over goes on where the last step was kept."""
+"""Runs maintenance tasks step by step; another worker can continue after the last step whose progress was stored."""
 
 from __future__ import annotations
 
@@ -140,13 +140,8 @@ class OperationRunner:
         if isinstance(error, CallerError):
             self._bury(tenant, claim, error.code, error.message)
             return
-        decision = decide(
-            error,
-            attempts=claim.task.attempts,
-            max_attempts=MAX_ATTEMPTS,
-            divisible=False,
-            jitter=self._rng.random(),
-        )
+        tries, jitter = claim.task.attempts, self._rng.random()
+        decision = decide(error, attempts=tries, max_attempts=MAX_ATTEMPTS, divisible=False, jitter=jitter)
         if decision.verdict is Verdict.RETRY:
             self._retry(tenant, claim.token, decision.delay_s, decision.counts, error.code, error.message)
         else:

@@ -16,6 +16,7 @@ from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import WorkerId
 from memforest_core.domain.operations import RULES, Answer, OperationKind, Role, answer
+from memforest_core.erase.service import Erasure
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
 from memforest_core.lifecycle import Lifecycle, Operation
 from memforest_core.transfer.bundles import service
@@ -268,6 +269,26 @@ def test_a_deletion_under_way_is_waited_for_by_a_merge(forests: Stack) -> None:
     assert said_of(forests, "Rex") == {"ben"}
     assert do(forests).receipt(deletion.id).clean
     assert merge.state().fulfilled
+
+
+def test_a_merge_into_an_owner_whose_deletion_was_just_asked_for_goes_to_a_new_memory(
+    forests: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given the deletion of a whole memory that did not begin, when another is merged into it, then that waits, and is
+    what the owner has afterwards: as if it had been asked for when the deletion was done."""
+    with monkeypatch.context() as slow:
+        slow.setattr(Erasure, "_give_up_forests", lambda *_: None)
+        deletion = do(forests).forget("ann", everything=True, actor=BY)
+    merge = do(forests).merge(["ben"], "ann", actor=BY)
+    assert merge.state().waits_for == deletion.id
+    rest(forests)
+    assert (deletion.state().fulfilled, merge.state().fulfilled) == (True, True)
+    assert do(forests).receipt(deletion.id).clean
+    assert said_of(forests, WORD) == set()
+    assert [forest.owner for forest in forests.rows("SELECT owner FROM memforest.forest WHERE state = 'live'")] == [
+        "ann"
+    ]
+    assert_whole(forests)
 
 
 def test_a_deletion_that_was_given_up_holds_what_would_carry_its_words_away(forests: Stack, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import ForestFrozen, IndexUnavailable, InvalidInput, ModelUnavailable, NotFound
 from memforest_core.index.vector_index import Hit, IndexQuery, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.states import TimelineState
 from memforest_core.reduce.service import Reduced, ReductionService
@@ -245,7 +245,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_nothing_is_written(i
         with pytest.raises(NotFound):
             correction(ines).correct(ines.tenant, owner, unknown, text="Ines lives in Oslo.", actor=ACTOR)
         with pytest.raises(NotFound):
-            correction(ines).pin(ines.tenant, owner, unknown, ACTOR)
+            correction(ines).set_pinned(ines.tenant, owner, unknown, ACTOR, True)
     with pytest.raises(NotFound):
         correction(ines).correct(TenantId("other"), "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
     ines.execute("UPDATE memforest.forest SET state = 'frozen'")
@@ -294,7 +294,7 @@ def test_a_dry_run_counts_and_writes_nothing(ines: Stack) -> None:
 def test_pins_are_seen_and_follow_a_correction(ines: Stack) -> None:
     bergen = fact(ines, "Bergen")
     corrections = correction(ines)
-    pinned = corrections.pin(ines.tenant, "ines", str(bergen), ACTOR)
+    pinned = corrections.set_pinned(ines.tenant, "ines", str(bergen), ACTOR, True)
     assert first(ines).pinned
     ines.drive()
     assert seen(ines, pinned).progress == {"phase": "pinned", "facts": 1}
@@ -304,9 +304,9 @@ def test_pins_are_seen_and_follow_a_correction(ines: Stack) -> None:
     assert ines.rows(pins) == [("Ines lives in Oslo with Ines's cousin.",)]
     assert first(ines).pinned
     with pytest.raises(InvalidInput, match=str(fact(ines, "Oslo"))):
-        corrections.pin(ines.tenant, "ines", bergen, ACTOR)
+        corrections.set_pinned(ines.tenant, "ines", bergen, ACTOR, True)
 
-    unpinned = corrections.unpin(ines.tenant, "ines", fact(ines, "Oslo"), ACTOR)
+    unpinned = corrections.set_pinned(ines.tenant, "ines", fact(ines, "Oslo"), ACTOR, False)
     ines.drive()
     assert seen(ines, unpinned).progress == {"phase": "unpinned", "facts": 1}
     assert ines.rows(pins) == []
@@ -494,7 +494,7 @@ def test_nothing_new_is_merged_into_what_is_wrong(ines: Stack) -> None:
 def sentences(pipeline: Stack, index: VectorIndex | None = None) -> RecallService:
     """Recall as it is with facts that a model wrote."""
     return RecallService(
-        PostgresRecallStore(pipeline.services.engine),
+        RecallStore(pipeline.services.engine),
         index or pipeline.services.index,
         pipeline.services.embedder,
         pipeline.settings.recall,

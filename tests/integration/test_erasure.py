@@ -414,8 +414,8 @@ def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> 
         claim = rows.claim_window(rested.runtime.worker, 60.0)
     assert claim is not None
     calls: list[Any] = []
-    answer = service._read(rested.tenant, claim, None, calls)
-    assert any("flumox" in new.candidate.statement.text for cell in answer.cells for new in cell.candidates)
+    answer = service._read(rested.tenant, claim, None, calls, ())
+    assert any("flumox" in new.statement.text for cell in answer.cells for new in cell.candidates)
 
     found = erase(rested, session="secrets", turns=["turn@0"])
     assert found.removed["fenced"] == 1
@@ -452,19 +452,19 @@ def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -
     before the indexer has ended, and then neither vector nor point is left."""
     said_late(rested)
     indexer = rested.services.indexer
-    with indexer._store.indexing(rested.tenant) as rows:
+    with indexer.store.indexing(rested.tenant) as rows:
         token, points = rows.claim_points(tuple(PointKind), rested.runtime.worker, 500, 60.0)
         held = rows.hold_points(token, {point.id: point.version for point in points})
     (late,) = points
     assert held == {late.id}
     task = ask(rested, everything=True) if target == "owner" else ask(rested, session="secrets")
     rested.drive()
-    indexer._index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+    indexer.index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
     waiting = rested.rows("SELECT state, error_code FROM memforest.maintenance WHERE task_id = :i", i=task)
     assert [tuple(row) for row in waiting] == [("ready", "writer_at_work")]
     assert not receipt(rested, task).clean
 
-    with indexer._store.indexing(rested.tenant) as rows:
+    with indexer.store.indexing(rested.tenant) as rows:
         ended = rows.finish_points(token, {late.id: late.version}, {})
     indexer._undo(rested.tenant, token, [point for point in points if point.id not in ended])
     finish(rested, task)
@@ -484,7 +484,7 @@ def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target
     it goes on, then it puts no vector and leaves no point of it."""
     said_late(rested)
     indexer = rested.services.indexer
-    with indexer._store.indexing(rested.tenant) as rows:
+    with indexer.store.indexing(rested.tenant) as rows:
         token, points = rows.claim_points(tuple(PointKind), rested.runtime.worker, 500, 60.0)
         if claimed == "before the points":
             rows.hold_points(token, {point.id: point.version for point in points})
@@ -497,7 +497,7 @@ def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target
     assert receipt(rested, task).clean
 
     if claimed == "before the points":
-        indexer._index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+        indexer.index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
         indexer._undo(rested.tenant, token, points)
     else:
         indexer._write(rested.tenant, token, points, {})

@@ -15,7 +15,7 @@ from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.service import open_timeline
@@ -121,7 +121,7 @@ def test_the_state_that_holds_comes_first_in_every_mode(people: Stack, mode: str
 
 def test_the_state_that_holds_comes_first_without_index_and_embedder(people: Stack) -> None:
     service = RecallService(
-        PostgresRecallStore(people.services.engine),
+        RecallStore(people.services.engine),
         AwayIndex(),  # type: ignore[arg-type]
         AwayEmbedder(),
         people.settings.recall,

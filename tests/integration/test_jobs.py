@@ -18,7 +18,7 @@ from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
 from memforest_core.extract.answer import ExtractionAnswer
-from memforest_core.extract.records import Again, CellResult, ClaimedWindow, NewCandidate, WindowResult
+from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.extract.service import window_of
 from memforest_core.store.engine import tenant_transaction
@@ -53,8 +53,7 @@ def held(pipeline: Stack, worker: WorkerId | None = None) -> ClaimedWindow:
 
 def result_of(window: ClaimedWindow, text: str = "Bob lives in Davis.") -> WindowResult:
     """One candidate for the window's first cell."""
-    told = statement(text)
-    item = NewCandidate(candidate(told, cell=window.cells[0].id.int), told.text)
+    item = candidate(statement(text), cell=window.cells[0].id.int)
     cells = [CellResult(cell.id, Outcome.OK, f"Cell {cell.ordinal}.", ()) for cell in window.cells]
     cells[0] = CellResult(window.cells[0].id, Outcome.OK, "First.", (item,))
     answer = ExtractionAnswer.model_validate({"items": []}).model_dump(mode="json")

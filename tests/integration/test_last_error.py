@@ -15,7 +15,7 @@ from benchmarks.support.stack import Stack, stack
 from memforest_core import ModelRejected, WaitTimeout
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits import limited_models
-from memforest_core.models.limits.failed_calls import FailedCalls
+from memforest_core.models.limits.limited_models import FailedCalls
 
 SAID = [{"role": "user", "content": "My secret word is zorblax.", "timestamp": "2023-05-01T09:00:00Z"}]
 KEY = "sk-very-secret"

@@ -24,12 +24,12 @@ from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
 from memforest_core.recall.browsing import Browsed, browse
 from memforest_core.recall.index_search import IndexSearch
-from memforest_core.recall.planning import Planner, PlanType, QuestionType, plan_trees
+from memforest_core.recall.planning import PlanType, QuestionType, plan_trees, planned
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.ranking import LlmRanker
-from memforest_core.recall.records import PlacedNode, RecallRows
+from memforest_core.recall.records import PlacedNode
 from memforest_core.recall.rewriting import LAST_TURNS, standalone
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from tests.support.weights import weights
 
 QUESTION = "Which lamp did Bob carry to the lighthouse?"
@@ -61,7 +61,7 @@ class Walker:
         ((self.forest,),) = [tuple(row) for row in running.rows("SELECT forest_id FROM memforest.forest")]
 
     def reading(self) -> AbstractContextManager[RecallRows]:
-        return PostgresRecallStore(self.stack.services.engine).recalling(self.stack.tenant)
+        return RecallStore(self.stack.services.engine).recalling(self.stack.tenant)
 
     def roots(self, kind: str) -> list[UUID]:
         rows = self.stack.rows(
@@ -286,7 +286,7 @@ class TestPlanning:
         roots = [*bob.roots("scene"), *bob.roots("session")]
         with bob.reading() as rows:
             trees = plan_trees(rows, roots)
-        plan = Planner(chat(server)).plan(QUESTION, trees, ASKED)
+        plan = planned(chat(server), QUESTION, trees, ASKED)
         assert len(server.requests) == 1
         (document,) = documents(server)
         assert [tree["kind"] for tree in document["trees"]] == [tree.kind.value for tree in trees]
@@ -311,7 +311,7 @@ class TestPlanning:
         roots = bob.roots("session")
         with bob.reading() as rows:
             trees = plan_trees(rows, roots)
-        plan = Planner(chat(server)).plan(QUESTION, trees, ASKED)
+        plan = planned(chat(server), QUESTION, trees, ASKED)
         assert plan.questions == dict.fromkeys(roots, QUESTION)
         assert plan.type is PlanType.DIRECT
         assert plan.degraded == (
@@ -366,7 +366,7 @@ class TestReads:
 
     def test_other_tenants_read_nothing(self, bob: Walker) -> None:
         ids = [UUID(str(row[0])) for row in bob.stack.rows("SELECT cell_id FROM memforest.cell")]
-        store = PostgresRecallStore(bob.stack.services.engine)
+        store = RecallStore(bob.stack.services.engine)
         with store.recalling(TenantId("other")) as rows:
             assert rows.texts(ids, 10) == {}
             assert rows.nodes(bob.roots("session")) == []

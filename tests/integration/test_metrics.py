@@ -18,8 +18,7 @@ from memforest_core.models.calls import CallRecord, Step
 from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
 from memforest_core.observe.prometheus import MAX_TENANTS, PrometheusTelemetry
 from memforest_core.observe.rows import ObserveStore
-from memforest_core.observe.watching import open_metrics
-from memforest_core.settings import Settings
+from memforest_core.observe.watching import Watching
 from memforest_core.store.engine import open_engine
 from memforest_core.work.telemetry import Telemetry
 from tests.integration.test_pipeline import said
@@ -282,16 +281,17 @@ def test_a_port_that_is_taken_is_one_sentence(pipeline: Stack) -> None:
 def test_settings_open_metrics(pipeline: Stack) -> None:
     """Given no port, then nothing is served; given one, processes of one command take the ports after it."""
 
-    def at(port: int | None) -> Settings:
+    def served(port: int | None, place: int = 0) -> MetricsServer | None:
         observe = pipeline.settings.observe.model_copy(update={"metrics_port": port})
-        return pipeline.settings.model_copy(update={"observe": observe})
+        watching = Watching(pipeline.settings.model_copy(update={"observe": observe}), PrometheusTelemetry())
+        watching.serve(pipeline.services.engine, lambda: True, place)
+        return watching.server
 
-    engine = pipeline.services.engine
-    assert open_metrics(engine, at(None), PrometheusTelemetry(), lambda: True) is None
-    first = open_metrics(engine, at(0), PrometheusTelemetry(), lambda: True)
+    assert served(None) is None
+    first = served(0)
     assert first is not None
     with first:
-        next_to_it = open_metrics(engine, at(first.port), PrometheusTelemetry(), lambda: True, offset=1)
+        next_to_it = served(first.port, place=1)
         assert next_to_it is not None
         with next_to_it:
             assert next_to_it.port == first.port + 1

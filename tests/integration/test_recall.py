@@ -18,7 +18,7 @@ from memforest_core.errors import IndexUnavailable, InvalidInput, ModelUnavailab
 from memforest_core.index.vector_index import Hit, IndexQuery
 from memforest_core.models.calls import Embedded
 from memforest_core.recall.rows import sql as statements
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.store.engine import tenant_transaction
 
@@ -210,7 +210,7 @@ class AwayEmbedder:
 
 def test_without_the_index_full_text_answers(bob: Stack) -> None:
     service = RecallService(
-        PostgresRecallStore(bob.services.engine),
+        RecallStore(bob.services.engine),
         AwayIndex(),  # type: ignore[arg-type]
         bob.services.embedder,
         bob.settings.recall,
@@ -222,7 +222,7 @@ def test_without_the_index_full_text_answers(bob: Stack) -> None:
 
 def test_without_the_embedder_words_answer(bob: Stack) -> None:
     service = RecallService(
-        PostgresRecallStore(bob.services.engine),
+        RecallStore(bob.services.engine),
         bob.services.index,
         AwayEmbedder(),
         bob.settings.recall,

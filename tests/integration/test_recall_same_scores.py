@@ -20,7 +20,7 @@ from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.index_search import IndexSearch, Points
-from memforest_core.recall.rows.reading import PostgresRecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from memforest_core.store.engine import open_engine
@@ -30,12 +30,12 @@ QUESTIONS = 8
 
 
 def anew(score: Callable[[IndexSearch, Points], None]) -> Callable[[IndexSearch, Points], None]:
-    """The slow way: every point is looked up again, without saying what it is."""
+    """The slow way: every point is looked up again."""
 
     def forgetful(search: IndexSearch, ids: Points) -> None:
         search._meant.clear()
         search._worded.clear()
-        score(search, list(ids))
+        score(search, ids)
 
     return forgetful
 
@@ -81,7 +81,7 @@ def filled(servers: SessionServers, index: VectorIndex) -> Iterator[tuple[Databa
 
 def evidence(running: Database, index: VectorIndex, asked: Sequence[Asked]) -> list[tuple[Evidence, ...]]:
     settings = RecallSettings(flat_limit=10, fact_limit=10)
-    service = RecallService(PostgresRecallStore(running.service), index, StoredVectors(asked), settings)
+    service = RecallService(RecallStore(running.service), index, StoredVectors(asked), settings)
     return [service.recall(TENANT, "alice", one.text, mode="embedding").evidence for one in asked]
 
 

@@ -439,13 +439,13 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(kept: Kept) -> None:
     kept.assert_verified()
 
 
-def test_a_step_that_is_taken_again_takes_no_more(kept: Kept) -> None:
+def test_a_step_that_is_taken_again_takes_no_more(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given every step of a run taken twice, as after a kill between its commit and its progress, then the run forgets
     what it would have, also while new facts come in; and two workers that take the same steps do no harm."""
     kept.policy(max_facts=5, fraction=0.5)
     total = len(kept.facts())
     steps = Retention(kept.stack.services.engine, kept.stack.services.operations, kept.eraser)
-    steps._applying._batch = 3
+    monkeypatch.setattr("memforest_core.retain.applying.BATCH", 3)
     task = _task(kept)
     progress: Numbers | None = {}
     receipt: Numbers = {}

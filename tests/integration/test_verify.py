@@ -31,8 +31,7 @@ from memforest_core.memtree import TreeHead, violations
 from memforest_core.models.calls import Embedder
 from memforest_core.store.trees import node_of
 from memforest_core.verify import cli as command
-from memforest_core.verify.records import Check, Found
-from memforest_core.verify.report import CheckResult, Report, can_be_repaired
+from memforest_core.verify.records import Check, CheckResult, Found, Report, can_be_repaired
 from memforest_core.verify.service import KEPT, open_verification
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])

@@ -55,11 +55,8 @@ class AcceptRows(TenantRows):
 
     def set_display_name(self, forest: ForestRef, name: str) -> None:
         """Change what the owner is called; the name is one of the owner's from now on."""
-        self._db.execute(
-            sa.update(m.Forest)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
-            .values(display_name=name)
-        )
+        own = sa.update(m.Forest).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
+        self._db.execute(own.values(display_name=name))
         self._add_speakers(forest.id, {(forest.owner, name)})
 
     def lock_session(
@@ -98,11 +95,8 @@ class AcceptRows(TenantRows):
         )
 
     def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
-        rows = self._db.execute(
-            sa.select(m.TurnRow.__table__)
-            .where(m.TurnRow.tenant_id == self._tenant, *where)
-            .order_by(m.TurnRow.ordinal)
-        )
+        t = m.TurnRow
+        rows = self._db.execute(sa.select(t.__table__).where(t.tenant_id == self._tenant, *where).order_by(t.ordinal))
         return [turn_of(row) for row in rows.mappings()]
 
     def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
@@ -116,15 +110,9 @@ class AcceptRows(TenantRows):
 
     def held_tail(self, session: SessionId) -> tuple[int, int] | None:
         """(ordinal, first turn) of the session's open last cell, locked; None when it is closed."""
-        row = self._db.execute(
-            sa.select(m.Cell.ordinal, m.Cell.first_turn)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.session_id == session,
-                m.Cell.state == WorkState.HELD,
-            )
-            .with_for_update()
-        ).first()
+        c = m.Cell
+        held = (c.tenant_id == self._tenant, c.session_id == session, c.state == WorkState.HELD)
+        row = self._db.execute(sa.select(c.ordinal, c.first_turn).where(*held).with_for_update()).first()
         return (row.ordinal, row.first_turn) if row else None
 
     def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
@@ -133,7 +121,6 @@ class AcceptRows(TenantRows):
             sa.insert(m.TurnRow),
             [{"tenant_id": self._tenant, "session_id": session, **row_of(turn)} for turn in turns],
         )
-
         people = {(turn.speaker_id, turn.name) for turn in turns if turn.role is Role.USER}
         if people:
             self._add_speakers(forest, people)
@@ -159,6 +146,7 @@ class AcceptRows(TenantRows):
 
         With ``held_for_s``, a last cell that is not full stays open for that many seconds.
         """
+        stays_open = held_for_s is not None and not cells[-1].full
         rows: list[dict[str, Any]] = [
             {
                 "tenant_id": self._tenant,
@@ -180,45 +168,29 @@ class AcceptRows(TenantRows):
             }
             for cell in cells
         ]
-        if held_for_s is not None and not cells[-1].full:
+        if stays_open:
             rows[-1]["state"] = WorkState.HELD
         ids = [row["cell_id"] for row in rows]
-        replaced = self._db.scalars(
-            sa.select(m.Cell.text_hash).where(
-                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids), m.Cell.state == WorkState.HELD
-            )
-        ).all()
-        upsert = insert(m.Cell)
-        fresh = upsert.excluded
-        self._db.execute(
-            upsert.on_conflict_do_update(
-                index_elements=["tenant_id", "cell_id"],
-                set_={
-                    name: fresh[name]
-                    for name in ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
-                }
-                | {"available_at": sa.func.clock_timestamp()},
-                where=m.Cell.state == WorkState.HELD,
-            ),
-            rows,
-        )
-        if held_for_s is not None and not cells[-1].full:
-            self._db.execute(
-                sa.update(m.Cell)
-                .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id == rows[-1]["cell_id"])
-                .values(available_at=seconds_from_now(held_for_s))
-            )
+        c = m.Cell
+        held = c.state == WorkState.HELD
+        shorter = sa.select(c.text_hash).where(c.tenant_id == self._tenant, c.cell_id.in_(ids), held)
+        replaced = self._db.scalars(shorter).all()
+        upsert = insert(c)
+        renewed = ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
+        fresh = {name: upsert.excluded[name] for name in renewed} | {"available_at": sa.func.clock_timestamp()}
+        key = ["tenant_id", "cell_id"]
+        self._db.execute(upsert.on_conflict_do_update(index_elements=key, set_=fresh, where=held), rows)
+        if stays_open:
+            last = sa.update(c).where(c.tenant_id == self._tenant, c.cell_id == ids[-1])
+            self._db.execute(last.values(available_at=seconds_from_now(held_for_s or 0.0)))
         want_indexed(self._db, self._tenant, forest, "cell", ids, lane=int(lane))
-        # After its index row: an indexer that was at the shorter text has put its vector by now, or never will.
+        # After the index row was locked: no indexer can still store the vector of the shorter text.
         VectorRows(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
 
     def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
         """Update the session's counters."""
-        self._db.execute(
-            sa.update(m.Session)
-            .where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
-            .values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp())
-        )
+        own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+        self._db.execute(own.values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp()))
 
     def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
         """How far a session has come; None when it does not exist."""
@@ -300,8 +272,8 @@ _PROGRESS = sa.text("""
                                WHERE p.tenant_id = :t AND p.payload_id IN (
                                  SELECT o.fact_id FROM memforest.occurrence o
                                   WHERE o.tenant_id = :t AND o.session_id = :s
-                                 UNION ALL SELECT x.cell_id FROM memforest.cell x
-                                  WHERE x.tenant_id = :t AND x.session_id = :s))) AS dirty_trees
+                                 UNION ALL SELECT other.cell_id FROM memforest.cell other
+                                  WHERE other.tenant_id = :t AND other.session_id = :s))) AS dirty_trees
       FROM memforest.session s
       LEFT JOIN (SELECT cell_id, session_id, state, placed,
                         CASE WHEN state = 'dead' THEN 'dead' WHEN outcome IS NOT NULL THEN outcome
@@ -313,7 +285,7 @@ _PROGRESS = sa.text("""
      GROUP BY s.turn_count
     """)
 
-# While a model is left alone after failures nothing is claimed: then another waiting cell says why.
+# While a model is paused after failures no cell is claimed: then another waiting cell holds the error.
 _LAST_ERROR = sa.text("""
     SELECT error_code, error_text FROM (
         (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell
@@ -329,26 +301,26 @@ _LAST_ERROR = sa.text("""
         UNION ALL
         (SELECT 2, error_code, error_text, available_at FROM memforest.cell
           WHERE tenant_id = :t AND state = 'ready' AND error_code IS NOT NULL
-            AND EXISTS (SELECT 1 FROM memforest.cell u
-                         WHERE u.tenant_id = :t AND u.session_id = :s AND u.state IN ('ready', 'running'))
+            AND EXISTS (SELECT 1 FROM memforest.cell c
+                         WHERE c.tenant_id = :t AND c.session_id = :s AND c.state IN ('ready', 'running'))
           LIMIT 1)) e
      ORDER BY place, available_at DESC LIMIT 1
     """)
 
-# What an operation builds beside a live forest was accepted before.
+# Hidden forests are not counted: operations copy into them what was accepted before.
 _WAITING = sa.text("""
     SELECT (SELECT count(*) FROM (
-                SELECT 1 FROM memforest.cell x
-                 WHERE x.tenant_id = :t AND x.state = 'ready' AND x.ordinal = x.window_ordinal
-                   AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = x.forest_id
+                SELECT 1 FROM memforest.cell c
+                 WHERE c.tenant_id = :t AND c.state = 'ready' AND c.ordinal = c.window_ordinal
+                   AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = c.forest_id
                                   AND f.state IN ('live', 'frozen')) LIMIT :most) w) AS windows,
            (SELECT coalesce(sum((SELECT count(*) FROM memforest.cell c
-                                  WHERE c.tenant_id = :t AND c.session_id = h.session_id
-                                    AND c.ordinal >= h.ordinal AND c.ordinal < h.ordinal + :window
-                                    AND c.window_ordinal = h.ordinal AND c.state = 'ready')), 0)
+                                  WHERE c.tenant_id = :t AND c.session_id = head.session_id
+                                    AND c.ordinal >= head.ordinal AND c.ordinal < head.ordinal + :window
+                                    AND c.window_ordinal = head.ordinal AND c.state = 'ready')), 0)
               FROM (SELECT session_id, ordinal FROM memforest.cell
                      WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
-                     ORDER BY lane, available_at LIMIT :sample) h) AS sampled
+                     ORDER BY lane, available_at LIMIT :sample) head) AS sampled
     """)
 
 # A session that began before the span has stored in it what came after its last cell from before.

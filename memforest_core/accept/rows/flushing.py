@@ -81,7 +81,9 @@ class FlushRows(TenantRows):
         """Close the forest's open last cells now; how many became ready."""
         return self._run(_RELEASE, f=forest).rowcount
 
-    def make_due(self, forest: ForestId, session: SessionId | None) -> int:
-        """Make dirty trees due now: those that a session touches, or all; how many."""
-        due = self._run(_DUE_FOREST, f=forest) if session is None else self._run(_DUE_SESSION, f=forest, s=session)
-        return due.rowcount
+    def make_due(self, forest: ForestId, session: SessionId | None) -> None:
+        """Make dirty trees due now: those that a session touches, or all."""
+        if session is None:
+            self._run(_DUE_FOREST, f=forest)
+        else:
+            self._run(_DUE_SESSION, f=forest, s=session)

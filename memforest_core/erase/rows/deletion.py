@@ -82,7 +82,7 @@ _ALL_ASKED_FOR = sa.text("""
                       AND NOT arguments ? 'dry_run' AND cancelled_by IS NULL)
 """)
 
-# The unfinished work of a forest that is given up is put off for ever: no worker finds any of it. An indexer that is
+# The unfinished work of a forest that is given up is postponed for 100 years: no worker finds it. An indexer that is
 # writing points of it keeps its lease, so that clearing can wait for it.
 _PUT_OFF_CELLS = sa.text("""
     UPDATE memforest.cell SET state = CASE WHEN state = 'running' THEN 'ready' ELSE state END, again_at = NULL,

@@ -10,10 +10,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
-from memforest_core.erase.records import Path
-from memforest_core.erase.rows.batch import FIRST, IDS, BatchRows, among
+from memforest_core.erase.rows.batch import IDS, BatchRows
 from memforest_core.store import tables as m
-from memforest_core.store.trees import NEXT_VERSION, bury_points, lock_nodes, lock_trees
+from memforest_core.store.rows import FIRST
+from memforest_core.store.trees import NEXT_VERSION, bury_points, lock_nodes
 
 _LOCK_POINTS = sa.text(f"""
     SELECT point_id, deleted FROM memforest.index_row WHERE tenant_id = :t AND point_id = {IDS}
@@ -23,12 +23,6 @@ _LOCK_POINTS = sa.text(f"""
 _DROP_SUMMARIES = sa.text(f"""
     DELETE FROM memforest.node_summary WHERE tenant_id = :t AND node_id = {IDS}
     RETURNING sha256(convert_to(text, 'UTF8')) AS hash
-""")
-
-_MARK_DUE = sa.text(f"""
-    UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
-           due_at = now()
-     WHERE tenant_id = :t AND tree_id = {IDS} AND state = 'active'
 """)
 
 _DROP_VISITS = sa.text(f"""
@@ -54,7 +48,7 @@ _DROP_TOMBSTONES = sa.text("""
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.deleted AND i.state <> 'running'
 """)
 
-# Whoever has one of these in work now has read it after it was erased, but its point may have gone with the old one.
+# An indexer that is writing one of these has read the new text, but its point may be deleted with the old one.
 _WRITE_AGAIN = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = {NEXT_VERSION}, state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, attempts = 0,
@@ -70,7 +64,7 @@ class DerivedRows(BatchRows):
     """Removes or marks dirty what was derived from words that are removed."""
 
     def lock_path(self, nodes: Sequence[NodeId], payloads: Sequence[UUID]) -> int:
-        """Lock nodes, then the index rows of nodes and payloads, in the one order; how many points there are.
+        """Lock nodes, then the index rows of nodes and payloads, in the order of ids; how many points there are.
 
         An indexer that is writing one of them now keeps its lease, and takes away what it wrote.
         """
@@ -82,22 +76,6 @@ class DerivedRows(BatchRows):
         hashes = [bytes(row.hash) for row in self._ids(_DROP_SUMMARIES, nodes)]
         bury_points(self._db, self._tenant, nodes)
         return hashes
-
-    def mark_dirty(self, path: Path) -> list[NodeId]:
-        """Make those of the nodes dirty that still exist, and their trees due; which nodes.
-
-        A summary that was read before can't be saved any more.
-        """
-        node = m.NodeRow
-        marked = self._db.scalars(
-            sa.update(node)
-            .where(node.tenant_id == self._tenant, among(node.node_id, path.nodes))
-            .values(version=node.version + 1, erased_version=node.version)
-            .returning(node.node_id)
-        ).all()
-        lock_trees(self._db, self._tenant, path.trees)
-        self._ids(_MARK_DUE, path.trees)
-        return [NodeId(found) for found in marked]
 
     def drop_scopes(self, trees: Sequence[TreeId]) -> int:
         """Drop scopes that hold nothing any more; how many."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import TenantId
 from memforest_core.erase.rows.clearing import ClearingRows
 from memforest_core.erase.rows.deletion import DeletionRows
 from memforest_core.erase.rows.derived import DerivedRows
@@ -16,16 +16,15 @@ from memforest_core.erase.rows.targets import TargetRows
 from memforest_core.erase.rows.words import WordRows
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.engine import Engine, tenant_transaction
-from memforest_core.store.owners import ForestRef, find_forest, lock_forests
+from memforest_core.store.owners import ForestRows
 from memforest_core.store.vectors import VectorRows
 
 
-class ErasureRows:
+class ErasureRows(ForestRows):
     """One transaction of a tenant, by what the steps of a deletion do in it."""
 
     def __init__(self, connection: Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
+        super().__init__(connection, tenant)
         self.deletion = DeletionRows(connection, tenant)
         self.targets = TargetRows(connection, tenant)
         self.words = WordRows(connection, tenant)
@@ -34,17 +33,6 @@ class ErasureRows:
         self.reducing = ReduceRows(connection, tenant)
         self.remaining = RemainingRows(connection, tenant)
         self.clearing = ClearingRows(connection, tenant)
-
-    def find_forest(self, owner: str) -> ForestRef | None:
-        """The owner's forest."""
-        return find_forest(self._db, self._tenant, owner)
-
-    def lock_forest(self, forest: ForestId) -> str | None:
-        """Become the forest's only writer, waiting for the one before; its state, None when it does not exist.
-
-        Raises StoreUnavailable when that takes too long.
-        """
-        return lock_forests(self._db, self._tenant, [forest]).get(forest)
 
 
 @contextmanager

@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.records import Removed, Scope, Target
-from memforest_core.erase.rows.batch import ITEMS, TURNS, BatchRows, among, sessions_of
+from memforest_core.erase.rows.batch import ITEMS, TURNS, BatchRows, sessions_of
 from memforest_core.store import tables as m
+from memforest_core.store.rows import among
 from memforest_core.store.vectors import UNUSED
 
 _CANDIDATES = sa.text(f"""

@@ -10,13 +10,15 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TreeId
 from memforest_core.erase.records import HeldCell, ItemKey, Path, Scope, Target, TurnKey
-from memforest_core.erase.rows.batch import FIRST, IDS, ITEMS, TURNS, BatchRows, among
+from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows
 from memforest_core.store import tables as m
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.rows import FIRST, among
 
 MAX_WINDOW_TURNS = 16
-"""A window has at most so many turns: a candidate rests on no turn that lies further on."""
+"""A window has at most this many turns: a candidate rests on no later turn."""
 
 CELL_CHARS = 6_000
 """About how many characters of a long turn a cell holds."""
@@ -45,7 +47,7 @@ def _said(condition: str) -> str:
 
 
 def _bounded(picked: str) -> sa.TextClause:
-    """The first of these turns that together are no more than so many cells, and at least one."""
+    """The first of these turns that together make no more than ``:most`` cells, and at least one."""
     return sa.text(f"""
         SELECT session_id, ordinal FROM (
             SELECT session_id, ordinal, row_number() OVER w AS place,
@@ -83,7 +85,7 @@ _LOCK_SESSIONS = sa.text("""
      ORDER BY session_id FOR NO KEY UPDATE
 """)
 
-# All that this transaction changes, in one ordered statement: who ends an extraction locks the cells of its window.
+# All cells that this transaction changes, in one ordered statement: the end of an extraction locks its whole window.
 _LOCK_WINDOWS = sa.text(f"""
     SELECT c.cell_id FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
@@ -127,17 +129,6 @@ _HASHES_OF_ITEMS = sa.text(f"""
     SELECT h.hash FROM {ITEMS} JOIN memforest.candidate k
         ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
      CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
-""")
-
-_NODES_ABOVE = sa.text(f"""
-    WITH RECURSIVE path AS (
-        SELECT n.parent_id AS node_id FROM memforest.node n
-         WHERE n.tenant_id = :t AND n.payload_id = {IDS} AND n.parent_id IS NOT NULL
-        UNION
-        SELECT n.parent_id FROM path CROSS JOIN LATERAL (
-               SELECT parent_id FROM memforest.node WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) n
-         WHERE n.parent_id IS NOT NULL)
-    SELECT node_id FROM path
 """)
 
 _SPEAKS = sa.text("""
@@ -244,13 +235,13 @@ class TargetRows(BatchRows):
 
     def path_above(self, payloads: Sequence[UUID]) -> Path:
         """All internal nodes above the leaves of these cells and facts, and the trees that hold them."""
-        nodes = self._ids(_NODES_ABOVE, payloads).scalars()
+        nodes, _ = RemovalRows(self._db, self._tenant).nodes_above(payloads)
         trees = self._db.scalars(
             sa.select(m.Placement.tree_id)
             .distinct()
             .where(m.Placement.tenant_id == self._tenant, among(m.Placement.payload_id, payloads))
         )
-        return Path(tuple(NodeId(node) for node in nodes), tuple(TreeId(tree) for tree in trees))
+        return Path(tuple(nodes), tuple(TreeId(tree) for tree in trees))
 
     def sessions_of(self, cells: Sequence[CellId]) -> list[SessionId]:
         """The sessions of these cells."""

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
-from memforest_core.store.engine import open_engine, store_errors, tenant_transaction, transaction
+from memforest_core.store.engine import store_errors, tenant_transaction, transaction
+from memforest_core.store.schema import opened_owner
 from memforest_core.store.tables import SCHEMA, Base
 
 MARGIN_S = 30.0
@@ -71,7 +72,7 @@ class Vacuumed(Enum):
     NO_RIGHT = "skipped"
     """The service role may not: before Postgres 17 only owners can."""
     BUSY = "busy"
-    """Another vacuum is at work on it, or somebody changes the table's definition."""
+    """Another vacuum works on it, or its definition is being changed."""
 
 
 def ask_for_vacuum(engine: sa.Engine, tenant: TenantId, every_s: float) -> None:
@@ -117,12 +118,11 @@ def vacuumed_since(engine: sa.Engine, tenant: TenantId, moment: datetime) -> boo
 def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     """Vacuum all tables with tenants' rows as their owner; the names of those tables.
 
-    ``full`` writes each table and its indexes anew, so that no byte of a deleted row is left in their files, the
-    catalog of statistics included if the role may; nobody can read or write a table meanwhile. Raises InvalidSettings
+    ``full`` rewrites each table and its indexes, so that no byte of a deleted row is left in their files, the
+    catalog of statistics included if the role may; meanwhile the table can't be read or written. Raises InvalidSettings
     for a role that may not vacuum, StoreUnavailable.
     """
-    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
-    try:
+    with opened_owner(settings) as engine:
         tables = [f"{SCHEMA}.{name}" for name in tables_of_tenants(engine)]
         with store_errors(), engine.connect() as raw:
             connection = raw.execution_options(isolation_level="AUTOCOMMIT")
@@ -132,6 +132,4 @@ def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
                 tables.append(STATISTICS)
             for name in tables:
                 connection.exec_driver_sql(f"VACUUM ({'FULL' if full else 'INDEX_CLEANUP ON'}) {name}")
-    finally:
-        engine.dispose()
     return tables

@@ -14,10 +14,13 @@ import sqlalchemy as sa
 from memforest_core.domain.cells import speech
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
 from memforest_core.erase.records import HeldCell, ItemKey, TouchedFact, TurnKey
-from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, among, item_arrays, sessions_of
+from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_arrays, sessions_of
 from memforest_core.extract.rows import CONTEXT_TURNS
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
+from memforest_core.store.copying import change_rows, columns_of, delete_given, given
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.rows import among
 from memforest_core.store.trees import bury_points
 from memforest_core.store.vectors import cell_hash
 
@@ -31,11 +34,6 @@ _LOSING = sa.text(f"""
      ORDER BY o.fact_id, k.text_hash <> x.text_hash, c.session_id, c.ordinal, o.item DESC
 """)
 
-_DETACH = sa.text(f"""
-    DELETE FROM memforest.occurrence o USING {ITEMS}
-     WHERE o.tenant_id = :t AND o.cell_id = u.cell AND o.item = u.item
-""")
-
 # Moments are compared as such: a candidate keeps them as they were said, a fact in UTC.
 _TOUCHED = sa.text(f"""
     SELECT x.fact_id, x.pinned, x.superseded_by, x.superseded_at,
@@ -46,13 +44,9 @@ _TOUCHED = sa.text(f"""
                           = x.statement - '{{start,end,mentioned_at}}'::text[]
                       AND CAST(k.statement->>'mentioned_at' AS timestamptz) = x.mentioned_at
                       AND CAST(k.statement->>'start' AS timestamptz) IS NOT DISTINCT FROM x.time_start
-                      AND CAST(k.statement->>'end' AS timestamptz) IS NOT DISTINCT FROM x.time_end) AS told
+                      AND CAST(k.statement->>'end' AS timestamptz) IS NOT DISTINCT FROM x.time_end) AS stated
       FROM memforest.fact x WHERE x.tenant_id = :t AND x.fact_id = {IDS}
 """)
-
-_DROP_ITEMS = sa.text(
-    f"DELETE FROM memforest.candidate k USING {ITEMS} WHERE k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item"
-)
 
 _END_EXTRACTIONS = sa.text(f"""
     UPDATE memforest.cell SET state = 'ready', attempts = greatest(attempts - 1, 0), available_at = clock_timestamp(),
@@ -63,22 +57,6 @@ _END_EXTRACTIONS = sa.text(f"""
              WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[])) AND c.state = 'running'
                AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
                               AND u.ordinal BETWEEN c.first_turn - {CONTEXT_TURNS} AND c.last_turn))
-""")
-
-# A cell begins and ends with words. Its leaf's key is its first turn: between the old one and the new lies no other.
-_REWRITE_CELLS = sa.text("""
-    UPDATE memforest.cell c
-       SET text = u.text, text_hash = u.hash, summary = NULL, first_turn = u.first, last_turn = u.last,
-           state = CASE WHEN c.state = 'held' THEN 'ready' ELSE c.state END,
-           available_at = CASE WHEN c.state = 'held' THEN clock_timestamp() ELSE c.available_at END
-      FROM unnest(CAST(:ids AS uuid[]), CAST(:texts AS text[]), CAST(:hashes AS bytea[]), CAST(:firsts AS int[]),
-                  CAST(:lasts AS int[])) AS u(id, text, hash, first, last)
-     WHERE c.tenant_id = :t AND c.cell_id = u.id
-""")
-_REWRITE_LEAVES = sa.text("""
-    UPDATE memforest.node n SET key_ordinal = u.first
-      FROM unnest(CAST(:ids AS uuid[]), CAST(:firsts AS int[])) AS u(id, first)
-     WHERE n.tenant_id = :t AND n.payload_id = u.id AND n.key_ordinal <> u.first
 """)
 
 # A window is claimed by its first cell. One that lost it gets another; what waits beside a first cell that does not
@@ -109,11 +87,6 @@ _SPEAKERS = sa.text(f"""
 _BLANK_TURNS = sa.text(f"""
     UPDATE memforest.turn t SET content = '', name = '', speaker_id = '', metadata = '{{}}', erased = true
       FROM {TURNS} WHERE t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal AND NOT t.erased
-""")
-
-_DROP_TURNS = sa.text(f"""
-    DELETE FROM memforest.turn t USING {TURNS}
-     WHERE t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
 """)
 
 _COUNT_SESSIONS = sa.text(f"""
@@ -158,12 +131,6 @@ _CARRY_PINS_AND_SUPERSESSIONS = sa.text("""
      WHERE x.tenant_id = :t AND x.fact_id = u.new
 """)
 
-_POINT_TO_SUCCESSORS = sa.text("""
-    UPDATE memforest.fact x SET superseded_by = u.new
-      FROM unnest(CAST(:olds AS uuid[]), CAST(:news AS uuid[])) AS u(old, new)
-     WHERE x.tenant_id = :t AND x.forest_id = :f AND x.superseded_by = u.old AND x.fact_id <> u.new
-""")
-
 
 class WordRows(BatchRows):
     """Removes what was said and the candidates made of it, and keeps sessions, windows and facts consistent."""
@@ -173,7 +140,7 @@ class WordRows(BatchRows):
         routing: dict[UUID, bytes] = {}
         for row in self._items(_LOSING, items):
             routing.setdefault(row.fact_id, bytes(row.routing_hash))
-        lost = self._items(_DETACH, items).rowcount
+        lost = self._db.execute(delete_given("occurrence", self._tenant, columns_of(items, "cell_id", "item"))).rowcount
         touched = self._ids(_TOUCHED, list(routing)).all()
         others: dict[UUID, list[ItemKey]] = defaultdict(list)
         occurrence = m.OccurrenceRow
@@ -181,7 +148,7 @@ class WordRows(BatchRows):
             sa.select(occurrence.fact_id, occurrence.cell_id, occurrence.item)
             .where(
                 occurrence.tenant_id == self._tenant,
-                among(occurrence.fact_id, [row.fact_id for row in touched if not row.told]),
+                among(occurrence.fact_id, [row.fact_id for row in touched if not row.stated]),
             )
             .order_by(occurrence.fact_id, occurrence.cell_id, occurrence.item)
         )
@@ -191,7 +158,7 @@ class WordRows(BatchRows):
             TouchedFact(
                 id=FactId(row.fact_id),
                 routing_hash=routing[row.fact_id],
-                told=row.told,
+                stated=row.stated,
                 others=tuple(others[row.fact_id]),
                 pinned=row.pinned,
                 superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
@@ -206,11 +173,11 @@ class WordRows(BatchRows):
 
     def drop_items(self, items: Sequence[ItemKey]) -> int:
         """Drop candidates; how many. A reducer that has read them finds that their cells say something else now."""
-        return self._items(_DROP_ITEMS, items).rowcount
+        return self._db.execute(delete_given("candidate", self._tenant, columns_of(items, "cell_id", "item"))).rowcount
 
     def stop_retries(self, cells: Sequence[CellId]) -> None:
         """Cells that were kept word by word are not extracted again by themselves."""
-        # Whoever changes what a cell says has locked its row.
+        # A change of a cell's candidates needs the lock of its row.
         own = [m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells)]
         lock = sa.select(m.Cell.cell_id).where(*own).order_by(m.Cell.cell_id)
         self._db.execute(lock.with_for_update(key_share=True)).all()
@@ -218,15 +185,10 @@ class WordRows(BatchRows):
 
     def drop_cells(self, cells: Sequence[CellId]) -> dict[TreeId, list[NodeId]]:
         """Drop cells, their placements and points; the leaves they leave behind, by tree."""
-        leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
-        placed = m.Placement
-        unplace = sa.delete(placed).where(placed.tenant_id == self._tenant, among(placed.payload_id, cells))
-        for row in self._db.execute(unplace.returning(placed.tree_id, placed.leaf_id)):
-            if row.leaf_id is not None:
-                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
+        leaves, _ = RemovalRows(self._db, self._tenant).unplace(cells)
         self._delete(m.Cell.cell_id, cells)
         bury_points(self._db, self._tenant, cells)
-        return dict(leaves)
+        return leaves
 
     def rewrite_cells(self, forest: ForestId, cells: Sequence[HeldCell]) -> None:
         """Store what cells say now, from the first turn they keep to the last, without a summary.
@@ -239,10 +201,20 @@ class WordRows(BatchRows):
             m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, ids)
         )
         starts = {row.cell_id: row.time_start for row in self._db.execute(own)}
-        hashes = [cell_hash(text, starts[cell.id]) for cell, text in zip(cells, texts, strict=True)]
-        firsts, lasts = [cell.kept[0][0] for cell in cells], [cell.kept[-1][0] for cell in cells]
-        self._ids(_REWRITE_CELLS, ids, texts=texts, hashes=hashes, firsts=firsts, lasts=lasts)
-        self._ids(_REWRITE_LEAVES, ids, firsts=firsts)
+        new: dict[str, list[Any]] = {
+            "text": texts,
+            "text_hash": [cell_hash(text, starts[cell.id]) for cell, text in zip(cells, texts, strict=True)],
+            "first_turn": [cell.kept[0][0] for cell in cells],
+            "last_turn": [cell.kept[-1][0] for cell in cells],
+        }
+        closed = {
+            "state": sa.case((m.Cell.state == "held", "ready"), else_=m.Cell.state),
+            "available_at": sa.case((m.Cell.state == "held", sa.func.clock_timestamp()), else_=m.Cell.available_at),
+        }
+        self._db.execute(change_rows("cell", self._tenant, {"cell_id": ids}, new, summary=None, **closed))
+        # Its leaf's key is its first turn: between the old key and the new one lies no other.
+        moved = change_rows("node", self._tenant, {"payload_id": ids}, {"key_ordinal": new["first_turn"]})
+        self._db.execute(moved.where(m.NodeRow.key_ordinal != given("key_ordinal")))
         # The point of a cell that says less now holds its words until the new one is written.
         point = m.IndexRow
         self._db.execute(
@@ -271,7 +243,8 @@ class WordRows(BatchRows):
     def drop_turns(self, forest: ForestId, turns: Sequence[TurnKey]) -> int:
         """Drop the last turns of a session, count it again, and drop speakers as ``blank_turns``; how many turns."""
         speakers = self._turns(_SPEAKERS, turns).all()
-        dropped = self._turns(_DROP_TURNS, turns).rowcount
+        by = columns_of(turns, "session_id", "ordinal")
+        dropped = self._db.execute(delete_given("turn", self._tenant, by)).rowcount
         self._ids(_COUNT_SESSIONS, sessions_of(turns))
         self._drop_speakers(forest, speakers)
         return dropped
@@ -300,7 +273,9 @@ class WordRows(BatchRows):
             bys=[fact.superseded_by for fact in carried],
             ats=[fact.superseded_at for fact in carried],
         )
-        self._run(_POINT_TO_SUCCESSORS, f=forest, olds=list(found), news=list(found.values()))
+        by, new = {"superseded_by": found}, {"superseded_by": found.values()}
+        changed = change_rows("fact", self._tenant, by, new)
+        self._db.execute(changed.where(m.FactRow.forest_id == forest, m.FactRow.fact_id != given("superseded_by")))
 
     def clear_superseded_by(self, forest: ForestId, facts: Sequence[FactId]) -> None:
         """Facts that were superseded by these, which are gone, are not superseded any more."""

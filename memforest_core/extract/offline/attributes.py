@@ -20,16 +20,14 @@ class State:
     value: str
     previous_value: str
     change: Change
-    polarity: Polarity | None
-    """What the rule itself says; None leaves it to the sentence."""
-    modality: Modality | None
     start: int
     end: int
+    polarity: Polarity | None = None
+    """What the rule itself says; None leaves it to the sentence."""
+    modality: Modality | None = None
 
 
-_IDLE_WORDS = """
-    it that this them him her you me us one more most tears fear peace someone something things
-"""
+_IDLE_WORDS = "it that this them him her you me us one more most tears fear peace someone something things"
 _IDLE = frozenset(_IDLE_WORDS.split())
 _MIN_VALUE = 2
 
@@ -50,13 +48,7 @@ def _value(raw: str) -> str:
 
 def _special(sentence: str, speaker: str) -> Iterator[State]:
     """Rules whose attribute or subject is itself in the sentence."""
-    for pattern, subject_of in (
-        (MEASURED, None),
-        (FAVOURITE, None),
-        (RELATIVE_NAMED, None),
-        (PROJECT, "what"),
-        (SWITCHED, None),
-    ):
+    for pattern in (MEASURED, FAVOURITE, RELATIVE_NAMED, PROJECT, SWITCHED):
         found = pattern.search(sentence)
         if found is None:
             continue
@@ -65,15 +57,12 @@ def _special(sentence: str, speaker: str) -> Iterator[State]:
         if not value or value.casefold() in _IDLE:
             continue
         what = groups.get("what") or ""
-        named_project = subject_of == "what"
         yield State(
-            subject=what if named_project else _special_subject(pattern, sentence, found, speaker),
-            attribute="status" if named_project else what.casefold().replace("favourite", "favorite"),
+            subject=what if pattern is PROJECT else _special_subject(pattern, sentence, found, speaker),
+            attribute="status" if pattern is PROJECT else what.casefold().replace("favourite", "favorite"),
             value=value,
             previous_value=_value(groups.get("prev") or ""),
             change=Change.SWITCH if pattern is SWITCHED else Change.NONE,
-            polarity=None,
-            modality=None,
             start=found.start(),
             end=found.end(),
         )

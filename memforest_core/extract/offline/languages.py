@@ -15,21 +15,8 @@ _FOREIGN_WORDS = """
     per mia mio gli het een ik op mijn niet och jag att det som på jeg og ikke nie jest się
 """
 _FOREIGN = frozenset(_FOREIGN_WORDS.split())
-_ENGLISH = STOP_WORDS - {
-    "me",
-    "a",
-    "no",
-    "do",
-    "as",
-    "so",
-    "in",
-    "was",
-    "an",
-    "am",
-    "on",
-    "he",
-    "her",
-}
+_SHARED_WORDS = "me a no do as so in was an am on he her"
+_ENGLISH = STOP_WORDS - frozenset(_SHARED_WORDS.split())
 _SAMPLE_CHARS = 400
 _MIN_LATIN = 0.7
 

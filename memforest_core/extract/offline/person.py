@@ -11,8 +11,7 @@ ADVERBS = (
 )
 _QUOTED = re.compile(r'("[^"]{1,400}"|“[^”]{1,400}”)')
 _PERSON = re.compile(
-    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s"
-    r"|[Oo]urselves)(?![\w-])"
+    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
     r"(?:(?P<short>['’](?:m|ve|ll|d|re|s))(?!\w))?"
 )
 _NEXT = re.compile(rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)")
@@ -24,8 +23,7 @@ _OTHERS = re.compile(
 _HAD = re.compile(rf"(?:\s+(?:{ADVERBS}))*\s+(?:been|better|had|gone|done|\w+ed|seen|met)\b")
 _VERB_OPENS_ALSO = re.compile(
     r"(?P<and>(?:,\s*|\s+)and\s+(?:also\s+)?)"
-    r"(?P<verb>work|live|have|love|like|hate|own|teach|want|need|enjoy|prefer|am|study|speak)\b"
-    r"(?!\s+of\b|-)"
+    r"(?P<verb>work|live|have|love|like|hate|own|teach|want|need|enjoy|prefer|am|study|speak)\b(?!\s+of\b|-)"
 )
 _KEEP_WORDS = """
     can could will would shall should might may must cannot can't couldn't won't wouldn't
@@ -42,9 +40,7 @@ _KEEP_WORDS = """
     dug
 """
 _KEEP = frozenset(_KEEP_WORDS.split())
-_PRESENT_IN_ED_WORDS = """
-    need feed bleed speed breed proceed succeed exceed heed seed weed shed embed wed
-"""
+_PRESENT_IN_ED_WORDS = "need feed bleed speed breed proceed succeed exceed heed seed weed shed embed wed"
 _PRESENT_IN_ED = frozenset(_PRESENT_IN_ED_WORDS.split())
 _IRREGULAR = {
     "am": "is",
@@ -73,11 +69,6 @@ def verb_for_one(verb: str) -> str:
     if folded.endswith("y") and folded[-2] not in "aeiou":
         return f"{verb[:-1]}ies"
     return f"{verb}s"
-
-
-def possessive(name: str) -> str:
-    """``Bob's``, whatever the name ends in."""
-    return f"{name}'s"
 
 
 def _auxiliary(short: str, rest: str, plural: bool) -> str:
@@ -122,7 +113,7 @@ def _rewritten(text: str, name: str) -> tuple[str, bool]:
                 at += following.end()
             continue
         if pronoun in {"my", "our", "mine", "ours"}:
-            parts.append(possessive(name))
+            parts.append(f"{name}'s")
         else:
             parts.append("themselves" if pronoun in {"myself", "ourselves"} else name)
         parts.append(short)

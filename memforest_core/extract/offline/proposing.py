@@ -41,10 +41,8 @@ MAX_ADVICE = 4
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ELLIPTIC = re.compile(
-    r"^(?:(?:just|finally|recently|also|already)\s+)?(?:moved|got|adopted|bought|started|quit"
-    r"|finished"
-    r"|went|had|met|been|visited|signed|booked|tried|joined|passed|graduated|turned|sold|lost"
-    r"|won|ran"
+    r"^(?:(?:just|finally|recently|also|already)\s+)?(?:moved|got|adopted|bought|started|quit|finished"
+    r"|went|had|met|been|visited|signed|booked|tried|joined|passed|graduated|turned|sold|lost|won|ran"
     r"|made|cooked|planning|thinking|working|looking forward|moving|getting|going|hoping)\b",
     re.IGNORECASE,
 )
@@ -56,14 +54,6 @@ class _Draft:
     cell: int
     weight: int
     """How much is lost with it, for windows that hold more than an answer may."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stance:
-    change: Change
-    polarity: Polarity
-    modality: Modality
-    previous_value: str
 
 
 def cut(text: str, limit: int) -> str:
@@ -105,8 +95,8 @@ def _foreign(turn: WindowTurn, name: str) -> Iterator[_Draft]:
             yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
 
 
-def _stance(told: str, state: State | None, correcting: bool) -> _Stance:
-    """A state's stance is that of its own clause, another sentence's that of the whole."""
+def _stance(told: str, state: State | None, correcting: bool) -> tuple[Change, Polarity, Modality, str]:
+    """The stance and the previous value: those of a state's own clause, or of a whole sentence without a state."""
     change = state.change if state else Change.NONE
     polarity, modality = polarity_of(told), modality_of(told)
     if state is not None:
@@ -120,7 +110,7 @@ def _stance(told: str, state: State | None, correcting: bool) -> _Stance:
     previous = state.previous_value if state else ""
     if correcting:
         change, previous = Change.CORRECT, previous or value_denied(told)[:MAX_QUOTE]
-    return _Stance(change, polarity, modality, previous)
+    return change, polarity, modality, previous
 
 
 def _draft(
@@ -137,7 +127,7 @@ def _draft(
     """An item with its stance read from ``body``, the English sentence in the speaker's words."""
     told = without_quotes(body)
     correcting = origin is Origin.USER and corrects(without_quotes(quote[:MAX_QUOTE]))
-    stance = _stance(told, state, correcting)
+    change, polarity, modality, previous_value = _stance(told, state, correcting)
     item = Item(
         text=text,
         turns=[turn.number],
@@ -146,10 +136,10 @@ def _draft(
         subject=cut(state.subject if state else subject, MAX_LABEL),
         attribute=state.attribute[:MAX_LABEL] if state else "",
         value=state.value if state else "",
-        previous_value=stance.previous_value,
-        change=stance.change,
-        polarity=stance.polarity,
-        modality=stance.modality,
+        previous_value=previous_value,
+        change=change,
+        polarity=polarity,
+        modality=modality,
         when=when,
         entities=list(names_in(body))[:MAX_ENTITIES],
         scene=scene_of(body, state.attribute if state else ""),
@@ -299,6 +289,5 @@ def propose(window: Window) -> ExtractionAnswer:
     drafts = _drafts(window)
     cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_SUMMARIES]
     return ExtractionAnswer(
-        items=[draft.item for draft in drafts],
-        summaries=[_summary(window, cell, drafts) for cell in cells],
+        items=[draft.item for draft in drafts], summaries=[_summary(window, cell, drafts) for cell in cells]
     )

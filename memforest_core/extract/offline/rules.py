@@ -32,14 +32,8 @@ PLACE = (
     r"(?:(?:the|a|an|my|our|his|her|their)\s+)?"
     rf"(?P<value>{_HEAD}(?:(?:\s+of|\s+the)?\s+{_HEAD}){{0,4}}(?:,\s+[A-Z][\w]+(?:\s+[A-Z]\w+)?)?)"
 )
-THING = (
-    r"(?:(?:the|a|an|my|our|some)\s+)?"
-    rf"(?P<value>{_HEAD}(?:\s+(?:of\s+|the\s+)?{_HEAD}){{0,5}})"
-)
-ROLE = (
-    r"(?:(?:the|a|an|their)\s+)?"
-    rf"(?P<value>{_HEAD}(?:\s+(?:of\s+|at\s+|for\s+)?{_HEAD}){{0,6}})"
-)
+THING = rf"(?:(?:the|a|an|my|our|some)\s+)?(?P<value>{_HEAD}(?:\s+(?:of\s+|the\s+)?{_HEAD}){{0,5}})"
+ROLE = rf"(?:(?:the|a|an|their)\s+)?(?P<value>{_HEAD}(?:\s+(?:of\s+|at\s+|for\s+)?{_HEAD}){{0,6}})"
 _FROM = PLACE.replace("(?P<value>", "(?P<prev>")
 _LATER = PLACE.replace("(?P<value>", "(?P<prev2>")
 _OCCUPATIONS = "|".join(OCCUPATIONS)
@@ -70,22 +64,14 @@ def _rule(
 
 
 RULES = (
-    _rule(
-        "residence",
-        rf"(?:moved|relocated)(?:\s+back)?\s+from\s+{_FROM}\s+(?:back\s+)?to\s+{PLACE}",
-        Change.SWITCH,
-    ),
+    _rule("residence", rf"(?:moved|relocated)(?:\s+back)?\s+from\s+{_FROM}\s+(?:back\s+)?to\s+{PLACE}", Change.SWITCH),
     _rule(
         "residence",
         r"moved\s+(?:in)?to\s+(?:(?:my|our|an?|the)\s+)?(?:[\w-]+\s+){0,2}"
         rf"(?:flat|apartment|house|place|home|studio|room|condo)\s+in\s+{PLACE}",
         Change.SWITCH,
     ),
-    _rule(
-        "residence",
-        rf"(?:moved|relocated)(?:\s+\w+)?\s+(?:in)?to\s+{PLACE}(?:\s+from\s+{_LATER})?",
-        Change.SWITCH,
-    ),
+    _rule("residence", rf"(?:moved|relocated)(?:\s+\w+)?\s+(?:in)?to\s+{PLACE}(?:\s+from\s+{_LATER})?", Change.SWITCH),
     _rule(
         "residence",
         rf"(?:moving|relocating|move|relocate)(?:\s+back)?\s+to\s+{PLACE}(?:\s+from\s+{_LATER})?",
@@ -105,18 +91,11 @@ RULES = (
     _rule("hometown", rf"(?:hometown|home town) is\s+{PLACE}"),
     _rule(
         "job",
-        r"(?:quit|left|leaving|quitting|lost|resigned from|retired from|laid off from"
-        r"|fired from)\s+"
-        rf"(?:(?:my|his|her|the|their)\s+)?(?:\w+\s+)?(?:job|position|role|work)(?:\s+(?:at|as"
-        rf"|with)"
-        rf"\s+{ROLE})?",
+        r"(?:quit|left|leaving|quitting|lost|resigned from|retired from|laid off from|fired from)\s+"
+        rf"(?:(?:my|his|her|the|their)\s+)?(?:\w+\s+)?(?:job|position|role|work)(?:\s+(?:at|as|with)\s+{ROLE})?",
         Change.STOP,
     ),
-    _rule(
-        "job",
-        rf"(?:used to|no longer|don['’]t|doesn['’]t)\s+works?\s+(?:at|for|as)\s+{ROLE}",
-        Change.STOP,
-    ),
+    _rule("job", rf"(?:used to|no longer|don['’]t|doesn['’]t)\s+works?\s+(?:at|for|as)\s+{ROLE}", Change.STOP),
     _rule("job", rf"(?:stopped|quit)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.STOP),
     _rule("job", r"(?:no longer|don['’]t|doesn['’]t|stopped|quit)\s+work(?:s|ing)?\s+there\b(?P<value>)", Change.STOP),
     _rule(
@@ -160,14 +139,9 @@ RULES = (
     _rule("job", rf"(?:got|was|been)\s+hired\s+(?:by|at|as)\s+{ROLE}", Change.START),
     _rule(
         "job",
-        rf"(?:works?|working|worked)(?:\s+(?:from home|remotely|(?:part|full)[- ]time))?"
-        rf"\s+(?:at|for|as)\s+{ROLE}",
+        rf"(?:works?|working|worked)(?:\s+(?:from home|remotely|(?:part|full)[- ]time))?\s+(?:at|for|as)\s+{ROLE}",
     ),
-    _rule(
-        "job",
-        rf"(?:am|['’]m|is|became"
-        rf"|['’]s)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}(?:{_OCCUPATIONS}))\b",
-    ),
+    _rule("job", rf"(?:am|['’]m|is|became|['’]s)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}(?:{_OCCUPATIONS}))\b"),
     _rule("age", rf"(?:turned|turning|turns|turn)\s+(?P<value>{_NUMBER})\b(?!\s*(?:%|into|minutes))"),
     _rule("age", rf"(?:am|['’]m|is|was)\s+(?P<value>{_NUMBER})(?=\s+years?[ -]old|\s+now\b|[.!]?$)"),
     _rule("age", rf"(?P<value>{_NUMBER})[- ]years?[- ]old"),
@@ -195,8 +169,7 @@ RULES = (
     ),
     _rule(
         "pet name",
-        rf"(?:(?:{_PETS})(?:['’]s name is| is (?:named|called)| (?:named|called))|named (?:him"
-        rf"|her|it))"
+        rf"(?:(?:{_PETS})(?:['’]s name is| is (?:named|called)| (?:named|called))|named (?:him|her|it))"
         r"\s+(?P<value>[A-Z]\w+)",
     ),
     _rule("possession", r"(?:sold|gave away|lost|traded in)\s+" + THING, Change.STOP),
@@ -211,50 +184,32 @@ RULES = (
         rf"(?:own|owns|have|has|had|owned|got|drives?|rides?)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_SOLID})\b)",
     ),
     _rule("possession", r"(?:drive|drives)\s+an?\s+(?P<value>(?:[a-z-]+\s+){0,2}[A-Z][\w-]+)", case=True),
-    _rule(
-        "relationship",
-        r"(?:got|am|['’]m|is|are|getting)\s+(?P<value>divorced|separated)\b",
-        Change.STOP,
-    ),
+    _rule("relationship", r"(?:got|am|['’]m|is|are|getting)\s+(?P<value>divorced|separated)\b", Change.STOP),
     _rule("relationship", r"(?:started|began)\s+(?P<value>dating\s+(?:a\s+)?\w+)\b", Change.START),
     _rule(
         "relationship",
-        r"(?:got|am|['’]m|is|are|['’]re|getting|been)\s+(?P<value>(?:married"
-        r"|engaged)(?:\s+to\s+\w+)?"
+        r"(?:got|am|['’]m|is|are|['’]re|getting|been)\s+(?P<value>(?:married|engaged)(?:\s+to\s+\w+)?"
         r"|single|widowed|dating\s+(?:a\s+)?\w+)\b",
     ),
     _rule(
-        "relationship",
-        r"(?P<value>(?:broke|split) up(?:\s+with\s+(?:my\s+)?\w+)?|married\s+[A-Z]\w+)",
-        Change.START,
+        "relationship", r"(?P<value>(?:broke|split) up(?:\s+with\s+(?:my\s+)?\w+)?|married\s+[A-Z]\w+)", Change.START
     ),
-    _rule(
-        "name",
-        r"my\s+(?:full\s+|first\s+|last\s+)?name(?:\s+is"
-        r"|['’]s)\s+(?P<value>[\w’'-]+(?:\s+[A-Z][\w’'-]+)?)",
-    ),
+    _rule("name", r"my\s+(?:full\s+|first\s+|last\s+)?name(?:\s+is|['’]s)\s+(?P<value>[\w’'-]+(?:\s+[A-Z][\w’'-]+)?)"),
     _rule("name", r"(?:call me|go by|goes by)\s+(?P<value>[A-Z]\w+)", case=True),
     _rule("weight", rf"(?:weigh|weighs|weighed)\s+(?:about\s+|around\s+)?{_AMOUNT}"),
-    _rule(
-        "height",
-        r"(?:am|['’]m|is)\s+(?P<value>\d[\d.'’,]*\s?(?:cm|m|feet|ft|foot)?(?:\s?\d+)?)\s+tall\b",
-    ),
+    _rule("height", r"(?:am|['’]m|is)\s+(?P<value>\d[\d.'’,]*\s?(?:cm|m|feet|ft|foot)?(?:\s?\d+)?)\s+tall\b"),
     _rule(
         "diet",
-        r"(?:am|['’]m|is|became|went|been|turned)\s+(?:\w+\s+)?(?P<value>vegetarian|vegan"
-        r"|pescatarian"
+        r"(?:am|['’]m|is|became|went|been|turned)\s+(?:\w+\s+)?(?P<value>vegetarian|vegan|pescatarian"
         r"|gluten[- ]free|lactose intolerant)\b",
     ),
     _rule("allergy", r"allergic\s+to\s+" + THING),
     _rule(
-        "preference",
-        r"(?:hates?|dislikes?|can['’]t stand|despises?|detests?)\s+" + THING,
-        polarity=Polarity.NEGATIVE,
+        "preference", r"(?:hates?|dislikes?|can['’]t stand|despises?|detests?)\s+" + THING, polarity=Polarity.NEGATIVE
     ),
     _rule(
         "preference",
-        r"(?:don['’]t|doesn['’]t|do not|does not|never)\s+(?:really\s+)?"
-        r"(?:liked?|enjoy(?:ed)?|loved?)\s+"
+        r"(?:don['’]t|doesn['’]t|do not|does not|never)\s+(?:really\s+)?(?:liked?|enjoy(?:ed)?|loved?)\s+"
         r"(?:to\s+)?" + THING,
         polarity=Polarity.NEGATIVE,
     ),
@@ -270,22 +225,18 @@ RULES = (
         Change.STOP,
     ),
     _rule(
-        "activity",
-        r"(?:started|began|took up|taken up)\s+(?P<value>\w+ing(?:\s+" + _HEAD + r"){0,3})",
-        Change.START,
+        "activity", r"(?:started|began|took up|taken up)\s+(?P<value>\w+ing(?:\s+" + _HEAD + r"){0,3})", Change.START
     ),
 )
 MEASURED = re.compile(
-    r"\b(?:my|our)\s+(?P<what>weight|height|blood pressure|resting heart rate|heart rate"
-    r"|cholesterol"
+    r"\b(?:my|our)\s+(?P<what>weight|height|blood pressure|resting heart rate|heart rate|cholesterol"
     r"|salary|rent|budget|\w+ (?:record|time|score|budget|goal)|score|mortgage|phone number|age)"
     r"\s+(?:is|was|went down to|went up to|dropped to|rose to|increased to|is now|is about|=)"
     rf"\s+(?:now\s+|about\s+|around\s+)?{_AMOUNT}",
     re.IGNORECASE,
 )
 FAVOURITE = re.compile(
-    rf"\b(?P<what>favou?rite\s+(?:\w+\s+)?\w+)\s+(?:is|are|was)\s+(?:now\s+|probably\s+)?{THING}",
-    re.IGNORECASE,
+    rf"\b(?P<what>favou?rite\s+(?:\w+\s+)?\w+)\s+(?:is|are|was)\s+(?:now\s+|probably\s+)?{THING}", re.IGNORECASE
 )
 RELATIVE_NAMED = re.compile(
     rf"\b[Mm]y\s+(?:\w+\s+)?(?P<what>{RELATIVES})(?:['’]s name is| is named| is called|,| named"
@@ -297,7 +248,5 @@ PROJECT = re.compile(
     r"|has been|will be)\s+(?:now\s+|still\s+)?(?P<value>[\w%’'-]+(?:\s+[\w%’'-]+){0,6})"
 )
 SWITCHED = re.compile(
-    rf"\b(?:switch|switched|switching|changed|changing"
-    rf"|went)(?:\s+\w+)?\s+from\s+{_FROM}\s+to\s+{PLACE}",
-    re.IGNORECASE,
+    rf"\b(?:switch|switched|switching|changed|changing|went)(?:\s+\w+)?\s+from\s+{_FROM}\s+to\s+{PLACE}", re.IGNORECASE
 )

@@ -14,19 +14,13 @@ _LEXICON = {
     "pets/dog": "dog dogs puppy puppies leash kennel retriever labrador poodle terrier beagle",
     "pets": "cat cats kitten kittens pet pets vet hamster parrot rabbit goldfish aquarium",
     "health/fitness": """gym workout workouts run running ran jog jogging marathon yoga pilates
-        weig"
-    "h
-        weighs weight doctor dentist therapy therapist allergic allergy asthma surgery hospital
+        weigh weighs weight doctor dentist therapy therapist allergic allergy asthma surgery hospital
         medication sleep diet injury injured cardio lifting swimming blood""",
     "family": """mom mum mother dad father sister brother wife husband son daughter kids kid
-        childre"
-    "n
-        baby grandma grandmother grandpa grandfather aunt uncle cousin nephew niece wedding married
+        children baby grandma grandmother grandpa grandfather aunt uncle cousin nephew niece wedding married
         engaged anniversary divorced fiance fiancee parents family""",
     "travel": """trip travel traveling travelling traveled travelled flight flights flew hotel
-        airpor"
-    "t
-        vacation holiday passport visa itinerary beach cruise backpacking camping airbnb hostel""",
+        airport vacation holiday passport visa itinerary beach cruise backpacking camping airbnb hostel""",
     "food": """eat eating ate cook cooking cooked recipe recipes restaurant dinner lunch breakfast
         vegetarian vegan sushi pizza pasta coffee tea cake bake baking baked dessert meal cuisine
         chocolate""",
@@ -40,7 +34,6 @@ _LEXICON = {
         bills expensive mortgage stocks insurance paid dollars""",
 }
 _OF_WORD = {word: label for label, words in _LEXICON.items() for word in words.split()}
-_ORDER = {label: position for position, label in enumerate(_LEXICON)}
 _OF_ATTRIBUTE = {
     "residence": "home/moving",
     "former residence": "home/moving",
@@ -58,7 +51,6 @@ def scene_of(sentence: str, attribute: str) -> str:
     """A label ``domain`` or ``domain/detail``, or empty when no word decides."""
     if attribute in _OF_ATTRIBUTE:
         return _OF_ATTRIBUTE[attribute]
-    votes = Counter(_OF_WORD[w] for w in _WORDS.findall(sentence.lower()) if w in _OF_WORD)
-    if not votes:
-        return ""
-    return min(votes, key=lambda label: (-votes[label], _ORDER[label]))
+    votes = Counter(_OF_WORD[word] for word in _WORDS.findall(sentence.lower()) if word in _OF_WORD)
+    best = max(_LEXICON, key=votes.__getitem__)  # the first one of several
+    return best if votes[best] else ""

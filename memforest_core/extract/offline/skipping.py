@@ -16,8 +16,7 @@ LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _CHAT = re.compile(
-    rf"(?:{_HELLO}(?:, ?[A-Z]\w+)?|bye.*|goodbye.*|see (?:you|ya).*|take care.*"
-    rf"|talk (?:to you )?(?:soon|later).*"
+    rf"(?:{_HELLO}(?:, ?[A-Z]\w+)?|bye.*|goodbye.*|see (?:you|ya).*|take care.*|talk (?:to you )?(?:soon|later).*"
     r"|(?:many |ok(?:ay)?,? )?(?:thanks|thank you|thx|ty|cheers)\b.*"
     r"|(?:that |it |this )?(?:all )?(?:sounds?|looks?|seems?) (?:\w+ ){0,2}\w+"
     r"|you(?:['’]re| are) (?:so |very |most )?(?:welcome|right|kind|sweet|the best).*"
@@ -28,8 +27,7 @@ _CHAT = re.compile(
     r"|not much|not bad|fair enough|makes sense|anytime|welcome|glad to (?:hear|help)|never mind)"
     r"(?:[ ,]+(?:so|very|much|please|thanks|then|that|to hear|it|great|cool|day|one|good|nice"
     r"|[a-z]+ing|too|on|weekend|a|the|your|for|you|and))*"
-    r"|i(?:['’]m| am) (?:so |very |really |doing )*(?:glad|happy|sorry|excited|proud|good|fine"
-    r"|great"
+    r"|i(?:['’]m| am) (?:so |very |really |doing )*(?:glad|happy|sorry|excited|proud|good|fine|great"
     r"|well|ok|okay)(?: to (?:hear|help).*| for you.*| about (?:that|it).*|,? thanks.*)?"
     r"|i (?:totally |completely |really )?(?:agree|understand|see|know|get it|hope so|think so"
     r"|guess|appreciate (?:it|that|you.*)|hear you|love (?:it|that|this)|like (?:it|that))"
@@ -38,8 +36,7 @@ _CHAT = re.compile(
     re.IGNORECASE,
 )
 _REACTION = re.compile(
-    r"(?:that|it|this|which)(?:['’]s| is| was| sounds?| must be| looks?| would be)"
-    r"(?: [a-z'’]+){1,5}",
+    r"(?:that|it|this|which)(?:['’]s| is| was| sounds?| must be| looks?| would be)(?: [a-z'’]+){1,5}",
     re.IGNORECASE,
 )
 _QUESTION_WORD = re.compile(
@@ -57,23 +54,19 @@ _SAID_THEN_ASKED = re.compile(
 )
 _REQUEST = re.compile(
     r"(?:(?:please|pls|kindly)\b|(?:can|could|would|will) you\b|help me\b|tell me\b|give me\b"
-    r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b"
-    r"|let['’]s see"
+    r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b|let['’]s see"
     r"|rewrite\b|describe\b|make me\b|find me\b|let me\b|go ahead\b)",
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\b(?:I|i|my|My|our|Our|we|We)\b")
 _ACCEPTS = re.compile(
     r"^(?:(?:yes|yeah|yep|yup|ok|okay|sure|perfect|great|awesome|excellent|deal|done)\b"
-    r"(?!\s*,?\s*but\b)|(?:that |it |this )?(?:all )?(?:sounds|looks) (?:\w+ )?(?:good|great"
-    r"|perfect"
+    r"(?!\s*,?\s*but\b)|(?:that |it |this )?(?:all )?(?:sounds|looks) (?:\w+ )?(?:good|great|perfect"
     r"|nice|fine|wonderful|lovely|right|amazing)|that works|good idea|great idea)"
-    r"|\bI(?:['’]ll| will| am going to|['’]m going to) (?:do|try|go with|take|use|pick|book|buy"
-    r"|stick"
+    r"|\bI(?:['’]ll| will| am going to|['’]m going to) (?:do|try|go with|take|use|pick|book|buy|stick"
     r" with|follow|give) (?:that|it|this|those|the|your)\b|\blet['’]s (?:do|go with|try|use)\b"
     r"|\b(?:remember|save|keep|note|write down|store) (?:that|this|it|these|those|them)\b"
-    r"|\bI(?:['’]d)? (?:like|love|prefer|choose|accept) (?:that|this|your|the (?:first|second"
-    r"|third))",
+    r"|\bI(?:['’]d)? (?:like|love|prefer|choose|accept) (?:that|this|your|the (?:first|second|third))",
     re.IGNORECASE,
 )
 _STRIPPED = " \t\n.!,;:~*-—…\"'”“()[]😀😂😊🙂👍❤️🎉🙏"

@@ -12,8 +12,7 @@ _IDIOMS = re.compile(
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
-    r"\b(?:not|never|no longer|nobody|none|cannot|neither|nor|no more|[a-z]+n['’]t)\b",
-    re.IGNORECASE,
+    r"\b(?:not|never|no longer|nobody|none|cannot|neither|nor|no more|[a-z]+n['’]t)\b", re.IGNORECASE
 )
 _HEARSAY = re.compile(
     r"\b(?:told (?:me|us)|apparently|(?:I|we|i)(?:['’]ve)? heard|reportedly|rumou?r|supposedly"
@@ -26,14 +25,12 @@ _HYPOTHETICAL = re.compile(
 _SUPPOSED = re.compile(r"^(?:Maybe|Perhaps|If|Possibly|Imagine)\b")
 _PLANNED = re.compile(
     r"\b(?:going to (?!bed\b)|gonna|plan(?:s|ning)? (?:to|on|a)\b|hop(?:e|es|ing) to|want(?:s)? to"
-    r"|intend(?:s|ing)? to|looking forward|scheduled|will\b(?! power)|won['’]t|can(?:['’]t"
-    r"|not) wait to"
+    r"|intend(?:s|ing)? to|looking forward|scheduled|will\b(?! power)|won['’]t|can(?:['’]t|not) wait to"
     r"|would (?:like|love) to|about to|moving to|starting (?:next|on|in|tomorrow)|signed up)"
     r"|['’]ll\b|(?<=[Ii])['’]d (?:like|love) to"
 )
 CORRECTION = re.compile(
-    r"^(?:(?:oh|sorry|oops|wait|no|hmm|ah)[,.!\s]+)*(?:actually\b|correction\b|I meant\b"
-    r"|I misspoke\b"
+    r"^(?:(?:oh|sorry|oops|wait|no|hmm|ah)[,.!\s]+)*(?:actually\b|correction\b|I meant\b|I misspoke\b"
     r"|scratch that|I was wrong|my mistake|to correct|let me correct|no,\s+(?:it|I|my|we|that)\b"
     r"|sorry,\s+(?:it['’]s|I)\b)|\bI meant\b|,\s+actually\b",
     re.IGNORECASE,

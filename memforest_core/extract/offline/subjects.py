@@ -6,7 +6,7 @@ import re
 
 from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.text import STOP_WORDS
-from memforest_core.extract.offline.person import ADVERBS, possessive
+from memforest_core.extract.offline.person import ADVERBS
 
 _UPPER = "A-ZÀ-ÖØ-ÞŁŚŠŽČĆĐĞŞİΑ-ΩА-Я"
 NAME_WORD = rf"[{_UPPER}][\w&’'.-]*[\w]|[{_UPPER}]"
@@ -30,10 +30,8 @@ _OPENERS = """actually also although apparently anyway back because before being
     half three four five several somebody moved got started went bought planning heading life
     everybody"""
 NOT_NAMES = STOP_WORDS | frozenset(_CALENDAR.split()) | frozenset(_OPENERS.split())
-_ACRONYMS_WORDS = """
-    ok lol omg btw fyi tbh imo idk asap ps nb faq diy eta tv wtf
-"""
-_ACRONYMS = frozenset(_ACRONYMS_WORDS.split())
+_ACRONYM_WORDS = "ok lol omg btw fyi tbh imo idk asap ps nb faq diy eta tv wtf"
+_ACRONYMS = frozenset(_ACRONYM_WORDS.split())
 _AFTER_NAME = re.compile(
     r"(?:['’]s\b|,\s+(?:my|our|who)\b|\s+(?:is|was|has|had|will|can|and|did|does|would|just|told|said|also|who|loves?"
     r"|really|[a-z]{2,}(?:es|ed|s)|went|got|came|made|took|bought|left|quit|began|became|sent|gave"
@@ -50,8 +48,7 @@ _LINK = re.compile(
 _CANDIDATE = re.compile(
     rf"\b(?P<self>I|i|[Ww]e)\b(?![.-])|\b(?P<mine>(?:[Mm]y|[Oo]ur))\s+(?:\w+\s+)?"
     rf"(?P<relative>{RELATIVES})\b(?:,?\s+(?P<called>[{_UPPER}]\w+),?)?(?!\s+and\s+I\b)"
-    rf"|\b(?P<other>[Hh]e|[Ss]he|[Tt]hey)\b|(?<![\w.])(?P<name>[{_UPPER}][\w-]+"
-    rf"(?:\s+[{_UPPER}][\w-]+)?)"
+    rf"|\b(?P<other>[Hh]e|[Ss]he|[Tt]hey)\b|(?<![\w.])(?P<name>[{_UPPER}][\w-]+(?:\s+[{_UPPER}][\w-]+)?)"
 )
 
 
@@ -98,7 +95,7 @@ def _named(found: re.Match[str], speaker: str) -> str | None:
     if found["self"]:
         return speaker
     if found["mine"]:
-        return found["called"] or possessive(speaker) + " " + found["relative"]
+        return found["called"] or f"{speaker}'s {found['relative']}"
     if found["other"]:
         return ""
     name = " ".join(word for word in found["name"].split() if not _is_common(word))

@@ -17,33 +17,19 @@ _FOREVER = 1e15
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """The field has one of these values."""
+    """The field has one of these values. Flags are stored as 0 and 1: the embedded engine can't match booleans."""
 
     field: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] | tuple[int]
 
 
 @dataclass(frozen=True, slots=True)
-class IsOne:
-    """The flag is set. Flags are stored as 0 and 1: the embedded engine can't match booleans."""
+class Within:
+    """The field is present, and neither below ``least`` nor above ``most``."""
 
     field: str
-
-
-@dataclass(frozen=True, slots=True)
-class AtLeast:
-    """The field is present and not below the bound."""
-
-    field: str
-    bound: float
-
-
-@dataclass(frozen=True, slots=True)
-class AtMost:
-    """The field is present and not above the bound."""
-
-    field: str
-    bound: float
+    least: float | None = None
+    most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +39,7 @@ class Among:
     ids: tuple[UUID, ...]
 
 
-Condition = AnyOf | IsOne | AtLeast | AtMost | Among
+Condition = AnyOf | Within | Among
 
 
 def forest_conditions(tenant: TenantId, forest: ForestId | None) -> list[Condition]:
@@ -70,7 +56,7 @@ def conditions(wanted: IndexFilter, asked: Mapping[UUID, UUID] | None) -> list[C
     if wanted.kinds:
         found.append(AnyOf(schema.KIND, tuple(kind.value for kind in wanted.kinds)))
     if wanted.roots_only:
-        found.append(IsOne(schema.ROOT))
+        found.append(AnyOf(schema.ROOT, (1,)))
     if wanted.tree_ids:
         found.append(AnyOf(schema.TREE, tuple(map(str, wanted.tree_ids))))
     if wanted.tree_kinds:
@@ -81,6 +67,6 @@ def conditions(wanted: IndexFilter, asked: Mapping[UUID, UUID] | None) -> list[C
         found.append(Among(tuple(asked)))
     if wanted.overlaps is not None:
         first, last = wanted.overlaps
-        found.append(AtMost(schema.START, min(last, _FOREVER)))
-        found.append(AtLeast(schema.END, max(first, -_FOREVER)))
+        found.append(Within(schema.START, most=min(last, _FOREVER)))
+        found.append(Within(schema.END, least=max(first, -_FOREVER)))
     return found

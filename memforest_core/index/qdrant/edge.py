@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import assert_never
 from uuid import UUID
 
@@ -31,6 +31,14 @@ from memforest_core.index.qdrant.points import (
     scanned_point,
 )
 from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
+
+_FIELD_INDEXES: dict[schema.FieldIndex, engine.PayloadSchemaType | engine.UuidIndexParams] = {
+    schema.FieldIndex.FOREST: engine.UuidIndexParams(is_tenant=True),
+    schema.FieldIndex.KEYWORD: engine.PayloadSchemaType.Keyword,
+    schema.FieldIndex.UUID: engine.PayloadSchemaType.Uuid,
+    schema.FieldIndex.INTEGER: engine.PayloadSchemaType.Integer,
+    schema.FieldIndex.FLOAT: engine.PayloadSchemaType.Float,
+}
 
 
 class EdgeIndex:
@@ -65,12 +73,12 @@ class EdgeIndex:
                 return
             if self._closed:
                 raise IndexUnavailable("the vector index is closed")
-            with _EngineFailure(f"vector index at {self._directory} can't be opened"):
+            with _engine_failures(f"vector index at {self._directory} can't be opened"):
                 shard = self._open()
                 known = shard.info().payload_schema
                 for field, kind in schema.FIELD_INDEXES.items():
                     if field not in known:
-                        shard.update(engine.UpdateOperation.create_field_index(field, _index_params(kind)))
+                        shard.update(engine.UpdateOperation.create_field_index(field, _FIELD_INDEXES[kind]))
             # After ours is there: points under earlier names hold words that nobody would ever erase.
             for former in schema.former_names(self._model, self._dimension):
                 shutil.rmtree(self._directory.with_name(former), ignore_errors=True)
@@ -80,7 +88,7 @@ class EdgeIndex:
         for batch in batches(newest(points)):
             named = [(point_id(point.key), point) for point in batch]
             encoded = {id_: self._encode(id_, point) for id_, point in named}
-            with self._writing, _EngineFailure("the vector index refused a write"):
+            with self._writing, _engine_failures("the vector index refused a write"):
                 shard = self._opened()
                 stored = _versions(shard, list(encoded))
                 fresh = [encoded[id_] for id_, point in named if id_ not in stored or stored[id_] < point.version]
@@ -88,7 +96,7 @@ class EdgeIndex:
                     shard.update(engine.UpdateOperation.upsert_points(fresh))
 
     def delete(self, keys: Sequence[PointKey]) -> None:
-        with self._writing, _EngineFailure("the vector index refused a deletion"):
+        with self._writing, _engine_failures("the vector index refused a deletion"):
             shard = self._opened()
             if keys:
                 shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
@@ -100,7 +108,7 @@ class EdgeIndex:
         if not asked:
             return found
         batch = engine.QueryBatchRequest([self._request(queries[at], rows) for at, rows in asked])
-        with _EngineFailure("the vector index refused a search"):
+        with _engine_failures("the vector index refused a search"):
             answers = shard.query_batch(batch)
         for (at, rows), answer in zip(asked, answers, strict=True):
             kind = only_kind(queries[at])
@@ -110,12 +118,12 @@ class EdgeIndex:
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         rows = {point_id(key): key.id for key in keys}
-        with _EngineFailure("the vector index refused a read"):
+        with _engine_failures("the vector index refused a read"):
             return {rows[id_]: version for id_, version in _versions(self._opened(), list(rows)).items()}
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         wanted = _filter(c.forest_conditions(tenant, forest_id))
-        with _EngineFailure("the vector index refused a count"):
+        with _engine_failures("the vector index refused a count"):
             return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
@@ -130,20 +138,20 @@ class EdgeIndex:
             with_payload=list(schema.SCANNED),
             with_vector=False,
         )
-        with _EngineFailure("the vector index refused a scan"):
+        with _engine_failures("the vector index refused a scan"):
             records, following = self._opened().scroll(request)
         points = tuple(scanned_point(record.payload or {}) for record in records)
         return ScanPage(points, None if following is None else str(following))
 
     def read_mark(self) -> str | None:
-        with _EngineFailure("the vector index refused a read"):
+        with _engine_failures("the vector index refused a read"):
             for record in self._opened().retrieve([schema.MARK_ID], [schema.MARK], False):
                 return str((record.payload or {})[schema.MARK])
         return None
 
     def write_mark(self, mark: str) -> None:
         marked = engine.Point(schema.MARK_ID, {}, {schema.KIND: schema.MARK, schema.MARK: mark})
-        with self._writing, _EngineFailure("the vector index refused a write"):
+        with self._writing, _engine_failures("the vector index refused a write"):
             self._opened().update(engine.UpdateOperation.upsert_points([marked]))
 
     def close(self) -> None:
@@ -151,7 +159,7 @@ class EdgeIndex:
         with self._writing:
             shard, self._shard, self._closed = self._shard, None, True
             if shard is not None:
-                with _EngineFailure("the vector index could not be closed"):
+                with _engine_failures("the vector index could not be closed"):
                     shard.flush()
                     shard.close()
 
@@ -202,36 +210,26 @@ class EdgeIndex:
         )
 
 
-class _EngineFailure:
-    """Turns what the engine raises into our errors.
+@contextmanager
+def _engine_failures(what: str) -> Iterator[None]:
+    """Turns what the engine raises into our errors; ``what`` failed, in words for messages.
 
     The engine raises ``Exception`` itself for everything, with no class of its own, so exactly that
     class is taken here; its subclasses are our own errors or bugs and pass unchanged.
     """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not Exception:
-            return
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
         text = str(error)
         if "Incompatible config" in text or "dimension error" in text:
             raise InvalidSettings(
-                f"{self._what}: it was built for another embedding model or dimension ({text}); "
+                f"{what}: it was built for another embedding model or dimension ({text}); "
                 "set the model that built it, or remove the directory and rebuild the index"
             ) from error
-        if "init WAL" in text:
-            raise IndexUnavailable(f"{self._what}: another process has it open") from error
-        raise IndexUnavailable(f"{self._what}: {text}") from error
+        reason = "another process has it open" if "init WAL" in text else text
+        raise IndexUnavailable(f"{what}: {reason}") from error
 
 
 def _sparse(vector: SparseVector) -> engine.SparseVector:
@@ -258,32 +256,10 @@ def _condition(condition: c.Condition) -> engine.ConditionType:
         case c.AnyOf(field, (only,)):
             return engine.FieldCondition(field, match=engine.MatchValue(only))
         case c.AnyOf(field, values):
-            return engine.FieldCondition(field, match=engine.MatchAny(list(values)))
-        case c.IsOne(field):
-            return engine.FieldCondition(field, match=engine.MatchValue(1))
-        case c.AtLeast(field, bound):
-            return engine.FieldCondition(field, range=engine.RangeFloat(gte=bound))
-        case c.AtMost(field, bound):
-            return engine.FieldCondition(field, range=engine.RangeFloat(lte=bound))
+            return engine.FieldCondition(field, match=engine.MatchAny(list(map(str, values))))
+        case c.Within(field, least, most):
+            return engine.FieldCondition(field, range=engine.RangeFloat(gte=least, lte=most))
         case c.Among(ids):
             return engine.HasIdCondition(set(ids))
         case _:
             assert_never(condition)
-
-
-def _index_params(
-    kind: schema.FieldIndex,
-) -> engine.PayloadSchemaType | engine.KeywordIndexParams | engine.UuidIndexParams:
-    match kind:
-        case schema.FieldIndex.FOREST:
-            return engine.UuidIndexParams(is_tenant=True)
-        case schema.FieldIndex.KEYWORD:
-            return engine.PayloadSchemaType.Keyword
-        case schema.FieldIndex.UUID:
-            return engine.PayloadSchemaType.Uuid
-        case schema.FieldIndex.INTEGER:
-            return engine.PayloadSchemaType.Integer
-        case schema.FieldIndex.FLOAT:
-            return engine.PayloadSchemaType.Float
-        case _:
-            assert_never(kind)

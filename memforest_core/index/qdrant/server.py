@@ -35,6 +35,19 @@ from memforest_core.index.qdrant.points import (
 )
 from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
+# Only the forest gets graph links of its own; the other fields narrow a search inside it.
+_FIELD_INDEXES: dict[
+    schema.FieldIndex, q.UuidIndexParams | q.KeywordIndexParams | q.IntegerIndexParams | q.FloatIndexParams
+] = {
+    schema.FieldIndex.FOREST: q.UuidIndexParams(type=q.UuidIndexType.UUID, is_tenant=True),
+    schema.FieldIndex.KEYWORD: q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD, enable_hnsw=False),
+    schema.FieldIndex.UUID: q.UuidIndexParams(type=q.UuidIndexType.UUID, enable_hnsw=False),
+    schema.FieldIndex.INTEGER: q.IntegerIndexParams(
+        type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False
+    ),
+    schema.FieldIndex.FLOAT: q.FloatIndexParams(type=q.FloatIndexType.FLOAT, enable_hnsw=False),
+}
+
 
 class QdrantServerIndex:
     """One collection on a Qdrant server (1.18 or newer: conditional upserts, IDF within a filter).
@@ -94,7 +107,7 @@ class QdrantServerIndex:
                 )
             for field, kind in schema.FIELD_INDEXES.items():
                 if field not in info.payload_schema:
-                    client.create_payload_index(self._name, field, _index_params(kind), wait=True)
+                    client.create_payload_index(self._name, field, _FIELD_INDEXES[kind], wait=True)
             # After ours is there: points under earlier names hold words that nobody would ever erase.
             for former in schema.former_names(self._model, self._dimension):
                 if client.collection_exists(former):
@@ -252,34 +265,10 @@ def _condition(condition: c.Condition) -> q.Condition:
         case c.AnyOf(field, (only,)):
             return q.FieldCondition(key=field, match=q.MatchValue(value=only))
         case c.AnyOf(field, values):
-            return q.FieldCondition(key=field, match=q.MatchAny(any=list(values)))
-        case c.IsOne(field):
-            return q.FieldCondition(key=field, match=q.MatchValue(value=1))
-        case c.AtLeast(field, bound):
-            return q.FieldCondition(key=field, range=q.Range(gte=bound))
-        case c.AtMost(field, bound):
-            return q.FieldCondition(key=field, range=q.Range(lte=bound))
+            return q.FieldCondition(key=field, match=q.MatchAny(any=list(map(str, values))))
+        case c.Within(field, least, most):
+            return q.FieldCondition(key=field, range=q.Range(gte=least, lte=most))
         case c.Among(ids):
             return q.HasIdCondition(has_id=list(map(str, ids)))
         case _:
             assert_never(condition)
-
-
-_IndexParams = q.UuidIndexParams | q.KeywordIndexParams | q.IntegerIndexParams | q.FloatIndexParams
-
-
-def _index_params(kind: schema.FieldIndex) -> _IndexParams:
-    """Only the forest gets graph links of its own; the other fields narrow a search inside it."""
-    match kind:
-        case schema.FieldIndex.FOREST:
-            return q.UuidIndexParams(type=q.UuidIndexType.UUID, is_tenant=True)
-        case schema.FieldIndex.KEYWORD:
-            return q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD, enable_hnsw=False)
-        case schema.FieldIndex.UUID:
-            return q.UuidIndexParams(type=q.UuidIndexType.UUID, enable_hnsw=False)
-        case schema.FieldIndex.INTEGER:
-            return q.IntegerIndexParams(type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False)
-        case schema.FieldIndex.FLOAT:
-            return q.FloatIndexParams(type=q.FloatIndexType.FLOAT, enable_hnsw=False)
-        case _:
-            assert_never(kind)

@@ -1,10 +1,10 @@
-"""The other processes' side: the vector index of a running node, over its socket."""
+"""The vector index of a running node, as other processes use it over its socket."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import httpx
@@ -52,9 +52,10 @@ class ServedIndex:
 
     def upsert(self, points: Sequence[Point]) -> None:
         self._check_open()
-        encoded = {point.key: wire.WirePoint.of(point, self._checked(point.dense)) for point in newest(points)}
+        for point in points:
+            dense_values(point.dense, self._model, self._dimension)
         for batch in batches(newest(points)):
-            self._call(wire.Upsert(index=self._name, points=[encoded[point.key] for point in batch]), _NOTHING)
+            self._call(wire.Upsert(index=self._name, points=list(batch)), _NOTHING)
 
     def delete(self, keys: Sequence[PointKey]) -> None:
         self._call(wire.Delete(index=self._name, keys=list(keys)), _NOTHING)
@@ -62,11 +63,14 @@ class ServedIndex:
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         self._check_open()
         found: list[list[Hit]] = [[] for _ in queries]
-        asked = [(at, self._encoded(query)) for at, query in enumerate(queries) if can_match(query)]
+        asked = [at for at, query in enumerate(queries) if can_match(query)]
+        for at in asked:
+            vector = queries[at].vector
+            if not isinstance(vector, SparseVector):
+                dense_values(vector, self._model, self._dimension)
         if asked:
-            request = wire.Search(index=self._name, queries=[query for _, query in asked])
-            answers = self._call(request, _HITS)
-            for (at, _), hits in zip(asked, answers, strict=True):
+            answers = self._call(wire.Search(index=self._name, queries=[queries[at] for at in asked]), _HITS)
+            for at, hits in zip(asked, answers, strict=True):
                 found[at] = hits
         return found
 
@@ -93,13 +97,6 @@ class ServedIndex:
     def _check_open(self) -> None:
         if self._closed:
             raise IndexUnavailable("the vector index is closed")
-
-    def _checked(self, vector: Any) -> list[float]:
-        return dense_values(vector, self._model, self._dimension)
-
-    def _encoded(self, query: IndexQuery) -> wire.WireQuery:
-        dense = None if isinstance(query.vector, SparseVector) else self._checked(query.vector)
-        return wire.WireQuery.of(query, dense)
 
     def _call(self, request: wire.Request, result: TypeAdapter[T]) -> T:
         self._check_open()

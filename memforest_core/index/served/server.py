@@ -1,4 +1,4 @@
-"""The owner's side: serves the index it holds to other processes of the same user."""
+"""Serves the index that this process owns to other processes of the same user."""
 
 from __future__ import annotations
 

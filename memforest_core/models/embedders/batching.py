@@ -18,6 +18,11 @@ Ids = list[int]
 Run = Callable[[Sequence[Ids]], Vectors]
 
 
+def padded(count: int, rounding: int) -> int:
+    """A count, rounded up to a multiple."""
+    return -(-count // rounding) * rounding
+
+
 def in_batches(texts: Sequence[str], size: int, request: Callable[[Sequence[str]], Embedded]) -> Embedded:
     """Vectors of texts, at least one, in requests of up to ``size`` texts; what they cost is added up."""
     parts = [request(texts[start : start + size]) for start in range(0, len(texts), size)]
@@ -53,9 +58,8 @@ _Groups = dict[int, deque[_Row]]
 class Batches:
     """Runs token lists of one padded length together, ``threads`` batches at a time.
 
-    ``run`` must give a row the same vector in any company. ``padded`` maps a token count to the
-    length that it is padded to; a batch has at most ``batch_size`` rows and ``batch_tokens``
-    tokens.
+    ``run`` must give a row the same vector in any company. A token list is padded to a multiple of ``rounding``; a
+    batch has at most ``batch_size`` rows and ``batch_tokens`` tokens.
     """
 
     def __init__(
@@ -63,14 +67,14 @@ class Batches:
         run: Run,
         *,
         dimension: int,
-        padded: Callable[[int], int],
+        rounding: int,
         threads: int,
         batch_size: int,
         batch_tokens: int,
     ) -> None:
         self._run = run
         self._dimension = dimension
-        self._padded = padded
+        self._rounding = rounding
         self._batch_size = batch_size
         self._batch_tokens = batch_tokens
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-embed")
@@ -86,7 +90,7 @@ class Batches:
         call = _Call(tokens, self._dimension)
         if not tokens:
             return call.vectors
-        lengths = [self._padded(len(ids)) for ids in tokens]
+        lengths = [padded(len(ids), self._rounding) for ids in tokens]
         groups = self._urgent if urgent else self._queued
         with self._lock:
             # The longest first: a long run at the end would leave the other threads idle.

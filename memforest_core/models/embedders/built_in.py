@@ -22,15 +22,12 @@ class Engine(Protocol):
 
     def encode(self, text: str, *, query: bool) -> Ids:
         """What the model reads of a text. Raises ModelRejected for text that is not Unicode."""
-        ...
 
     def tokens(self, ids: Ids) -> int:
         """How many tokens that is."""
-        ...
 
     def vectors(self, texts: Sequence[Ids], *, urgent: bool) -> Vectors:
         """Unit vectors in the order of the texts; urgent ones go before others that wait."""
-        ...
 
 
 class BuiltInEmbedder:
@@ -90,8 +87,3 @@ def cores() -> int:
     """Threads for a model unless a number is given."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MAX_THREADS, available)
-
-
-def padded(count: int, rounding: int) -> int:
-    """A count, rounded up to a multiple."""
-    return -(-count // rounding) * rounding

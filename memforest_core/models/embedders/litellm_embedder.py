@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Coroutine, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from memforest_core.errors import MemForestError, ModelRejected
-from memforest_core.models.accounting import Usage, cost_usd
-from memforest_core.models.call_loop import call_loop
+from memforest_core.models.accounting import record_of
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches
-from memforest_core.models.litellm_failures import Target, failure, missing_key
-from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
-from memforest_core.models.slots import slot_of
+from memforest_core.models.litellm_failures import Target, failure
+from memforest_core.models.litellm_requests import LitellmRequests
 
 _SETTINGS = "MEMFOREST_EMBEDDING"
 _PROBE = "dimension"
@@ -35,17 +31,14 @@ class LitellmEmbedder:
         api_key: str | None = None,
         timeout_s: float = 30.0,
         batch_size: int = 64,
-        concurrency: int = 8,
         input_usd_per_mtok: float | None = None,
     ) -> None:
         self._target = Target(model, api_base, timeout_s, _SETTINGS)
-        self._api_key = api_key
+        self._requests = LitellmRequests(self._target, api_key, "embedding")
         self._batch_size = batch_size
         self._price = input_usd_per_mtok
-        self._slots = threading.BoundedSemaphore(concurrency)
         self._probe_lock = threading.Lock()
         self._dimension: int | None = None
-        self._has_key = False
 
     @property
     def model(self) -> str:
@@ -77,53 +70,14 @@ class LitellmEmbedder:
         return self.embed(texts)
 
     def _request(self, texts: Sequence[str]) -> Embedded:
-        target = self._target
-        litellm_module()  # its import takes seconds, which are no part of a call
-        if not self._has_key:
-            if lacks_key(target.model, self._api_key, target.api_base):
-                raise missing_key(target)
-            self._has_key = True
-        with slot_of(self._slots, target.timeout_s, f"All embedding requests to {target}"):
-            started = time.perf_counter()
-            done = call_loop().run(partial(self._start, list(texts)), target.timeout_s)
-            latency_ms = (time.perf_counter() - started) * 1000.0
-        if done.error is not None:
-            raise self._failed(failure(done.error, target), latency_ms)
-        vectors = self._vectors(done.value, len(texts))
+        # Many servers know no base64, which is what the OpenAI client asks for by itself.
+        done, latency_ms = self._requests.run("aembedding", input=list(texts), encoding_format="float")
+        ended = done.value if done.error is None else failure(done.error, self._target)
+        vectors = ended if isinstance(ended, MemForestError) else self._vectors(ended, len(texts))
         if isinstance(vectors, MemForestError):
-            raise self._failed(vectors, latency_ms)
-        usage = Usage.of(done.value)
-        record = CallRecord(
-            step=Step.EMBED,
-            model=target.model,
-            prompt_tokens=usage.prompt,
-            completion_tokens=0,
-            cached_tokens=usage.cached,
-            cost_usd=cost_usd(done.value, usage, self._price, None),
-            latency_ms=latency_ms,
-            outcome="ok",
-        )
-        return Embedded(vectors, record)
-
-    def _failed(self, error: MemForestError, latency_ms: float) -> MemForestError:
-        error.call = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, latency_ms, outcome=error.code)
-        return error
-
-    def _start(self, texts: list[str]) -> Coroutine[Any, Any, Any]:
-        arguments: dict[str, Any] = {
-            "model": self._target.model,
-            "input": texts,
-            "api_base": self._target.api_base,
-            "api_key": key_argument(self._api_key, self._target.api_base),
-            "timeout": self._target.timeout_s,
-            "max_retries": 0,
-            # Many servers know no base64, which is what the OpenAI client asks for by itself.
-            "encoding_format": "float",
-            "drop_params": True,
-        }
-        given = {name: value for name, value in arguments.items() if value is not None}
-        started: Coroutine[Any, Any, Any] = litellm_module().aembedding(**given)
-        return started
+            vectors.call = record_of(Step.EMBED, self.model, vectors, latency_ms, self._price)
+            raise vectors
+        return Embedded(vectors, record_of(Step.EMBED, self.model, ended, latency_ms, self._price))
 
     def _vectors(self, response: Any, count: int) -> Vectors | ModelRejected:
         """The rows in the order of the texts, by the index that each carries."""

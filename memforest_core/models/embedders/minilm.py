@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
-from memforest_core.models.embedders.batching import Batches, Ids
-from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores, padded
+from memforest_core.models.embedders.batching import Batches, Ids, padded
+from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores
 
 MODEL = "all-minilm-l6-v2-int8"
 MAX_TOKENS = 256
@@ -36,10 +36,6 @@ class MiniLmEmbedder(BuiltInEmbedder):
 
     def __init__(self, *, batch_size: int = 32, threads: int | None = None) -> None:
         super().__init__(MODEL, lambda: _Engine(threads or cores(), batch_size))
-
-
-def _padded(count: int) -> int:
-    return padded(count, ROUNDING)
 
 
 class _Engine:
@@ -71,7 +67,7 @@ class _Engine:
         self._batches = Batches(
             self._run,
             dimension=self.dimension,
-            padded=_padded,
+            rounding=ROUNDING,
             threads=threads,
             batch_size=batch_size,
             batch_tokens=_BATCH_TOKENS,
@@ -93,7 +89,7 @@ class _Engine:
 
     def _run(self, batch: Sequence[Ids]) -> Vectors:
         """Mean of the token vectors, scaled to unit length; all of one padded length."""
-        ids: NDArray[np.int64] = np.zeros((len(batch), _padded(len(batch[0]))), dtype=np.int64)
+        ids: NDArray[np.int64] = np.zeros((len(batch), padded(len(batch[0]), ROUNDING)), dtype=np.int64)
         mask = np.zeros_like(ids)
         for row, tokens in enumerate(batch):
             ids[row, : len(tokens)] = tokens

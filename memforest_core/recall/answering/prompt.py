@@ -1,4 +1,4 @@
-"""What an answering call is shown: fixed rules, then evidence and question as data that cannot pose as anything else.
+"""What an answering call is shown: fixed rules, then evidence and question as data that can't pass for instructions.
 
 Each piece is one line of JSON, so that no text can begin a line of its own, between two lines that hold a boundary
 drawn for this call, which no text knows.

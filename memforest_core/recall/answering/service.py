@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.text import clean
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import (
     ContentFault,
@@ -21,8 +25,8 @@ from memforest_core.errors import (
 )
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
-from memforest_core.recall.answering.prompt import SYSTEM, boundary, piece_lines, question_line, render
-from memforest_core.recall.answering.reply import SCHEMA_NAME, Reply, UncitedError, parse_reply, schema
+from memforest_core.recall.answering.prompt import SYSTEM, piece_lines, question_line, render
+from memforest_core.recall.answers import parsed
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.settings import OFFLINE, LlmSettings
 from memforest_core.store.engine import Engine
@@ -38,6 +42,53 @@ _MAX_REPLY_CHARS = 20_000
 _MAX_ERROR_CHARS = 1_500
 
 
+class _Reply(BaseModel):
+    """The JSON object that is asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answer: str = Field(description="The answer in one or two sentences; empty when it is not supported.")
+    citations: list[int] = Field(description="The numbers of the pieces of evidence that the answer rests on.")
+    supported: bool = Field(description="Whether the evidence answers the question.")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply that fits the schema."""
+
+    text: str
+    numbers: tuple[int, ...]
+    """Numbers of pieces that exist, each once, in the order given."""
+    supported: bool
+
+
+class UncitedError(ContentFault):
+    """A reply that claims support and cites nothing that exists."""
+
+
+def schema() -> dict[str, object]:
+    """The JSON schema of a reply."""
+    return _Reply.model_json_schema()
+
+
+def parse_reply(text: str, known: Collection[int]) -> Reply:
+    """The reply in a model's text, fenced or not; numbers that are not ``known`` are dropped.
+
+    Raises ContentFault, or UncitedError, with a sentence for the model.
+    """
+    reply = parsed(text, _Reply)
+    numbers = tuple(dict.fromkeys(number for number in reply.citations if number in known))
+    said = clean(reply.answer).strip()
+    if reply.supported and not said:
+        raise ContentFault('"answer" is empty although "supported" is true')
+    if reply.supported and not numbers:
+        raise UncitedError(
+            '"supported" is true but "citations" holds no number of a piece of evidence; cite the numbers of the pieces'
+            ' that say it, or set "supported" to false'
+        )
+    return Reply(said, numbers, reply.supported)
+
+
 def open_answering(
     settings: LlmSettings, chat: Callable[[], ChatModel], engine: Engine, telemetry: Telemetry
 ) -> AnswerService:
@@ -50,22 +101,13 @@ def open_answering(
     return AnswerService(chat(), AnswerCalls(engine), telemetry)
 
 
+@dataclass(frozen=True, slots=True)
 class AnswerService:
-    """Answers from evidence. Thread-safe. ``draw`` makes the boundaries around it."""
+    """Answers from evidence. Thread-safe."""
 
-    def __init__(
-        self,
-        chat: ChatModel,
-        ledger: AnswerCalls,
-        telemetry: Telemetry = SILENT,
-        *,
-        draw: Callable[[], str] = boundary,
-    ) -> None:
-        self._chat = chat
-        self._ledger = ledger
-        self._telemetry = telemetry
-        self._draw = draw
-        self._schema = schema()
+    chat: ChatModel
+    ledger: AnswerCalls
+    telemetry: Telemetry = SILENT
 
     def answer(
         self,
@@ -85,12 +127,12 @@ class AnswerService:
         """
         if max_tokens < 1:
             raise InvalidInput("Set max_tokens to a whole number above 0.", code="invalid_max_tokens")
-        forest = self._ledger.forest(tenant, owner)
+        forest = self.ledger.forest(tenant, owner)
         moment = _moment(asked_at, ZoneInfo("UTC" if forest is None else forest.time_zone))
         if forest is None or not result.evidence:
             return self._concluded(result, Reply("", (), supported=False), 0, [])
         lines = piece_lines(result.evidence, moment, max_tokens)
-        shown = render(list(lines.values()), question_line(question, result.asked_for, moment), self._draw)
+        shown = render(list(lines.values()), question_line(question, result.asked_for, moment))
         return self._answered(tenant, forest, result, shown, lines.keys())
 
     def _answered(
@@ -119,7 +161,7 @@ class AnswerService:
         fault = ContentFault("no answer")
         for _ in range(TRIES):
             try:
-                answered = self._chat.complete(ChatRequest(Step.ANSWER, tuple(messages), self._schema, SCHEMA_NAME))
+                answered = self.chat.complete(ChatRequest(Step.ANSWER, tuple(messages), schema(), "answer"))
             except MemForestError as error:
                 calls.extend(failed_call(error))
                 raise
@@ -141,9 +183,9 @@ class AnswerService:
     def _recorded(self, tenant: TenantId, forest: ForestRef, calls: list[CallRecord], degraded: list[str]) -> None:
         if not calls:
             return
-        self._telemetry.called(tenant, calls)
+        self.telemetry.called(tenant, calls)
         try:
-            self._ledger.record(tenant, forest.id, calls)
+            self.ledger.record(tenant, forest.id, calls)
         except StoreUnavailable:
             # The answer is there and paid for; losing it as well would help nobody.
             degraded.append("What the answer cost could not be recorded: Postgres was away.")
@@ -156,18 +198,16 @@ class AnswerService:
         return Answer(
             text=NOT_IN_MEMORY if silent else reply.text if reply is not None else "",
             supported=supported,
-            citations=tuple(_citation(result, number) for number in numbers),
+            citations=tuple(
+                Citation(number, piece.turn_ids, piece.session_id, piece.text, piece.time_label)
+                for number, piece in ((number, result.evidence[number - 1]) for number in numbers)
+            ),
             not_in_memory=silent,
             evidence=result,
-            model=self._chat.model_name(Step.ANSWER),
+            model=self.chat.model_name(Step.ANSWER),
             calls=calls,
             degraded=(*result.degraded, *degraded),
         )
-
-
-def _citation(result: RecallResult, number: int) -> Citation:
-    piece = result.evidence[number - 1]
-    return Citation(number, piece.turn_ids, piece.session_id, piece.text, piece.time_label)
 
 
 def _moment(given: object | None, zone: ZoneInfo) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Annotated
@@ -32,7 +32,6 @@ from memforest_core.domain.text import numbers
 from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan
 from memforest_core.errors import InvalidInput
 from memforest_core.extract.offline.scenes import scene_of
-from memforest_core.extract.service import routing_text
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import ReduceSettings
 
@@ -140,7 +139,8 @@ def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) 
     sides = [
         (pair, _candidate(pair.a, pair.scene_a, labelled), _candidate(pair.b, pair.scene_b, labelled)) for pair in pairs
     ]
-    texts = sorted({text for _, a, b in sides for side in (a, b) for text in (side.statement.text, routing_text(side))})
+    said = [side.statement for _, a, b in sides for side in (a, b)]
+    texts = sorted({text for statement in said for text in (statement.text, statement.routing_text)})
     vectors = dict(zip(texts, embedder.embed(texts).vectors, strict=True))
 
     def cosine(one: str, other: str) -> float:
@@ -150,9 +150,9 @@ def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) 
         ScoredPair(
             label=pair.label,
             near=cosine(pair.a, pair.b),
-            routing=cosine(routing_text(a), routing_text(b)),
+            routing=cosine(a.statement.routing_text, b.statement.routing_text),
             refused=_said(pair.a) != _said(pair.b),
-            gated=_gated(a.statement, b.statement),
+            gated=bool(a.statement.domain and b.statement.domain and a.statement.domain != b.statement.domain),
         )
         for pair, a, b in sides
     ]
@@ -160,23 +160,13 @@ def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) 
 
 def thresholds_of(settings: ReduceSettings) -> Thresholds:
     """The thresholds among the settings."""
-    return Thresholds(
-        near_duplicate=settings.near_duplicate,
-        scene_assign=settings.scene_assign,
-        scene_weak=settings.scene_weak,
-        scene_merge=settings.scene_merge,
-        scene_time_bonus=settings.scene_time_bonus,
-    )
+    return Thresholds(**{each.name: getattr(settings, each.name) for each in fields(Thresholds)})
 
 
 def _said(text: str) -> tuple[frozenset[str], frozenset[TimeSpan]]:
     """What canonicalization compares beside the cosine, as far as the sentence alone tells it: numbers and times."""
     times = (resolve(phrase, _NO_TIME, "UTC") for phrase in find_date_phrases(text))
     return numbers(text), frozenset(time for time in times if time.known)
-
-
-def _gated(one: Statement, other: Statement) -> bool:
-    return bool(one.domain and other.domain and one.domain != other.domain)
 
 
 def _candidate(text: str, scene: str, labelled: bool) -> Candidate:

@@ -24,7 +24,6 @@ from memforest_core.recall.records import (
     FoundText,
     Link,
     PlacedNode,
-    RecallRows,
     SaidTurn,
     TurnHead,
     TurnKey,
@@ -41,23 +40,26 @@ MAX_SIGNS = 64
 _KINDS = {kind.value: kind for kind in TreeKind}
 
 
-class PostgresRecallRows:
-    """RecallRows over one open transaction."""
+class RecallRows:
+    """Rows of one read transaction. Ids of other forests and of rows that are gone find nothing."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, if it exists."""
         return find_forest(self._db, self._tenant, owner)
 
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
+        """Roots of the entity trees under these scope keys."""
         if not keys:
             return []
         values = {"t": self._tenant, "f": forest, "keys": list(keys)}
         return [NodeId(root) for root in self._db.scalars(sql.ENTITY_ROOTS, values)]
 
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
+        """Those of the cells that exist."""
         return [
             CellRef(
                 id=CellId(row.cell_id),
@@ -66,26 +68,32 @@ class PostgresRecallRows:
                 last_turn=row.last_turn,
                 char_start=row.char_start,
                 char_end=row.char_end,
-                time_start=row.time_start.astimezone(UTC),
-                time_end=row.time_end.astimezone(UTC),
                 placed=row.placed,
             )
             for row in self._by_ids(sql.CELLS, ids, f=forest)
         ]
 
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
+        """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``.
+
+        Corrections made after ``until`` are none yet.
+        """
         return [_link(row) for row in self._by_ids(sql.LINKS_OF_FACTS, facts, n=limit, until=until)]
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
+        """All occurrences in these cells, as far as corrections are known by ``until``."""
         return [_link(row) for row in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)]
 
     def chains(
         self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
     ) -> list[tuple[FactId, FactId]]:
+        """Each fact that states an attribute, with the ``n`` states before and after it of the same subject that are
+        not known by ``until`` to be wrong."""
         rows = self._by_ids(sql.CHAINS, facts, f=forest, n=n, until=until)
         return [(FactId(row.fact_id), FactId(row.linked)) for row in rows]
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
+        """Those of the facts that exist, without their texts."""
         return [
             FactHead(
                 id=FactId(row.fact_id),
@@ -97,10 +105,12 @@ class PostgresRecallRows:
         ]
 
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
+        """Each payload with the root of each tree of these families that holds it."""
         rows = self._by_ids(sql.ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [(PayloadId(row.payload_id), NodeId(row.root_id)) for row in rows]
 
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
+        """Those of the facts that exist, as far as corrections are known by ``until``."""
         found = []
         for row in self._by_ids(sql.FACTS, ids, f=forest, until=until):
             statement = from_document(row.statement)
@@ -118,20 +128,25 @@ class PostgresRecallRows:
         return found
 
     def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
+        """Each payload with the parent of each leaf that holds it in trees of these families."""
         rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [(PayloadId(row.payload_id), NodeId(row.parent_id)) for row in rows]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
+        """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""
         return [_placed(row) for row in self._by_ids(sql.PATHS, payloads)]
 
     def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
+        """The children of these nodes in key order."""
         return [_placed(row) for row in self._by_ids(sql.CHILDREN, nodes)]
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
+        """The beginning of each node's text, where it has one."""
         rows = self._by_ids(sql.SUMMARIES, nodes, chars=chars)
         return {NodeId(row.node_id): row.text for row in rows}
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
+        """Those of the turns that exist."""
         return [
             TurnHead(
                 session_id=SessionId(row.session_id),
@@ -149,22 +164,27 @@ class PostgresRecallRows:
         ]
 
     def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
+        """Those of the turns whose metadata holds all of these values."""
         rows = self._by_turns(sql.MARKED_TURNS, keys, metadata=json.dumps(metadata))
         return {(SessionId(row.session_id), row.ordinal) for row in rows}
 
     def last_said(self, forest: ForestId) -> datetime | None:
+        """When the latest turn was said; None for an empty forest."""
         last: datetime | None = self._db.scalar(sql.LAST_SAID, {"t": self._tenant, "f": forest})
         return last.astimezone(UTC) if last is not None else None
 
     def sessions(self, forest: ForestId, names: Sequence[str]) -> list[SessionId]:
+        """Those of the caller's sessions that exist."""
         values = {"t": self._tenant, "f": forest, "names": list(names)}
         return [SessionId(id_) for id_ in self._db.scalars(sql.SESSIONS, values)]
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
+        """The contents of turns."""
         rows = self._by_turns(sql.TURN_TEXTS, keys)
         return {(SessionId(row.session_id), row.ordinal): row.content for row in rows}
 
     def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
+        """The ``n`` leaves before and after each of these leaves in its tree."""
         before: dict[NodeId, list[PayloadId]] = defaultdict(list)
         after: dict[NodeId, list[PayloadId]] = defaultdict(list)
         for row in self._by_ids(sql.AROUND, leaves, n=n):
@@ -178,6 +198,8 @@ class PostgresRecallRows:
     def full_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
     ) -> tuple[list[FoundText], list[FoundText]]:
+        """Cells, and facts not known by ``until`` to be wrong, that hold any of the words, best first, by Postgres full
+        text."""
         starts = beginnings([word for word in words if word.isalnum()])
         lexemes = [*starts, *(f"{start}:*" for each in starts.values() for start in sorted(each))]
         pieces = signs(words)[:MAX_SIGNS]
@@ -192,19 +214,24 @@ class PostgresRecallRows:
         return cells, facts
 
     def index_unsure(self) -> bool:
+        """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
         return bool(self._db.scalar(sql.INDEX_UNSURE, {"t": self._tenant}))
 
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
+        """Cells that the vector index has not seen yet, latest first."""
         rows = self._db.execute(sql.NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit})
         return [FoundText(row.id, row.text) for row in rows]
 
     def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
+        """Those of the nodes that exist."""
         return [_placed(row) for row in self._by_ids(sql.NODES, ids)]
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
+        """The beginning of each cell's and each fact's text."""
         return {row.id: row.text for row in self._by_ids(sql.TEXTS, payloads, chars=chars)}
 
     def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
+        """The last ``n`` turns of one of the caller's sessions, in order; none when it does not exist."""
         rows = self._by_ids(sql.LAST_TURNS, self.sessions(forest, [session_external_id]), n=n)
         return [SaidTurn(row.name, row.content, row.occurred_at.astimezone(UTC)) for row in rows]
 
@@ -245,16 +272,17 @@ def _placed(row: sa.Row[*tuple[Any, ...]]) -> PlacedNode:
     return PlacedNode(id_, tree, parent, level, payload, start, end, stale, _KINDS[kind], label)
 
 
-class PostgresRecallStore:
-    """RecallStore over an engine."""
+class RecallStore:
+    """Opens read transactions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def recalling(self, tenant: TenantId) -> Iterator[RecallRows]:
+        """One read transaction of a tenant. Raises StoreUnavailable."""
         with tenant_transaction(self._engine, tenant) as connection:
-            yield PostgresRecallRows(connection, tenant)
+            yield RecallRows(connection, tenant)
 
 
 class AnswerCalls:

@@ -25,7 +25,7 @@ ENTITY_ROOTS = sa.text("""
     """)
 
 CELLS = sa.text("""
-    SELECT cell_id, session_id, first_turn, last_turn, char_start, char_end, time_start, time_end, placed
+    SELECT cell_id, session_id, first_turn, last_turn, char_start, char_end, placed
       FROM memforest.cell
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
     """)
@@ -135,26 +135,23 @@ SUMMARIES = sa.text("""
      WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
     """)
 
-TURNS = sa.text("""
-    SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
-           t.occurred_at, t.dated, t.role, s.origin_owner
+# The turns that are asked for by session and ordinal, as t.
+ASKED_TURNS = """
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
+         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t"""
+
+TURNS = sa.text(f"""
+    SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
+           t.occurred_at, t.dated, t.role, s.origin_owner
+      {ASKED_TURNS}
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner FROM memforest.session
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
-    """)
+    """)  # noqa: S608 - constants of this package
 
-MARKED_TURNS = sa.text("""
-    SELECT t.session_id, t.ordinal
-      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-     CROSS JOIN LATERAL (
-        SELECT session_id, ordinal, metadata FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
-     WHERE t.metadata @> CAST(:metadata AS jsonb)
-    """)
+MARKED_TURNS = sa.text(f"SELECT t.session_id, t.ordinal {ASKED_TURNS} WHERE t.metadata @> CAST(:metadata AS jsonb)")
 
 LAST_SAID = sa.text("SELECT max(time_end) FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f")
 
@@ -163,13 +160,7 @@ SESSIONS = sa.text("""
      WHERE tenant_id = :t AND forest_id = :f AND external_id = ANY(CAST(:names AS text[]))
     """)
 
-TURN_TEXTS = sa.text("""
-    SELECT t.session_id, t.ordinal, t.content
-      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-     CROSS JOIN LATERAL (
-        SELECT * FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal AND NOT erased LIMIT 1) t
-    """)
+TURN_TEXTS = sa.text(f"SELECT t.session_id, t.ordinal, t.content {ASKED_TURNS} WHERE NOT t.erased")
 
 AROUND = sa.text("""
     SELECT w.id AS leaf, n.payload_id, n.side

@@ -11,42 +11,44 @@ import sqlalchemy as sa
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.recall.records import TurnKey
-from memforest_core.recall.rows.sql import KNOWN_BY_THEN
+from memforest_core.recall.rows.sql import ASKED_TURNS, KNOWN_BY_THEN
 from memforest_core.recall.timeline.states import KnownChain, SourceTurn
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.statements import from_document
 
-OF_SUBJECTS = sa.text("""
+_STATES = """
     SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
-           f.superseded_by, f.superseded_at
+           f.superseded_by, f.superseded_at"""
+_LATEST_FIRST = "ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n"
+
+OF_SUBJECTS = sa.text(f"""
+    {_STATES}
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> ''
        AND f.subject_key = ANY(CAST(:subjects AS text[])) AND f.subject_key <> ''
        AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
-     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
+     {_LATEST_FIRST}
     """)
 
-OF_ATTRIBUTES = sa.text("""
-    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
-           f.superseded_by, f.superseded_at
+OF_ATTRIBUTES = sa.text(f"""
+    {_STATES}
       FROM memforest.fact f
      WHERE f.tenant_id = :t AND f.forest_id = :f AND f.attribute <> '' AND f.subject_key <> ''
        AND (CAST(:attributes AS text[]) IS NULL OR f.attribute = ANY(CAST(:attributes AS text[])))
-     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
+     {_LATEST_FIRST}
     """)
 
 # LIMIT 1 keeps the lookup of each fact an index probe, whatever the planner takes the placements for.
-OF_TREES = sa.text("""
-    SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
-           f.superseded_by, f.superseded_at
+OF_TREES = sa.text(f"""
+    {_STATES}
       FROM (SELECT DISTINCT payload_id FROM memforest.placement
              WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))) p
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.fact WHERE tenant_id = :t AND fact_id = p.payload_id LIMIT 1) f
-     ORDER BY f.key_time DESC, f.key_ordinal DESC, f.key_item DESC, f.fact_id DESC LIMIT :n
-    """)
+     {_LATEST_FIRST}
+    """)  # noqa: S608 - constants of this module
 
 SCENES = sa.text("""
     SELECT tree_id, label FROM memforest.tree
@@ -60,7 +62,7 @@ CHAINS = sa.text("""
      GROUP BY subject_key, attribute ORDER BY facts DESC, subject_key, attribute
     """)
 
-# How something stands now hangs on when it was said last, and since when it is known on when it was said first.
+# Whether a state holds depends on its last mention, and since when it is known on its first one.
 MENTIONS = sa.text(f"""
     SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at
       FROM unnest(CAST(:facts AS uuid[])) AS w(id)
@@ -80,16 +82,13 @@ MENTIONS = sa.text(f"""
          ORDER BY place) o
     """)  # noqa: S608 - constants of this package
 
-SOURCES = sa.text("""
+SOURCES = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.name, t.occurred_at,
            left(t.content, :chars) AS content
-      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS w(session_id, ordinal)
-     CROSS JOIN LATERAL (
-        SELECT * FROM memforest.turn
-         WHERE tenant_id = :t AND session_id = w.session_id AND ordinal = w.ordinal LIMIT 1) t
+      {ASKED_TURNS}
      CROSS JOIN LATERAL (
         SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
-    """)
+    """)  # noqa: S608 - constants of this package
 
 
 class TimelineRows:

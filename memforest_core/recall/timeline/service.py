@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.holding import Mention, Position, Role, StoredState
-from memforest_core.domain.ids import TenantId, TreeId
+from memforest_core.domain.ids import TenantId
 from memforest_core.domain.state_names import canonical, spellings
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
@@ -50,11 +50,11 @@ def open_timeline(engine: Engine) -> TimelineService:
     return TimelineService(TimelineStore(engine))
 
 
+@dataclass(frozen=True, slots=True)
 class TimelineService:
     """Reads only, each timeline in one transaction and with a fixed number of statements. Thread-safe."""
 
-    def __init__(self, store: TimelineStore) -> None:
-        self._store = store
+    store: TimelineStore
 
     def timeline(
         self,
@@ -78,13 +78,12 @@ class TimelineService:
         states at once; ``cursor`` is that of the page before. An owner without a memory yet has no states, and
         ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
-        with self._store.reading(tenant) as rows:
+        with self.store.reading(tenant) as rows:
             forest = rows.forest(checked_name(owner, "owner"))
-            if forest is None:
-                _checked(entity, attribute, scene, (as_of, since, until), ZoneInfo("UTC"), limit, cursor)
-                return Timeline(owner=owner, time_zone="UTC", states=(), owner_known=False)
-            zone = ZoneInfo(forest.time_zone)
+            zone = ZoneInfo("UTC" if forest is None else forest.time_zone)
             wanted = _checked(entity, attribute, scene, (as_of, since, until), zone, limit, cursor)
+            if forest is None:
+                return Timeline(owner=owner, time_zone="UTC", states=(), owner_known=False)
             speakers = Speakers(owner, rows.speakers(forest.id))
             facts = _facts(rows, forest, wanted, speakers)
             found = _states(rows, facts[:MAX_FACTS], speakers, wanted)
@@ -96,7 +95,7 @@ class TimelineService:
             time_zone=forest.time_zone,
             states=tuple(_shown(state, sources, zone) for state in page),
             truncated=more,
-            cursor=_cursor(page[-1].position) if more else None,
+            cursor=".".join(map(str, page[-1].position)) if more else None,
             oldest_left_out=len(facts) > MAX_FACTS,
         )
 
@@ -146,7 +145,8 @@ def _facts(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Spe
 def _facts_of_scene(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Speakers) -> list[StoredState]:
     name = wanted.scene or ""
     scenes = rows.scenes(forest.id)
-    trees = _scene_trees(scenes, name)
+    folded = name.strip().casefold()
+    trees = [tree for tree, label in scenes if folded in {label.casefold(), str(tree), tree.hex}]
     if not trees:
         raise unknown_scene(name, scenes)
     facts = rows.of_trees(trees, MAX_FACTS + 1)
@@ -185,12 +185,6 @@ def _facts_of_subject(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, sp
     return facts
 
 
-def _scene_trees(scenes: Sequence[tuple[TreeId, str]], name: str) -> list[TreeId]:
-    """The scenes with this label, or the one with this id."""
-    folded = name.strip().casefold()
-    return [tree for tree, label in scenes if folded in {label.casefold(), str(tree), tree.hex}]
-
-
 def _states(rows: TimelineRows, facts: Sequence[StoredState], speakers: Speakers, wanted: _Wanted) -> list[ChainState]:
     """The states of all chains in one order, those after the cursor and in the range; one more than the limit."""
     chains, wrong = chains_of(rows, facts, speakers, wanted.as_of)
@@ -216,6 +210,7 @@ def _turns(mention: Mention) -> Iterable[TurnKey]:
 
 def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneInfo) -> TimelineState:
     statement, mentions = state.statement, state.mentions
+    keys = dict.fromkeys(key for mention in mentions for key in _turns(mention))
     return TimelineState(
         fact_id=state.id,
         subject=statement.subject,
@@ -237,18 +232,9 @@ def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneI
         current=state.current,
         mentions=len(mentions),
         fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),
-        evidence=_evidence(mentions, sources),
+        evidence=tuple(sources[key] for key in keys if key in sources),
         corrected_at=state.said[0].fact.superseded_at if state.role is Role.WRONG else None,
     )
-
-
-def _evidence(mentions: Collection[Mention], sources: Mapping[TurnKey, SourceTurn]) -> tuple[SourceTurn, ...]:
-    keys = dict.fromkeys(key for mention in mentions for key in _turns(mention))
-    return tuple(sources[key] for key in keys if key in sources)
-
-
-def _cursor(position: Position) -> str:
-    return ".".join(str(part) for part in position)
 
 
 def _position(cursor: str) -> Position:

@@ -8,7 +8,7 @@ from memforest_core.domain.facts import Statement
 from memforest_core.domain.text import normalize_name
 
 MAX_ENTITIES = 8
-"""Scopes one fact may join; a list of twenty names is not about each of them."""
+"""The most scopes that one fact joins; a list of twenty names is not about each of them."""
 
 
 @dataclass(frozen=True, slots=True)

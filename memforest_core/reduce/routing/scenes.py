@@ -96,11 +96,8 @@ class SceneMap:
                 other = self.scenes[other_row]
                 if scores[other_row] < self._rules.merge:
                     break
-                if (
-                    other.id not in taken
-                    and other.domain == scene.domain
-                    and other.size + scene.size <= self._rules.cap
-                ):
+                fits = other.domain == scene.domain and other.size + scene.size <= self._rules.cap
+                if fits and other.id not in taken:
                     kept, absorbed = (scene, other) if scene.size >= other.size else (other, scene)
                     pairs.append((kept, absorbed))
                     taken |= {scene.id, other.id}
@@ -136,16 +133,8 @@ class SceneMap:
         self._centroids[self._rows[scene.id]] = _unit(scene.total)
 
     def _spawn(self, fact: SceneFact) -> Scene:
-        scene = Scene(
-            self._new_id(),
-            fact.domain,
-            fact.vector.astype(np.float32),
-            1,
-            fact.start,
-            fact.end,
-            [fact.id],
-            True,
-        )
+        total = fact.vector.astype(np.float32)
+        scene = Scene(self._new_id(), fact.domain, total, 1, fact.start, fact.end, [fact.id], changed=True)
         row = len(self.scenes)
         self.scenes.append(scene)
         self._rows[scene.id] = row

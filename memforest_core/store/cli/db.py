@@ -36,9 +36,7 @@ def upgrade(as_json: JsonOption = False) -> None:
 def vacuum(
     full: Annotated[
         bool,
-        typer.Option(
-            "--full", help="Write tables anew, so that their files hold no deleted byte; locks each meanwhile."
-        ),
+        typer.Option("--full", help="Rewrite tables, so that their files hold no deleted byte; locks each meanwhile."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,15 +60,11 @@ def current(as_json: JsonOption = False) -> None:
     """Print the schema's revision and the one that this version needs."""
     from memforest_core.settings import load_settings
     from memforest_core.store.engine import transaction
-    from memforest_core.store.schema import current_revision, head_revision, open_owner
+    from memforest_core.store.schema import current_revision, head_revision, opened_owner
 
     quiet_logs()
-    engine = open_owner(load_settings().database)
-    try:
-        with transaction(engine) as connection:
-            revision, needed = current_revision(connection), head_revision()
-    finally:
-        engine.dispose()
+    with opened_owner(load_settings().database) as engine, transaction(engine) as connection:
+        revision, needed = current_revision(connection), head_revision()
     if as_json:
         print_json({"revision": revision, "needed": needed})
     else:

@@ -1,4 +1,4 @@
-"""What may stand in a bundle: every value is checked before anything is written."""
+"""Which values a bundle may have: each is checked before anything is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_NAME_BYTES = 1_024
 """What enqueue takes as a name; more does not fit into an index entry of Postgres."""
 MAX_BLOB_BYTES = 1 << 20
 TEXTS_OF_TURNS = 4
-"""A text made of turns (a cell, a summary, a statement) is at most so many times as long as the longest turn."""
+"""A text made of turns (a cell, a summary, a statement) is at most this many times as long as the longest turn."""
 
 _NAMES = {
     "external_id", "speaker_id", "name", "time_zone", "origin_owner", "subject_key", "attribute", "scope_key",

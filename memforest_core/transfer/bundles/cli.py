@@ -13,6 +13,7 @@ from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.operating import ActorOption, DryRunOption, actor_named, print_numbers
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.output import console, plain, print_json
+from memforest_core.work.records import Numbers
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE.memforest", help="The bundle, a SQLite file.")]
 
@@ -28,9 +29,9 @@ def export(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write an owner's forest to one file, as it is at this moment; nothing is held up meanwhile.
+    """Write an owner's forest to one file, as it is at this moment; nothing waits for it.
 
-    What is left out is made anew after the import: vectors by embedding, summaries by refresh.
+    What is left out is made again after the import: vectors by embedding, summaries by refresh.
     """
     with opened_memory(data) as memory, bar("exporting", as_json=as_json) as watch:
         numbers = memory.lifecycle.export(
@@ -43,10 +44,7 @@ def export(
             dry_run=dry_run,
             watch=watch,
         )
-    if as_json:
-        print_json({"file": file, "numbers": numbers})
-    else:
-        print_numbers(plain(numbers))
+    _print(file, numbers, as_json)
 
 
 def import_(
@@ -55,7 +53,9 @@ def import_(
         str | None,
         typer.Option("--owner", "-o", help="Whose memory it becomes; by default whose it was.", show_default=False),
     ] = None,
-    vectors: Annotated[bool, typer.Option("--vectors/--no-vectors", help="Take its vectors, or embed anew.")] = True,
+    vectors: Annotated[
+        bool, typer.Option("--vectors/--no-vectors", help="Take its vectors, or embed its texts again.")
+    ] = True,
     dry_run: DryRunOption = False,
     actor: ActorOption = None,
     data: DataOption = None,
@@ -63,12 +63,16 @@ def import_(
 ) -> None:
     """Read a forest from a bundle, for an owner who has none yet; everything is checked before it is written.
 
-    After an interruption run it again: it goes on where it stood, and once it is done it does nothing more.
+    After an interruption run it again: it continues; once it is done, it does nothing more.
     """
     with opened_memory(data, create=True) as memory, bar("importing", as_json=as_json) as watch:
         numbers = memory.lifecycle.import_(
             file, owner, vectors=vectors, actor=actor_named(actor), dry_run=dry_run, watch=watch
         )
+    _print(file, numbers, as_json)
+
+
+def _print(file: Path, numbers: Numbers, as_json: bool) -> None:
     if as_json:
         print_json({"file": file, "numbers": numbers})
     else:

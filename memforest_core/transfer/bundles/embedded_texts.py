@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from uuid import UUID
 
-from memforest_core.domain.facts import Candidate
-from memforest_core.domain.ids import CellId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
-from memforest_core.extract.service import routing_text
+from memforest_core.store.vectors import text_hash
 from memforest_core.transfer.bundles.checking import statement_of
 from memforest_core.transfer.bundles.records import CANDIDATE, CELL, FACT, BundleTable, Row
 
 WITH_TEXTS = (CELL, CANDIDATE, FACT)
 
-_NO_CELL = CellId(UUID(int=0))
 _TEXT, _START, _FACT_TEXT = CELL.at("text"), CELL.at("time_start"), FACT.at("text")
-
-
-def hash_of(text: str) -> bytes:
-    """The content hash of a text."""
-    return hashlib.sha256(text.encode()).digest()
 
 
 def embedded_cell(row: Row) -> str:
@@ -40,9 +30,9 @@ def texts_of(table: BundleTable, rows: Sequence[Row]) -> Iterator[str]:
         elif table is CANDIDATE:
             said = statement_of(CANDIDATE, row)
             yield said.text
-            yield routing_text(Candidate(_NO_CELL, 0, (), "", said))
+            yield said.routing_text
 
 
 def hashes_of(table: BundleTable, row: Row) -> tuple[bytes, ...]:
     """The hashes that the store keeps with a row."""
-    return tuple(hash_of(text) for text in texts_of(table, [row]))
+    return tuple(text_hash(text) for text in texts_of(table, [row]))

@@ -1,11 +1,12 @@
-"""Writing a forest to a bundle, as it is at one moment, while everything else goes on."""
+"""Writes a forest to a bundle as of one moment; other work continues."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from memforest_core.models.calls import Embedder
-from memforest_core.transfer.bundles.embedded_texts import embedded_cell, hash_of
+from memforest_core.store.vectors import text_hash
+from memforest_core.transfer.bundles.embedded_texts import embedded_cell
 from memforest_core.transfer.bundles.records import CELL, SUMMARY, TABLES, VECTOR
 from memforest_core.transfer.bundles.rows.exporting import ExportRows
 from memforest_core.transfer.bundles.writer import BundleWriter
@@ -16,10 +17,6 @@ PAGE = 1_000
 
 Watch = Callable[[int, int], None]
 """Sees how many rows are done, of how many."""
-
-
-def unwatched(done: int, total: int) -> None:
-    """For callers that don't look."""
 
 
 def write_forest(
@@ -34,7 +31,7 @@ def write_forest(
         for page in rows.pages(table, PAGE, with_vectors):
             writer.add(table, page)
             if table is CELL and with_vectors:
-                writer.want(hash_of(embedded_cell(row)) for row in page)
+                writer.want(text_hash(embedded_cell(row)) for row in page)
             done += len(page)
             watch(done, max(done, total))
     if with_vectors:

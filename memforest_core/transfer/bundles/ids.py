@@ -1,4 +1,4 @@
-"""Old ids and new ones in a database of its own on disk, which is gone when it is closed."""
+"""Old ids and new ones in a temporary database on disk."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class IdTable:
 
 @contextmanager
 def id_table() -> Iterator[IdTable]:
-    """A table of ids that is gone afterwards."""
+    """A temporary table of ids."""
     # An empty name is SQLite's for a private database in a temporary file.
     with closing(sqlite3.connect("")) as database:
         yield IdTable(database)

@@ -1,8 +1,9 @@
-"""Reading a forest from a bundle: batch by batch into a hidden forest, checked as a whole, and shown by one switch."""
+"""Imports a bundle: batch by batch into a hidden forest, which is checked as a whole and then made visible."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -14,13 +15,13 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText, Vectors
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.bundles.checking import damaged
 from memforest_core.transfer.bundles.embedded_texts import WITH_TEXTS, texts_of
 from memforest_core.transfer.bundles.inspecting import Seen, rename
 from memforest_core.transfer.bundles.prepared_rows import PreparedRows
 from memforest_core.transfer.bundles.records import TABLES, BundleTable, Row
-from memforest_core.transfer.bundles.rows.exporting import BundleStore
 from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.soundness import Soundness
 from memforest_core.verify.rows.snapshots import VerifyStore
@@ -34,7 +35,7 @@ EMBEDDED = 64
 
 
 class ImportTakenOver(RetryableError):
-    """Another process has begun to go on with this import."""
+    """Another process has continued this import."""
 
     code = "import_taken_over"
 
@@ -43,7 +44,7 @@ class ImportTakenOver(RetryableError):
 class BundleParts:
     """What exports and imports work with."""
 
-    store: BundleStore
+    engine: Engine
     verify: VerifyStore
     index: VectorIndex
     embedder: Embedder
@@ -52,7 +53,7 @@ class BundleParts:
 
 
 class Import:
-    """One import under way: a run of its record."""
+    """One running import."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Import:
         self._progress: dict[str, str | int] = {"phase": "rows", **task.progress}
 
     def run(self, watch: Callable[[int], None]) -> Numbers:
-        """Go on to the end."""
+        """Run the phases that are left; the counts of what was imported."""
         new = rename(self._seen, self._forest)
         self._progress["ids_kept"] = int(not new.renamed)
         phases: Mapping[str, Callable[[], str]] = {
@@ -88,8 +89,8 @@ class Import:
         return self._show()
 
     def refuse(self, error: CallerError) -> NoReturn:
-        """Take back what was written, and say why."""
-        with self._parts.store.importing(self._tenant) as rows:
+        """Delete what was written, record why, and raise the error."""
+        with self._opened() as rows:
             if rows.end(self._task.id, self._progress, (error.code, error.message)):
                 rows.clear(self._forest)
                 rows.tasks.note(self._entry("dead", {"error": error.code}))
@@ -109,7 +110,7 @@ class Import:
         for table, page, place in self._unread(TABLES, BATCH):
             done = int(self._progress.get("rows", 0)) + len(page)
             prepared = preparing.prepared(table, page)
-            with self._parts.store.importing(self._tenant) as rows:
+            with self._opened() as rows:
                 rows.lock_forest(self._forest)
                 # Before rows are written: it tells whether they are still this process's to write.
                 self._kept(rows, {"table": table.name, "after": place, "rows": done})
@@ -130,11 +131,11 @@ class Import:
     def _embed(self, texts: list[str], table: str, place: int) -> None:
         own = [OwnText(self._forest, text) for text in texts]
         model = self._parts.embedder.model
-        with self._parts.store.importing(self._tenant) as rows:
+        with self._opened() as rows:
             known = rows.vectors.known_vectors(model, own)
         missing = [each for each in own if each not in known]
         embedded = self._parts.embedder.embed([each.text for each in missing]) if missing else None
-        with self._parts.store.importing(self._tenant) as rows:
+        with self._opened() as rows:
             if embedded is not None:
                 rows.vectors.put_vectors(model, dict(zip(missing, embedded.vectors, strict=True)))
                 rows.record_calls([embedded.record])
@@ -145,7 +146,7 @@ class Import:
         after: TreeId | None = None
         model, dimension = self._parts.embedder.model, self._parts.embedder.dimension
         while True:
-            with self._parts.store.importing(self._tenant) as rows:
+            with self._opened() as rows:
                 rows.lock_forest(self._forest)
                 scenes = rows.scenes(self._forest, after, BATCH)
                 for scene in scenes:
@@ -159,18 +160,18 @@ class Import:
 
     @repeated
     def _settle(self, renamed: bool) -> str:
-        with self._parts.store.importing(self._tenant) as rows:
+        with self._opened() as rows:
             rows.lock_forest(self._forest)
             rows.settle(self._forest, renamed)
         return "prove"
 
     def _prove(self, renamed: bool) -> str:
-        soundness = Soundness(self._parts.store, self._parts.verify, self._tenant, self._forest)
+        soundness = Soundness(self._parts.engine, self._parts.verify, self._tenant, self._forest)
         if renamed:
             soundness.reorder()
         broken = soundness.broken()
         if broken is not None:
-            raise damaged(f"its {broken.check} are not sound: {broken.what}")
+            raise damaged(broken)
         soundness.repair_summaries(self._parts.settings.refresh.budget_chars)
         return "show"
 
@@ -179,7 +180,7 @@ class Import:
         head = self._seen.reader.head
         done: Numbers = {**self._progress, "phase": "done", **head.rows, "rows": head.total}
         done = {name: value for name, value in done.items() if name not in ("table", "after")}
-        with self._parts.store.importing(self._tenant) as rows:
+        with self._opened() as rows:
             rows.lock_forest(self._forest)
             shown = rows.show(self._forest, self._owner)
             if shown:
@@ -194,7 +195,7 @@ class Import:
 
     @repeated
     def _keep(self, changed: Numbers) -> None:
-        with self._parts.store.importing(self._tenant) as rows:
+        with self._opened() as rows:
             self._kept(rows, changed)
 
     def _kept(self, rows: ImportRows, changed: Numbers) -> None:
@@ -203,6 +204,9 @@ class Import:
         if not rows.keep(self._task.id, progress):
             raise ImportTakenOver("Another process has taken over this import, or it was cancelled.")
         self._progress = progress
+
+    def _opened(self) -> AbstractContextManager[ImportRows]:
+        return ImportRows.opened(self._parts.engine, self._tenant)
 
     def _entry(self, outcome: str, detail: Numbers) -> AuditEntry:
         return AuditEntry(self._task.actor, self._task.kind, outcome, self._forest, self._owner, self._task.id, detail)

@@ -11,6 +11,8 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
+from memforest_core.store.vectors import text_hash
 from memforest_core.transfer.bundles.checking import (
     BundleLimits,
     RowChecks,
@@ -19,12 +21,12 @@ from memforest_core.transfer.bundles.checking import (
     damaged,
     statement_of,
 )
-from memforest_core.transfer.bundles.embedded_texts import hash_of, texts_of
+from memforest_core.transfer.bundles.embedded_texts import texts_of
 from memforest_core.transfer.bundles.ids import IdTable
 from memforest_core.transfer.bundles.new_ids import NewIds
 from memforest_core.transfer.bundles.reader import BundleReader
-from memforest_core.transfer.bundles.records import FACT, NAMED, TABLES, VECTOR, IdKind
-from memforest_core.transfer.bundles.rows.exporting import BundleStore
+from memforest_core.transfer.bundles.records import FACT, NAMED, TABLES, VECTOR
+from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.schema import Digests
 
 PAGE = 1_000
@@ -88,7 +90,7 @@ def inspect(
                 hashes = [bytes(row[0]) for row in page if isinstance(row[0], bytes)]
                 if ids.drop(hashes) != len(hashes):
                     raise damaged("vector: of a text that is not there")
-            ids.want(hash_of(text) for text in texts_of(table, page))
+            ids.want(text_hash(text) for text in texts_of(table, page))
             names.learn(table, page)
             found += len(page)
             done += len(page)
@@ -99,18 +101,18 @@ def inspect(
     return Seen(reader, ids, with_vectors, to_embed)
 
 
-def choose_forest(tenant: TenantId, seen: Seen, store: BundleStore) -> ForestId:
+def choose_forest(tenant: TenantId, seen: Seen, engine: Engine) -> ForestId:
     """The bundle's own forest, if nothing of it is taken; else a new one, in which everything gets a new id.
 
     Rows of other tenants may have the same ids: their keys and their points' ids are made of the tenant too.
     """
     own = seen.reader.head.forest.forest_id
-    with store.importing(tenant) as rows:
-        if rows.forest_used(own):
+    with ImportRows.opened(engine, tenant) as rows:
+        if rows.used("forest", [own]):
             return ForestId(uuid4())
-        for kind in IdKind:
+        for kind, table in NAMED.items():
             for page in seen.ids.ids(kind, PAGE):
-                if rows.used(kind, page):
+                if rows.used(table.stored, page):
                     return ForestId(uuid4())
     return own
 

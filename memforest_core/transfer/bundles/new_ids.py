@@ -26,7 +26,7 @@ from memforest_core.transfer.bundles.records import (
 )
 
 _SOFT = {(FACT.name, "superseded_by"), (VISIT.name, "item_id")}
-"""What may name a row that is not there: a successor that waits for the reducer, or a visited item that is gone."""
+"""Columns that may name a missing row: a successor that waits for the reducer, or a visited item that was deleted."""
 
 PAGE = 1_000
 

@@ -1,4 +1,4 @@
-"""Rows of a bundle as the store gets them: under their new ids, with hashes, and dirty where something is missing."""
+"""Rows of a bundle ready for the store: with their new ids and hashes, and dirty where something is missing."""
 
 from __future__ import annotations
 

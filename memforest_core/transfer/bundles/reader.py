@@ -1,4 +1,4 @@
-"""Reading a bundle that anybody may have made: nothing in it is run, and nothing is believed before it was checked."""
+"""Reads a bundle that may come from anybody: nothing in it is executed, and all of it is checked before use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID
 
-from memforest_core.domain.ids import ForestId
+from pydantic import TypeAdapter
+
 from memforest_core.errors import InvalidInput
 from memforest_core.transfer.bundles.checking import damaged
-from memforest_core.transfer.bundles.records import FORMAT, TABLES, BundleHead, BundleTable, ForestHead, Row
+from memforest_core.transfer.bundles.records import FORMAT, TABLES, BundleHead, BundleTable, Row
 from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, digest_of
 
 MAGIC = b"SQLite format 3\x00"
@@ -22,11 +22,12 @@ LARGEST_VALUE = 64 << 20
 """Bytes of one value or row, far above what an honest bundle has."""
 MAX_META = 1 << 20
 
+_HEAD = TypeAdapter(BundleHead)
 _PRAGMAS = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
 
 
 class BundleReader:
-    """An existing bundle, which nothing is believed of: every method raises InvalidInput where the file is damaged."""
+    """An existing, untrusted bundle: every method raises InvalidInput where the file is damaged."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
@@ -93,52 +94,15 @@ def _faults() -> Iterator[None]:
 
 
 def _head(meta: dict[str, str]) -> BundleHead:
+    """The description that a bundle has of itself, checked."""
     try:
-        return _parsed({name: json.loads(value) for name, value in meta.items()})
-    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        values: dict[str, Any] = {name: json.loads(value) for name, value in meta.items()}
+        head = _HEAD.validate_python({**values, "forest": values, "digests": values["sha256"]})
+    except (KeyError, ValueError, RecursionError):
         raise damaged("meta") from None
-
-
-def _parsed(meta: dict[str, Any]) -> BundleHead:
-    rules = meta["rules"]
-    if (
-        not isinstance(rules, dict)
-        or type(meta["with_vectors"]) is not bool
-        or type(meta["with_summaries"]) is not bool
-    ):
-        raise TypeError("meta")
-    return BundleHead(
-        program=_text(meta["program"]),
-        created_at=_whole(meta["created_at"]),
-        forest=ForestHead(
-            ForestId(UUID(_text(meta["forest_id"]))),
-            _text(meta["owner"]),
-            _text(meta["time_zone"]),
-            _whole(meta["scene_seq"]),
-            rules,
-            None if (called := meta.get("display_name")) is None else _text(called),
-        ),
-        embedding_model=_text(meta["embedding_model"]),
-        dimension=_whole(meta["dimension"]),
-        summary_models=tuple(_text(model) for model in meta["summary_models"]),
-        with_vectors=meta["with_vectors"],
-        with_summaries=meta["with_summaries"],
-        rows={table.name: _whole(meta["rows"][table.name]) for table in TABLES},
-        digests={table.name: _text(meta["sha256"][table.name]) for table in TABLES},
-        format=_whole(meta["format"]),
-    )
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int or not 0 <= value < 2**62:
-        raise TypeError("a whole number")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or "\x00" in value:
-        raise TypeError("a text")
-    return value
+    if not head.rows.keys() == head.digests.keys() == {table.name for table in TABLES}:
+        raise damaged("meta")
+    return head
 
 
 @contextmanager
@@ -151,7 +115,7 @@ def reading(path: Path) -> Iterator[BundleReader]:
         raise InvalidInput(f"{path.name} can't be read: {error.strerror}.", code="file_not_readable") from None
     if magic != MAGIC:
         raise InvalidInput(f"{path.name} is no bundle of MemForest.", code="not_a_bundle")
-    # Immutable: no journal that lies beside it is taken for its own.
+    # Immutable: SQLite ignores a journal file beside it.
     address = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
     with _faults():
         database = sqlite3.connect(address, uri=True)

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.store.copying import ValueKind, stored_columns
@@ -164,36 +167,46 @@ NAMED = {table.identity: table for table in TABLES if table.identity is not None
 """Where the ids of each kind are born."""
 
 
+def _without_nul(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("a text with a NUL")
+    return text
+
+
+Text = Annotated[StrictStr, AfterValidator(_without_nul)]
+Whole = Annotated[StrictInt, Field(ge=0, lt=2**62)]
+
+
 @dataclass(frozen=True, slots=True)
 class ForestHead:
     """The forest itself, as it was when it was exported."""
 
     forest_id: ForestId
-    owner: str
-    time_zone: str
-    scene_seq: int
-    rules: Mapping[str, object]
-    display_name: str | None = None
+    owner: Text
+    time_zone: Text
+    scene_seq: Whole
+    rules: dict[str, object]
+    display_name: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BundleHead:
     """What a bundle says about itself."""
 
-    program: str
+    program: Text
     """The version of the program that wrote it."""
-    created_at: int
+    created_at: Whole
     """Microseconds since 1970, UTC."""
     forest: ForestHead
-    embedding_model: str
-    dimension: int
-    summary_models: tuple[str, ...]
-    with_vectors: bool
-    with_summaries: bool
-    rows: Mapping[str, int]
-    digests: Mapping[str, str]
+    embedding_model: Text
+    dimension: Whole
+    summary_models: tuple[Text, ...]
+    with_vectors: StrictBool
+    with_summaries: StrictBool
+    rows: dict[str, Whole]
+    digests: dict[str, Text]
     """SHA-256 of each table, in hex."""
-    format: int = FORMAT
+    format: Whole = FORMAT
 
     @property
     def total(self) -> int:

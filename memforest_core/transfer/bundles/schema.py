@@ -65,4 +65,4 @@ def digest_of(meta: dict[str, str]) -> str:
 
 def document(value: object) -> str:
     """A value of ``meta``."""
-    return json.dumps(value, sort_keys=True)
+    return json.dumps(value, sort_keys=True, default=str)

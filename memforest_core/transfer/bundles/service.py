@@ -11,12 +11,14 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import CallerError, InvalidInput, MemForestError
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
-from memforest_core.transfer.bundles.embedded_texts import hash_of
-from memforest_core.transfer.bundles.export import Watch, counted, unwatched, write_forest
+from memforest_core.store.vectors import text_hash
+from memforest_core.transfer.bundles.export import Watch, counted, write_forest
 from memforest_core.transfer.bundles.ids import id_table
 from memforest_core.transfer.bundles.importing import BundleParts, Import, ImportTakenOver, has_memory
 from memforest_core.transfer.bundles.inspecting import Seen, accepted_model, choose_forest, inspect
 from memforest_core.transfer.bundles.reader import BundleReader, reading
+from memforest_core.transfer.bundles.rows.exporting import ExportRows
+from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.writer import writing
 from memforest_core.work.operations import refuse, subject_of
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
@@ -41,24 +43,24 @@ class Bundles:
         summaries: bool = True,
         overwrite: bool = False,
         dry_run: bool = False,
-        watch: Watch = unwatched,
+        watch: Watch = lambda done, total: None,
     ) -> Numbers:
         """Write an owner's forest to ``path``; what was written, as counts (``rows``, each table, ``bytes``).
 
         The file gets its name when it is whole; until then it is ``path`` with ".part" behind it, and an export that
-        was killed is begun anew by the next one. Raises InvalidInput for a name that is taken or can't be written,
+        was killed is started again by the next one. Raises InvalidInput for a name that is taken or can't be written,
         NotFound, StoreUnavailable.
         """
         owner, actor = checked_name(owner, "owner"), checked_name(actor, "actor")
         options = {"with_vectors": int(vectors), "with_summaries": int(summaries)}
         if dry_run:
-            with self._parts.store.exporting(tenant, owner) as rows:
+            with ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
                 return {"phase": "planned", **counted(dict(rows.counts()), summaries), **options}
         task = self._begin_export(tenant, owner, path, actor, options)
         try:
             with (
                 writing(path, overwrite) as writer,
-                self._parts.store.exporting(tenant, owner) as rows,
+                ExportRows.of_owner(self._parts.engine, tenant, owner) as rows,
             ):
                 counts = write_forest(writer, rows, self._parts.embedder, vectors, summaries, watch)
         except MemForestError as error:
@@ -71,9 +73,9 @@ class Bundles:
     @repeated
     def _begin_export(self, tenant: TenantId, owner: str, path: Path, actor: str, options: Numbers) -> OperationTask:
         # The record names the file by a digest: paths may tell more than ids do.
-        place = hash_of(str(path.resolve())).hex()[:32]
-        with self._parts.store.importing(tenant) as rows:
-            forest = known(rows.find_forest(owner), owner)
+        place = text_hash(str(path.resolve())).hex()[:32]
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
+            forest = known(rows.find_forest(owner), owner).id
             subject = subject_of(forest, {**options, "file": place})
             held = rows.hold(OperationKind.EXPORT, subject, options, forest, actor)
             refuse(rows.tasks.neighbours(held))
@@ -88,7 +90,7 @@ class Bundles:
         self, tenant: TenantId, task: OperationTask, progress: Numbers, error: tuple[str, str] | None
     ) -> None:
         outcome = "dead" if error is not None else "done"
-        with self._parts.store.importing(tenant) as rows:
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
             if rows.end(task.id, progress, error):
                 detail = progress if error is None else {"error": error[0]}
                 rows.tasks.note(
@@ -104,13 +106,13 @@ class Bundles:
         actor: str,
         vectors: bool = True,
         dry_run: bool = False,
-        watch: Watch = unwatched,
+        watch: Watch = lambda done, total: None,
     ) -> Numbers:
         """Make a bundle an owner's memory (by default whose it was); what was imported, as counts.
 
-        Everything is checked before anything is written; nobody sees the forest before it is whole. After an
-        interruption the same call goes on where it stood; once it is done, it does nothing and says so (``already``).
-        Without ``vectors`` its texts are embedded anew, by this process. Raises InvalidInput for a bundle that is
+        Everything is checked before anything is written; the forest is hidden until it is complete. After an
+        interruption the same call continues; once it is done, it does nothing and says so (``already``).
+        Without ``vectors`` this process embeds its texts again. Raises InvalidInput for a bundle that is
         damaged, of another format or of another embedding model, and for an owner who has a memory already;
         ImportTakenOver; ModelUnavailable and its kin; StoreUnavailable.
         """
@@ -141,18 +143,18 @@ class Bundles:
 
     def _already(self, tenant: TenantId, owner: str, subject: str) -> Numbers | None:
         """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
-        with self._parts.store.importing(tenant) as rows:
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
             forest = rows.find_forest(owner)
             if forest is None:
                 return None
             finished = rows.finished_import(subject)
-        if finished is not None and finished.forest_id == forest:
+        if finished is not None and finished.forest_id == forest.id:
             return {"task": str(finished.id), **finished.progress, "already": 1}
         raise has_memory(owner)
 
     def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
         head = seen.reader.head
-        kept = choose_forest(tenant, seen, self._parts.store) == head.forest.forest_id
+        kept = choose_forest(tenant, seen, self._parts.engine) == head.forest.forest_id
         return {
             "phase": "planned",
             "rows": head.total,
@@ -166,9 +168,9 @@ class Bundles:
     @repeated
     def _begin_import(self, tenant: TenantId, owner: str, subject: str, actor: str, seen: Seen) -> Import:
         head = seen.reader.head
-        forest = choose_forest(tenant, seen, self._parts.store)
+        forest = choose_forest(tenant, seen, self._parts.engine)
         asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
-        with self._parts.store.importing(tenant) as rows:
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
             held = rows.hold(OperationKind.IMPORT, subject, asked, forest, actor)
             task = rows.take(held)
             if task is None or task.forest_id is None:

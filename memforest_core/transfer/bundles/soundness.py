@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from uuid import uuid4
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.memtree import KeyTaken, build
-from memforest_core.transfer.bundles.rows.exporting import BundleStore
+from memforest_core.store.engine import Engine
+from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.verify.records import Check, Found
 from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.verify.summaries import stale
@@ -30,29 +30,21 @@ _OF_WORK = (
 CHECKS = tuple(check for check in Check if check not in _OF_WORK)
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A promise that is broken, and how."""
-
-    check: Check
-    what: str
-
-
 class Soundness:
     """Checks one hidden forest with the queries of ``memforest verify``."""
 
-    def __init__(self, store: BundleStore, verify: VerifyStore, tenant: TenantId, forest: ForestId) -> None:
-        self._store = store
+    def __init__(self, engine: Engine, verify: VerifyStore, tenant: TenantId, forest: ForestId) -> None:
+        self._engine = engine
         self._verify = verify
         self._tenant = tenant
         self._forest = forest
 
-    def broken(self) -> Broken | None:
-        """The first broken promise."""
+    def broken(self) -> str | None:
+        """Which check found a broken promise first, and what it found."""
         with self._verify.snapshot(self._tenant, [self._forest]) as rows:
             for check in CHECKS:
                 for found in rows.violations(check):
-                    return Broken(check, found.what)
+                    return f"its {check} are not sound: {found.what}"
         return None
 
     def reorder(self) -> None:
@@ -64,10 +56,10 @@ class Soundness:
         with self._verify.snapshot(self._tenant, [self._forest]) as rows:
             found = rows.violations(Check.TREE_NODES)
             while some := [each.id for each in islice(found, AT_ONCE)]:
-                with self._store.importing(self._tenant) as writer:
+                with ImportRows.opened(self._engine, self._tenant) as writer:
                     trees.update(writer.trees_of(some))
         for tree in sorted(trees, key=str):
-            with self._store.importing(self._tenant) as writer:
+            with ImportRows.opened(self._engine, self._tenant) as writer:
                 whole = writer.leaves(tree)
                 if whole is None:
                     continue

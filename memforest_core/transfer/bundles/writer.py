@@ -1,4 +1,4 @@
-"""Writing a bundle beside its name, and giving it the name when it is whole."""
+"""Writes a bundle under a temporary name, and renames it when it is complete."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -101,24 +102,8 @@ class BundleWriter:
 
 def meta_of(head: BundleHead) -> dict[str, str]:
     """What a bundle says of itself, each value as JSON; ``complete`` comes last and apart."""
-    values: dict[str, object] = {
-        "format": head.format,
-        "program": head.program,
-        "created_at": head.created_at,
-        "forest_id": str(head.forest.forest_id),
-        "owner": head.forest.owner,
-        "time_zone": head.forest.time_zone,
-        "display_name": head.forest.display_name,
-        "scene_seq": head.forest.scene_seq,
-        "rules": dict(head.forest.rules),
-        "embedding_model": head.embedding_model,
-        "dimension": head.dimension,
-        "summary_models": list(head.summary_models),
-        "with_vectors": head.with_vectors,
-        "with_summaries": head.with_summaries,
-        "rows": dict(head.rows),
-        "sha256": dict(head.digests),
-    }
+    values = asdict(head)
+    values |= {**values.pop("forest"), "sha256": values.pop("digests")}
     return {name: document(value) for name, value in values.items()}
 
 
@@ -147,7 +132,7 @@ def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
 
 
 def _plain(file: int) -> bool:
-    """Whether it is a file of ours under one name: a file of another user is never truncated through a link."""
+    """Whether it is this user's file under one name: another user's file is never truncated through a link."""
     found = os.fstat(file)
     return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and found.st_uid == os.geteuid()
 

@@ -64,7 +64,7 @@ def _print_report(report: ConflictReport) -> None:
     print_numbers(report.counts)
     for title, lines in (
         ("sessions of one id", [f"{one.session_id} of {one.owner} stays as {one.kept_as}" for one in report.sessions]),
-        ("values that contradict", [_told(one) for one in plain(report.values)]),
+        ("values that contradict", [_described(one) for one in plain(report.values)]),
         ("the same on both sides", list(report.exact)),
         ("nearly the same", [f"{one.source} = {one.target}" for one in report.near]),
     ):
@@ -74,7 +74,7 @@ def _print_report(report: ConflictReport) -> None:
             out.print(f"  {printable(line)}")
 
 
-def _told(conflict: dict[str, object]) -> str:
+def _described(conflict: dict[str, object]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in conflict.items())
 
 

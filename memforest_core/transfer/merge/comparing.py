@@ -17,8 +17,8 @@ from memforest_core.transfer.merge.rows.merging import MergeRows
 PAGE = 2_000
 """Facts of a source compared at once."""
 COMPARED_FACTS = 20_000
-"""A target of up to so many facts is compared in this process, vector by vector: what was merged a moment ago is not in
-the index yet. A larger one is searched through the index, and its newest facts are compared beside it."""
+"""A target of up to this many facts is compared in this process, vector by vector: what was just merged is not in the
+index yet. A larger one is searched through the index, and its newest facts are compared beside it."""
 UNSEEN_LIMIT = 2_000
 NEAR_LIMIT = 5
 """Near duplicates looked at per fact."""
@@ -33,10 +33,8 @@ class Near:
     degraded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    ids: Sequence[FactId]
-    vectors: Vectors
+_Facts = tuple[Sequence[FactId], Vectors]
+"""Ids of facts and their vectors, shape (facts, dimension)."""
 
 
 class Comparison:
@@ -65,10 +63,10 @@ class Comparison:
         if size == 0:
             return found
         whole = size <= COMPARED_FACTS
-        pool = self._everything(rows, target) if whole else self._newest(rows, target)
+        theirs = self._everything(rows, target) if whole else self._newest(rows, target)
         found.degraded = not whole and not index
         for ids, vectors in rows.vector_pages(source, self._model, PAGE):
-            close = _close(pool, vectors, threshold) if pool else [[] for _ in ids]
+            close = _close(theirs, vectors, threshold) if theirs else [[] for _ in ids]
             if not whole and not found.degraded:
                 try:
                     for mine, more in zip(close, self._searched(tenant, target, vectors, threshold), strict=True):
@@ -78,15 +76,15 @@ class Comparison:
             self._choose(rows, ids, close, found.twins)
         return found
 
-    def _everything(self, rows: MergeRows, target: ForestId) -> _Pool | None:
+    def _everything(self, rows: MergeRows, target: ForestId) -> _Facts | None:
         pages = list(rows.vector_pages(target, self._model, PAGE))
         if not pages:
             return None
-        return _Pool([id_ for ids, _ in pages for id_ in ids], np.concatenate([vectors for _, vectors in pages]))
+        return [id_ for ids, _ in pages for id_ in ids], np.concatenate([vectors for _, vectors in pages])
 
-    def _newest(self, rows: MergeRows, target: ForestId) -> _Pool | None:
+    def _newest(self, rows: MergeRows, target: ForestId) -> _Facts | None:
         unseen = rows.reduce.canon.unseen_facts(target, UNSEEN_LIMIT, self._model)
-        return _Pool([fact.id for fact in unseen], np.stack([fact.vector for fact in unseen])) if unseen else None
+        return ([fact.id for fact in unseen], np.stack([fact.vector for fact in unseen])) if unseen else None
 
     def _searched(
         self, tenant: TenantId, target: ForestId, vectors: Vectors, threshold: float
@@ -118,13 +116,14 @@ class Comparison:
                     break
 
 
-def _close(pool: _Pool, vectors: Vectors, threshold: float) -> list[list[tuple[float, FactId]]]:
-    """For each vector the facts of the pool at least as close as the threshold."""
+def _close(theirs: _Facts, vectors: Vectors, threshold: float) -> list[list[tuple[float, FactId]]]:
+    """For each vector those of the facts that are at least as close as the threshold (cosine)."""
     close: list[list[tuple[float, FactId]]] = [[] for _ in vectors]
-    if pool.vectors.shape[1] != vectors.shape[1]:
+    facts, known = theirs
+    if known.shape[1] != vectors.shape[1]:
         return close
-    scores = vectors @ pool.vectors.T
+    scores = vectors @ known.T
     rows, columns = np.nonzero(scores >= threshold)
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        close[row].append((float(scores[row, column]), pool.ids[column]))
+        close[row].append((float(scores[row, column]), facts[column]))
     return close

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId
@@ -30,24 +31,42 @@ class StoredSession:
     id: SessionId
     external_id: str
     turns: int
-    cells: int
+
+
+class Meeting(StrEnum):
+    """How a source's session meets what the target has."""
+
+    NEW = "new"
+    SAME = "same"
+    """The target has all of its turns."""
+    LONGER = "longer"
+    """The target has its first turns."""
 
 
 @dataclass(frozen=True, slots=True)
-class NamedSession:
-    """The session that a source's session becomes, and the name that the caller's id gets there."""
+class SessionPlan:
+    """What a session becomes, and the caller's id that it gets in the target.
 
-    source: SessionId
+    Turns from ``first_turn`` on are copied, into cells from ``first_cell`` on.
+    """
+
+    source: StoredSession
     target: SessionId
     name: str
+    meeting: Meeting = Meeting.NEW
+    first_turn: int = 0
+    first_cell: int = 0
+
+    @property
+    def renamed(self) -> bool:
+        """The target has another session of its id."""
+        return self.name != self.source.external_id
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
     """A session that the target has already, under the id that a source's session would get."""
 
-    source: SessionId
-    target: SessionId
     turns: int
     """How many the target has."""
     cells: int
@@ -80,10 +99,10 @@ class CellCopy:
     """What a cell becomes in the target. ``cut``: the target has its first turns already, in a cell of its own."""
 
     source: StoredCell
-    target: CellId
+    cell_id: CellId
     session_id: SessionId
     ordinal: int
-    window: int
+    window_ordinal: int
     first_turn: int
     cut: bool
 
@@ -92,7 +111,6 @@ class CellCopy:
 class CutText:
     """What is left of a cell that was cut; times in microseconds."""
 
-    cell: CellId
     text: str
     start: int
     end: int
@@ -166,20 +184,12 @@ class ScopeCopy:
     """A scope that the target lacks: made after the source's; without a head it is a candidate."""
 
     source: TreeId
-    target: TreeId
-    key: str
+    tree_id: TreeId
+    scope_key: str
     label: str | None
     """None: the source's."""
     session_id: SessionId | None
     head: TreeHead | None
-    dirty: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeadChange:
-    """A tree whose structure was replaced."""
-
-    head: TreeHead
     dirty: bool
 
 
@@ -191,15 +201,6 @@ class SceneSum:
     total: Vectors
     start: int
     end: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMember:
-    """A payload of a scope and the session that speaks for it."""
-
-    tree_id: TreeId
-    payload_id: PayloadId
-    session_id: SessionId
 
 
 @dataclass(frozen=True, slots=True)

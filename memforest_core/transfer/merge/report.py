@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from memforest_core.transfer.merge.records import ValueConflict
-from memforest_core.work.records import Numbers
 
 NAMED = 200
 """Examples of each kind that a report names; all are counted."""
@@ -38,26 +38,13 @@ class Counted(StrEnum):
     """Sources whose near duplicates could not all be looked for."""
 
 
-class Tally:
-    """Adds up counts."""
+Tally = Counter[str]
+"""Counts by what is ``Counted``."""
 
-    def __init__(self, stored: Numbers | None = None) -> None:
-        """``stored``: a progress to go on from."""
-        self._counts = {name: int((stored or {}).get(name, 0)) for name in Counted}
 
-    def add(self, name: Counted, count: int) -> None:
-        """So many more."""
-        self._counts[name] += count
-
-    def plus(self, other: Tally) -> None:
-        """All counts of another one too."""
-        for name, count in other._counts.items():
-            self._counts[name] += count
-
-    @property
-    def numbers(self) -> Mapping[str, int]:
-        """All counts, under their names."""
-        return {name.value: count for name, count in self._counts.items()}
+def numbers(tally: Mapping[str, str | int]) -> dict[str, int]:
+    """All counts under their names, as a receipt has them; those that are not there are 0."""
+    return {name.value: int(tally.get(name, 0)) for name in Counted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +79,3 @@ class ConflictReport:
     def conflicts(self) -> int:
         """How much contradicts: sessions of one id, and values of one attribute at one time."""
         return self.counts["conflicts"]
-
-
-@dataclass(slots=True)
-class Findings:
-    """What a merge has found so far."""
-
-    tally: Tally = field(default_factory=Tally)
-    sessions: list[RenamedSession] = field(default_factory=list)
-    values: list[ValueConflict] = field(default_factory=list)
-    exact: list[str] = field(default_factory=list)
-    near: list[NearDuplicate] = field(default_factory=list)
-
-    def report(self) -> ConflictReport:
-        """All counts, and some examples of each kind."""
-        return ConflictReport(
-            self.tally.numbers,
-            tuple(self.sessions[:NAMED]),
-            tuple(self.values[:NAMED]),
-            tuple(self.exact[:NAMED]),
-            tuple(self.near[:NAMED]),
-        )

@@ -1,7 +1,8 @@
-"""Merging forests into a new or a live one: a task that freezes the sources, switches one after the other, lets go."""
+"""Merges forests into a new or a live one: freezes the sources, copies one after the other, then releases them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
@@ -9,23 +10,25 @@ from uuid import UUID, uuid4
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
+from memforest_core.errors import ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.merge.comparing import Comparison, Near
-from memforest_core.transfer.merge.records import MergeForest
+from memforest_core.transfer.merge.records import MergeForest, ValueConflict
 from memforest_core.transfer.merge.report import (
     NAMED,
     ConflictReport,
     Counted,
-    Findings,
     NearDuplicate,
     RenamedSession,
     Tally,
+    numbers,
 )
-from memforest_core.transfer.merge.rows.merging import MergeRows, MergeStore
+from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.switching import Switched, Switching
 from memforest_core.work.cancelling import merge_moved, undone
 from memforest_core.work.operations import FROZEN_S, Operations, request
@@ -34,13 +37,15 @@ from memforest_core.work.records import CANCELLED, Numbers, OperationTask, TaskI
 LOOKED_AT = 1_000
 """Newest merges among which the same one is looked for."""
 MAX_SOURCES = 64
+_NOTHING = "Owner {!r:.80} has no memory yet: there is nothing to merge."
+
 Clear = Callable[[TenantId, ForestId], bool]
 """Delete a bounded batch of what a forest that is gone has left; True when nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a task is about; no target: it is new, and this is a dry run."""
+    """The forests of a task; a target of None would be a new one, in a dry run."""
 
     sources: tuple[ForestId, ...]
     target: ForestId | None
@@ -48,11 +53,11 @@ class _Asked:
 
 
 class Merging:
-    """Asks for merges, and takes their steps. Thread-safe."""
+    """Requests merges and runs their steps. Thread-safe."""
 
     def __init__(
         self,
-        store: MergeStore,
+        engine: Engine,
         operations: Operations,
         index: VectorIndex,
         model: str,
@@ -60,7 +65,7 @@ class Merging:
         clear: Clear,
     ) -> None:
         """``model`` is the embedding model; ``clear`` deletes what moved sources leave behind."""
-        self._store = store
+        self._engine = engine
         self._operations = operations
         self._settings = settings
         self._comparison = Comparison(index, model)
@@ -85,7 +90,7 @@ class Merging:
         another merge.
         """
         actor = checked_name(actor, "actor")
-        with self._store.merging(tenant) as rows:
+        with MergeRows.opened(self._engine, tenant) as rows:
             asked = self._resolved(rows, sources, into, keep_sources)
             arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(asked.sources)}
             arguments["keep_sources"] = int(keep_sources)
@@ -95,15 +100,20 @@ class Merging:
                 if begun is not None:
                     return begun
             self._check_live(rows, asked)
-            if target is None and not dry_run:
-                target = rows.new_forest(into, asked.sources[0])
             touches = dict.fromkeys(asked.sources, Role.MERGE_FROM)
             if target is not None:
+                touches[target] = Role.MERGE_INTO
+            deleted = target is not None and rows.to_be_deleted(target)
+            if (target is None or deleted) and not dry_run:
+                # After a deletion of the whole target, which this waits for, the sources go to a new forest.
+                target = rows.new_forest(into, asked.sources[0])
                 touches[target] = Role.MERGE_INTO
             kind = OperationKind.MERGE
             task = request(
                 rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run, touches=touches
             )
+            if asked.target is not None and not deleted and rows.to_be_deleted(asked.target):
+                raise ForestChanged("The deletion of this owner was asked for at this moment: ask again.")
         self._operations.wake(tenant, task)
         return task
 
@@ -113,10 +123,10 @@ class Merging:
 
         Holds the forests' writers back for as long as the copying takes. Raises as ``ask``.
         """
-        with self._store.merging(tenant) as rows:
+        with MergeRows.opened(self._engine, tenant) as rows:
             asked = self._resolved(rows, sources, into, True)
             self._check_live(rows, asked)
-            return self._tried(rows, tenant, asked, into).report()
+            return self._tried(rows, tenant, asked, into)
 
     @repeated
     def report(self, tenant: TenantId, task: TaskId) -> ConflictReport:
@@ -126,8 +136,8 @@ class Merging:
             raise NotFound(f"Operation {task} is no merge.")
         if found.progress and not found.dry_run:
             raise NotFound(f"Merge {task} has begun: its numbers are its progress.")
-        with self._store.merging(tenant) as rows:
-            return self._tried(rows, tenant, _asked(found), "").report()
+        with MergeRows.opened(self._engine, tenant) as rows:
+            return self._tried(rows, tenant, _asked(found), "")
 
     def _resolved(self, rows: MergeRows, sources: Sequence[str], into: str, keep: bool) -> _Asked:
         if isinstance(sources, str) or not sources:
@@ -142,11 +152,9 @@ class Merging:
             raise InvalidInput("A forest can't be merged into itself: name another owner.", code="same_forest")
         ids: list[ForestId] = []
         for owner in owners:
-            found = rows.find_forest(owner)
-            if found is None:
-                raise NotFound(f"Owner {owner!r:.80} has no memory yet: there is nothing to merge.")
-            ids.append(found)
-        return _Asked(tuple(sorted(ids)), rows.find_forest(into), keep)
+            ids.append(known(rows.find_forest(owner), owner, _NOTHING).id)
+        target = rows.find_forest(into)
+        return _Asked(tuple(sorted(ids)), None if target is None else target.id, keep)
 
     @staticmethod
     def _begun(rows: MergeRows, arguments: Numbers, into: str) -> TaskId | None:
@@ -172,8 +180,8 @@ class Merging:
         asked = _asked(task)
         match progress.get("phase"):
             case None if task.dry_run:
-                with self._store.merging(tenant) as rows:
-                    counts = self._tried(rows, tenant, asked, "").tally.numbers
+                with MergeRows.opened(self._engine, tenant) as rows:
+                    counts = self._tried(rows, tenant, asked, "").counts
                 return {"phase": "planned", **counts}
             case None:
                 return self._freeze(tenant, task, asked)
@@ -189,9 +197,9 @@ class Merging:
                 return None
 
     def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        """One step of taking a merge back: the sources are released, a new target is cleared.
+        """One step of undoing a merge: the sources are released, a new target is deleted.
 
-        Past the point of return it goes on to its end. Raises as ``step``.
+        Once a source was merged, the merge continues to its end. Raises as ``step``.
         """
         asked = _asked(task)
         target = asked.target
@@ -199,7 +207,7 @@ class Merging:
             return undone(progress)
         if progress.get("phase") == "undo":
             return undone(progress) if self._clear(tenant, target) else progress
-        with self._store.merging(tenant) as rows:
+        with MergeRows.opened(self._engine, tenant) as rows:
             forests = rows.lock_forests([*asked.sources, target], changing=True)
             progress = rows.progress(task.id) or progress
             states = {id_: forest.state for id_, forest in forests.items()}
@@ -218,9 +226,9 @@ class Merging:
     def _freeze(self, tenant: TenantId, task: OperationTask, asked: _Asked) -> Numbers:
         """From here on the sources take no sessions; the largest goes first, so that its trees are the ones that stay.
 
-        Its state and the progress are one commit, so that nobody else's merge can take the same forests.
+        Its state and the progress are one commit, so that no other merge can take the same forests.
         """
-        with self._store.merging(tenant) as rows:
+        with MergeRows.opened(self._engine, tenant) as rows:
             forests = self._present(rows, asked, changing=True)
             begun = rows.progress(task.id)
             if begun:
@@ -243,7 +251,7 @@ class Merging:
         at = int(progress["next"])
         source = asked.sources[int(str(progress["order"]).split(",")[at])]
         near = self._compared(tenant, source, _target(asked))
-        with self._store.merging(tenant) as rows:
+        with MergeRows.opened(self._engine, tenant) as rows:
             rows.unhurried()
             forests = rows.lock_forests([*asked.sources, _target(asked)])
             stored = rows.progress(task.id)
@@ -254,17 +262,17 @@ class Merging:
                 return self._abandon(rows, task, asked, forests, progress)
             if target.state == "frozen":
                 raise RetryableError("The forest to merge into is being merged itself.", retry_after=FROZEN_S)
-            tally = Tally(progress)
-            # What was deleted meanwhile has nothing to bring.
+            tally = Counter(numbers(progress))
+            # A source that was deleted meanwhile is skipped.
             if source in forests and forests[source].state != "gone":
                 tally = self._switched(rows, forests[source], target, near, tally).tally
             last = at + 1 == len(asked.sources)
-            after = {**progress, **tally.numbers, "phase": "end" if last else "merge", "next": at + 1}
+            after = {**progress, **numbers(tally), "phase": "end" if last else "merge", "next": at + 1}
             rows.advance(task.id, after)
         return after
 
     def _compared(self, tenant: TenantId, source: ForestId, target: ForestId) -> Near:
-        with self._store.merging(tenant) as rows:
+        with MergeRows.opened(self._engine, tenant) as rows:
             rows.unhurried()
             found = rows.forests([target])
             if not found:
@@ -282,14 +290,14 @@ class Merging:
         """The switch, with its counts added to those from before."""
         conflicting, _ = rows.value_conflicts(source.id, target.id, 0)
         done = Switching(rows, source, target, near.twins, self._ruled(target)).run()
-        done.tally.add(Counted.CONFLICTS, conflicting + len(done.renamed))
-        done.tally.add(Counted.DEGRADED, int(near.degraded))
-        done.tally.plus(before)
+        done.tally[Counted.CONFLICTS] += conflicting + len(done.renamed)
+        done.tally[Counted.DEGRADED] += int(near.degraded)
+        done.tally.update(before)
         return done
 
     def _end(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
-        """A new target is shown, and the sources are let go: one commit."""
-        with self._store.merging(tenant) as rows:
+        """Show a new target and release the sources, in one commit."""
+        with MergeRows.opened(self._engine, tenant) as rows:
             forests = rows.lock_forests([*asked.sources, _target(asked)], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "end":
@@ -300,19 +308,19 @@ class Merging:
             if target.state == "hidden":
                 standing = rows.find_forest(target.owner)
                 if standing is not None:
-                    # Somebody began to write for this owner meanwhile: what was merged goes to what is there.
-                    if not rows.tasks.join(task.id, standing, Role.MERGE_INTO):
+                    # The owner got a forest meanwhile: the merged forest is merged into that one.
+                    if not rows.tasks.join(task.id, standing.id, Role.MERGE_INTO):
                         raise RetryableError("Another operation is at the forest to merge into.", retry_after=FROZEN_S)
-                    folding: Numbers = {**progress, "phase": "fold", "into": str(standing)}
+                    folding: Numbers = {**progress, "phase": "fold", "into": str(standing.id)}
                     rows.advance(task.id, folding)
                     return folding
                 rows.set_forest_state(target.id, "live")
-            return self._let_go(rows, task, asked, forests, progress)
+            return self._release(rows, task, asked, forests, progress)
 
     def _fold(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
         standing, hidden = ForestId(UUID(str(progress["into"]))), _target(asked)
         near = self._compared(tenant, hidden, standing)
-        with self._store.merging(tenant) as rows:
+        with MergeRows.opened(self._engine, tenant) as rows:
             rows.unhurried()
             forests = rows.lock_forests([*asked.sources, hidden, standing], changing=True)
             stored = rows.progress(task.id)
@@ -322,11 +330,11 @@ class Merging:
                 back: Numbers = {**progress, "phase": "end"}
                 rows.advance(task.id, back)
                 return back
-            self._switched(rows, forests[hidden], forests[standing], near, Tally())
+            self._switched(rows, forests[hidden], forests[standing], near, Counter())
             rows.set_forest_state(hidden, "gone")
-            return self._let_go(rows, task, asked, forests, progress, hidden)
+            return self._release(rows, task, asked, forests, progress, hidden)
 
-    def _let_go(
+    def _release(
         self,
         rows: MergeRows,
         task: OperationTask,
@@ -352,7 +360,7 @@ class Merging:
         forests: Mapping[ForestId, MergeForest],
         progress: Numbers,
     ) -> Numbers:
-        """Somebody deleted the target: the sources stay what they were."""
+        """The target was deleted: the sources stay as they were."""
         frozen = _frozen(asked, forests)
         rows.lock_forests(frozen, changing=True)
         for id_ in frozen:
@@ -377,27 +385,31 @@ class Merging:
             raise NotFound("A forest of this merge is gone.")
         return forests
 
-    def _tried(self, rows: MergeRows, tenant: TenantId, asked: _Asked, into: str) -> Findings:
-        """Merge, look, and take it back: the numbers are those of a real merge."""
+    def _tried(self, rows: MergeRows, tenant: TenantId, asked: _Asked, into: str) -> ConflictReport:
+        """Merge, report, and roll back: the numbers are those of a real merge."""
         rows.unhurried()
-        # A task knows no names; whose a new forest is makes no difference to what is counted.
+        # A task holds no owner's name; the counts do not depend on it.
         target = asked.target or rows.new_forest(into or str(uuid4()), asked.sources[0])
         forests = self._present(rows, replace(asked, target=target))
-        trial = Findings()
+        tally: Tally = Counter()
+        values: list[ValueConflict] = []
+        sessions: list[RenamedSession] = []
+        exact: list[str] = []
+        near: list[NearDuplicate] = []
         sizes = {forest.id: forest.facts for forest in rows.forests(asked.sources)}
         for source in sorted(asked.sources, key=lambda id_: (-sizes[id_], str(id_))):
-            _, values = rows.value_conflicts(source, target, NAMED)
+            values += rows.value_conflicts(source, target, NAMED)[1]
             threshold = self._ruled(forests[target]).reduce.near_duplicate
-            near = self._comparison.near(rows, tenant, source, target, threshold, index=False)
-            done = self._switched(rows, forests[source], forests[target], near, trial.tally)
-            trial.tally = done.tally
-            trial.values += values
-            trial.exact += done.exact
-            owner = forests[source].owner
-            trial.sessions += [RenamedSession(owner, plan.source.external_id, plan.name) for plan in done.renamed]
-            trial.near += _sentences(rows, done)
+            twins = self._comparison.near(rows, tenant, source, target, threshold, index=False)
+            done = self._switched(rows, forests[source], forests[target], twins, tally)
+            tally, owner = done.tally, forests[source].owner
+            sessions += [RenamedSession(owner, plan.source.external_id, plan.name) for plan in done.renamed]
+            exact += done.exact
+            near += _sentences(rows, done)
         rows.undo()
-        return trial
+        return ConflictReport(
+            numbers(tally), tuple(sessions[:NAMED]), tuple(values[:NAMED]), tuple(exact[:NAMED]), tuple(near[:NAMED])
+        )
 
 
 def _sentences(rows: MergeRows, done: Switched) -> list[NearDuplicate]:
@@ -414,7 +426,7 @@ def _asked(task: OperationTask) -> _Asked:
 
 
 def _frozen(asked: _Asked, forests: Mapping[ForestId, MergeForest]) -> list[ForestId]:
-    """The sources that wait for the end."""
+    """The sources that are frozen."""
     return [id_ for id_ in asked.sources if id_ in forests and forests[id_].state == "frozen"]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import replace
 from itertools import count
 
 from memforest_core.domain.facts import CORRECTED_ITEM
@@ -13,39 +12,13 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, cell_
 from memforest_core.transfer.merge.records import (
     CellCopy,
     ItemCopy,
-    NamedSession,
+    Meeting,
     Overlap,
+    SessionPlan,
     StoredCell,
     StoredItem,
     StoredSession,
 )
-
-
-class Meeting(StrEnum):
-    """How a source's session meets what the target has."""
-
-    NEW = "new"
-    SAME = "same"
-    """The target has all of its turns."""
-    LONGER = "longer"
-    """The target has its first turns."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPlan:
-    """What a session becomes; turns from ``first_turn`` on are copied, into cells from ``first_cell`` on."""
-
-    source: StoredSession
-    target: SessionId
-    meeting: Meeting
-    name: str
-    first_turn: int = 0
-    first_cell: int = 0
-
-    @property
-    def renamed(self) -> bool:
-        """The target has another session of its id."""
-        return self.name != self.source.external_id
 
 
 def names(external_id: str, owner: str) -> Iterator[str]:
@@ -56,25 +29,23 @@ def names(external_id: str, owner: str) -> Iterator[str]:
         yield f"{external_id}@{owner}#{number}"
 
 
-def named(target: ForestId, session: StoredSession, name: str) -> NamedSession:
-    """A session of the source under a name of the target."""
-    return NamedSession(session.id, session_id(target, name), name)
+def named(target: ForestId, session: StoredSession, name: str) -> SessionPlan:
+    """A session of the source as a new one of the target, under this name."""
+    return SessionPlan(session, session_id(target, name), name)
 
 
-def meet(session: StoredSession, name: NamedSession, overlap: Overlap | None) -> SessionPlan | None:
-    """What the session becomes under this name; None when the target has other turns there."""
+def meet(plan: SessionPlan, overlap: Overlap | None) -> SessionPlan | None:
+    """What a session becomes under its name in the target; None when the target has other turns there."""
     if overlap is None:
-        return SessionPlan(session, name.target, Meeting.NEW, name.name)
+        return plan
     if overlap.differs:
         return None
-    longer = session.turns > overlap.turns
-    return SessionPlan(
-        session,
-        name.target,
-        Meeting.LONGER if longer else Meeting.SAME,
-        name.name,
-        overlap.turns if longer else session.turns,
-        overlap.cells,
+    longer = plan.source.turns > overlap.turns
+    return replace(
+        plan,
+        meeting=Meeting.LONGER if longer else Meeting.SAME,
+        first_turn=overlap.turns if longer else plan.source.turns,
+        first_cell=overlap.cells,
     )
 
 
@@ -97,10 +68,10 @@ def place_cells(plans: Sequence[SessionPlan], cells: Sequence[StoredCell]) -> li
             copies.append(
                 CellCopy(
                     source=cell,
-                    target=cell_id(plan.target, cell.ordinal + shift),
+                    cell_id=cell_id(plan.target, cell.ordinal + shift),
                     session_id=plan.target,
                     ordinal=cell.ordinal + shift,
-                    window=head + shift,
+                    window_ordinal=head + shift,
                     first_turn=max(cell.first_turn, plan.first_turn),
                     cut=cell.first_turn < plan.first_turn,
                 )
@@ -127,7 +98,7 @@ def place_items(
         copy = copies.get(item.cell_id)
         fact = None if item.fact_id is None else facts[item.fact_id]
         if copy is not None and (not copy.cut or max(item.turns, default=-1) >= copy.first_turn):
-            placed.append(ItemCopy(item.cell_id, item.item, copy.target, item.item, copy.session_id, fact))
+            placed.append(ItemCopy(item.cell_id, item.item, copy.cell_id, item.item, copy.session_id, fact))
             continue
         if fact is None or fact not in lacking or item.item < 0:
             continue

@@ -1,8 +1,8 @@
-"""One source into the target, in one transaction: becomes visible by its commit, or not at all."""
+"""Copies one source into the target, in one transaction."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -18,15 +18,16 @@ from memforest_core.transfer.merge.records import (
     CutText,
     FactCopy,
     ItemCopy,
+    Meeting,
     MergeForest,
-    NamedSession,
+    SessionPlan,
     StoredCell,
     StoredFact,
     StoredItem,
 )
 from memforest_core.transfer.merge.report import NAMED, Counted, Tally
 from memforest_core.transfer.merge.rows.merging import MergeRows
-from memforest_core.transfer.merge.sessions import Meeting, SessionPlan, meet, named, names, place_cells, place_items
+from memforest_core.transfer.merge.sessions import meet, named, names, place_cells, place_items
 from memforest_core.transfer.merge.transplanting import Successor
 from memforest_core.transfer.merge.uniting import Uniting
 
@@ -38,7 +39,7 @@ CORRECTED_S = 1.0
 class Switched:
     """What one switch did: the counts, and for people which sessions and facts met."""
 
-    tally: Tally = field(default_factory=Tally)
+    tally: Tally = field(default_factory=Counter)
     renamed: list[SessionPlan] = field(default_factory=list)
     exact: list[str] = field(default_factory=list)
     near: list[tuple[FactId, FactId]] = field(default_factory=list)
@@ -67,7 +68,6 @@ class Switching:
         rows = self._rows.content
         rows.lock_cells(self._source.id)
         plans = self._sessions()
-        sessions = {plan.source.id: plan.target for plan in plans}
         rows.add_speakers(self._source.id, self._target.id)
         cells = rows.cells(self._source.id)
         copies = {copy.source.id: copy for copy in place_cells(plans, cells)}
@@ -81,8 +81,8 @@ class Switching:
         rows.add_items(items)
         successors = _cell_successors(copies.values(), cut) | self._fact_successors(stored, reconciled, there, kept)
         uniting = Uniting(self._rows, self._source, self._target, self._settings, self.done.tally)
-        nodes = uniting.run({plan.source.id: plan for plan in plans}, sessions, successors)
-        renamed: dict[UUID, UUID] = {id_: copy.target for id_, copy in copies.items()}
+        nodes = uniting.run({plan.source.id: plan for plan in plans}, successors)
+        renamed: dict[UUID, UUID] = {id_: copy.cell_id for id_, copy in copies.items()}
         renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in kept or fact in there}
         rows.take_corrections(corrected)
         rows.copy_vectors(self._source.id, self._target.id)
@@ -97,41 +97,31 @@ class Switching:
         }
         plans: list[SessionPlan] = []
         while waiting:
-            tried: list[NamedSession] = [
-                named(self._target.id, session, next(ways)) for session, ways in waiting.values()
-            ]
+            tried = [named(self._target.id, session, next(ways)) for session, ways in waiting.values()]
             made = self._rows.content.add_sessions(self._source, self._target.id, tried)
-            found = self._rows.content.overlaps([each for each in tried if each.target not in made])
-            overlaps = {each.source: each for each in found}
-            for each in tried:
-                session, _ = waiting[each.source]
-                plan = meet(session, each, overlaps.get(each.source))
-                if plan is not None:
-                    plans.append(plan)
-                    del waiting[each.source]
-        tally = self.done.tally
-        tally.add(Counted.SESSIONS, sum(plan.meeting is Meeting.NEW for plan in plans))
-        tally.add(Counted.SESSIONS_SAME, sum(plan.meeting is not Meeting.NEW for plan in plans))
+            overlaps = self._rows.content.overlaps([plan for plan in tried if plan.target not in made])
+            met = [plan for each in tried if (plan := meet(each, overlaps.get(each.source.id))) is not None]
+            plans += met
+            for plan in met:
+                del waiting[plan.source.id]
         self.done.renamed = [plan for plan in plans if plan.renamed]
-        tally.add(Counted.SESSIONS_CONFLICTING, len(self.done.renamed))
+        new = sum(plan.meeting is Meeting.NEW for plan in plans)
+        self.done.tally[Counted.SESSIONS] += new
+        self.done.tally[Counted.SESSIONS_SAME] += len(plans) - new
+        self.done.tally[Counted.SESSIONS_CONFLICTING] += len(self.done.renamed)
         return sorted(plans, key=lambda plan: str(plan.target))
 
-    def _turns_and_cells(self, plans: Sequence[SessionPlan], copies: Sequence[CellCopy]) -> dict[CellId, CutText]:
+    def _turns_and_cells(self, plans: Sequence[SessionPlan], copies: Sequence[CellCopy]) -> Mapping[CellId, CutText]:
         """Copy what was said; what is left of cells that were cut."""
         rows = self._rows.content
         growing = [plan for plan in plans if plan.meeting is not Meeting.SAME]
-        rows.add_turns([(plan.source.id, plan.target, plan.first_turn) for plan in growing])
-        added: dict[SessionId, int] = defaultdict(int)
-        for copy in copies:
-            added[copy.session_id] += 1
+        rows.add_turns(growing)
+        added = Counter(copy.session_id for copy in copies)
         rows.lengthen(
             [(plan.source.id, plan.target, added[plan.target]) for plan in growing if plan.meeting is Meeting.LONGER]
         )
         rows.add_cells(self._target.id, copies)
-        cut = [copy for copy in copies if copy.cut]
-        texts = rows.cut_texts(cut) if cut else ()
-        rows.set_texts(texts)
-        return {text.cell: text for text in texts}
+        return rows.cut_texts([copy for copy in copies if copy.cut])
 
     def _reconcile(self, stored: Sequence[StoredFact]) -> tuple[Reconciled, dict[FactId, StoredFact]]:
         own = own_ids(self._target.id, stored)
@@ -140,8 +130,8 @@ class Switching:
         reconciled = reconcile(stored, own, frozenset(there), self._near)
         self.done.exact = [fact.statement.text for fact in stored if fact.id in reconciled.exact][:NAMED]
         self.done.near = [(id_, reconciled.facts[id_]) for id_ in sorted(reconciled.near, key=str)[:NAMED]]
-        self.done.tally.add(Counted.FACTS_EXACT, len(reconciled.exact))
-        self.done.tally.add(Counted.FACTS_NEAR, len(reconciled.near))
+        self.done.tally[Counted.FACTS_EXACT] += len(reconciled.exact)
+        self.done.tally[Counted.FACTS_NEAR] += len(reconciled.near)
         return reconciled, there
 
     def _items(
@@ -158,8 +148,8 @@ class Switching:
             theirs[cell.session_id].append(cell)
         homes = {cell.id: theirs[shared[cell.session_id]] for cell in cells if cell.session_id in shared}
         if any(item.pending is not None and item.cell_id in homes for item in waiting):
-            # It is about to be placed; then it is a fact like others.
-            raise RetryableError("A correction of the source is on its way.", retry_after=CORRECTED_S)
+            # Once it is placed, it is a fact like others.
+            raise RetryableError("A correction of the source is not placed yet.", retry_after=CORRECTED_S)
         return place_items(waiting, copies, homes, reconciled.facts, frozenset(reconciled.lacking))
 
     def _facts(
@@ -169,13 +159,13 @@ class Switching:
         waiting: Sequence[StoredItem],
         kept: set[FactId],
     ) -> list[FactCopy]:
-        """Copy what the target lacks; a fact that nothing in the target speaks for stays behind.
+        """Copy what the target lacks; a fact without a candidate in the target is not copied.
 
         Returns what the target has and the source has corrected.
         """
         became = dict(reconciled.facts)
         for item in waiting:
-            # The successor of a corrected fact may still be on its way into the trees.
+            # The successor of a corrected fact may not be placed yet.
             if item.pending is not None:
                 became[identify(self._source.id, item.pending)[0]] = identify(self._target.id, item.pending)[0]
 
@@ -185,7 +175,7 @@ class Switching:
 
         copies = [copied(fact) for id_, fact in reconciled.lacking.items() if id_ in kept]
         self._rows.content.copy_facts(self._target.id, copies)
-        self.done.tally.add(Counted.FACTS, len(copies))
+        self.done.tally[Counted.FACTS] += len(copies)
         return [copied(fact) for fact in stored if fact.id in reconciled.exact and fact.superseded]
 
     def _fact_successors(
@@ -224,10 +214,10 @@ def _successor(fact: StoredFact, holder: StoredFact, id_: FactId) -> Successor:
 def _cell_successors(copies: Collection[CellCopy], cut: Mapping[CellId, CutText]) -> dict[PayloadId, Successor]:
     successors: dict[PayloadId, Successor] = {}
     for copy in copies:
-        shorter = cut.get(copy.target)
+        shorter = cut.get(copy.cell_id)
         successors[PayloadId(copy.source.id)] = Successor(
-            PayloadId(copy.target),
-            Key(0, copy.first_turn, copy.source.char_start, copy.target.hex),
+            PayloadId(copy.cell_id),
+            Key(0, copy.first_turn, copy.source.char_start, copy.cell_id.hex),
             shorter.start if shorter else copy.source.start,
             shorter.end if shorter else copy.source.end,
             not copy.cut,

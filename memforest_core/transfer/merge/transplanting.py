@@ -1,4 +1,4 @@
-"""Carrying a whole tree into another forest: same shape and versions, new ids, so that its summaries stay true."""
+"""Copies a whole tree into another forest: same shape and versions, new ids, so that its summaries stay valid."""
 
 from __future__ import annotations
 

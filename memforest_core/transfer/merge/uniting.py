@@ -13,11 +13,17 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
 from memforest_core.settings import Settings
 from memforest_core.store.trees import TreeChange
-from memforest_core.transfer.merge.records import HeadChange, MemberCopy, MergeForest, ScopeCopy, StoredScope
+from memforest_core.transfer.merge.records import (
+    Meeting,
+    MemberCopy,
+    MergeForest,
+    ScopeCopy,
+    SessionPlan,
+    StoredScope,
+)
 from memforest_core.transfer.merge.report import Counted, Tally
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.scopes import ScenePair, match_scenes, united
-from memforest_core.transfer.merge.sessions import Meeting, SessionPlan
 from memforest_core.transfer.merge.transplanting import Successor, Transplant, transplant
 
 
@@ -27,7 +33,7 @@ def _new_node() -> NodeId:
 
 @dataclass(slots=True)
 class _Scope:
-    """A scope of the source on its way: where it goes, what is there, and the leaves that it brings."""
+    """A scope of the source: its id in the target, the target's scope under that id, and the leaves that it brings."""
 
     source: StoredScope
     id: TreeId
@@ -67,7 +73,6 @@ class Uniting:
     def run(
         self,
         plans: Mapping[SessionId, SessionPlan],
-        sessions: Mapping[SessionId, SessionId],
         successors: Mapping[PayloadId, Successor],
     ) -> Mapping[NodeId, NodeId]:
         """Unite and copy everything; what the copied internal nodes are called now.
@@ -75,22 +80,16 @@ class Uniting:
         ``successors`` says what each payload of the source becomes; one that is not in it stays behind.
         """
         self._successors = successors
-        scopes, pairs = self._scopes(plans, sessions)
+        scopes, pairs = self._scopes(plans)
         self._transplant([scope for scope in scopes if scope.transplanted])
         self._store_scopes(scopes)
         self._store_trees([scope for scope in scopes if scope.copy is not None], self._grow(scopes), pairs)
-        renamed: dict[NodeId, NodeId] = {}
-        for scope in scopes:
-            if scope.copy is not None:
-                renamed |= scope.copy.renamed
+        copies = [scope.copy for scope in scopes if scope.copy is not None]
+        renamed = {id_: new for copy in copies for id_, new in copy.renamed.items()}
         self._rows.trees.copy_summaries(self._target.id, renamed)
         return renamed
 
-    def _scopes(
-        self,
-        plans: Mapping[SessionId, SessionPlan],
-        sessions: Mapping[SessionId, SessionId],
-    ) -> tuple[list[_Scope], list[ScenePair]]:
+    def _scopes(self, plans: Mapping[SessionId, SessionPlan]) -> tuple[list[_Scope], list[ScenePair]]:
         """The scopes that bring something, each with its place in the target."""
         mine = self._rows.trees.all_scopes(self._source.id)
         members: dict[TreeId, list[tuple[Successor, SessionId]]] = defaultdict(list)
@@ -99,10 +98,10 @@ class Uniting:
             successor = self._successors.get(member.payload_id)
             if successor is not None and (member.tree_id, successor.payload_id) not in seen:
                 seen.add((member.tree_id, successor.payload_id))
-                members[member.tree_id].append((successor, sessions[member.session_id]))
+                members[member.tree_id].append((successor, plans[member.session_id].target))
         bringing = [scope for scope in mine if members[scope.id]]
         pairs = self._pair_scenes(bringing)
-        places = self._places(bringing, pairs, sessions)
+        places = self._places(bringing, pairs, plans)
         there = self._rows.trees.scopes_of([id_ for id_, _ in places.values()])
         scopes = []
         for scope in bringing:
@@ -124,7 +123,7 @@ class Uniting:
         return match_scenes(mine, theirs, rules.scene_merge, rules.scene_cap)
 
     def _places(
-        self, scopes: Sequence[StoredScope], pairs: Sequence[ScenePair], sessions: Mapping[SessionId, SessionId]
+        self, scopes: Sequence[StoredScope], pairs: Sequence[ScenePair], plans: Mapping[SessionId, SessionPlan]
     ) -> dict[TreeId, tuple[TreeId, str]]:
         """The target's scope, by id and key, for each of the source's; new scenes are numbered in their order."""
         target = self._target.id
@@ -137,7 +136,7 @@ class Uniting:
         for scope in scopes:
             if scope.kind is TreeKind.SCENE:
                 continue
-            key = scope.key if scope.kind is TreeKind.ENTITY else str(sessions[_session_of(scope)])
+            key = scope.key if scope.kind is TreeKind.ENTITY else str(plans[_session_of(scope)].target)
             places[scope.id] = (tree_id(target, scope.kind, key), key)
         return places
 
@@ -146,10 +145,10 @@ class Uniting:
         if not scopes:
             return
         nodes = self._rows.trees.nodes(self._source.id)
-        standing = [scope.id for scope in scopes if scope.there is not None]
+        stored = [scope.id for scope in scopes if scope.there is not None]
         extra = {
             tree: [_leaf(tree, *member) for member in members]
-            for tree, members in self._rows.reduce.scopes.members(standing).items()
+            for tree, members in self._rows.reduce.scopes.members(stored).items()
         }
         for scope in scopes:
             if scope.source.head is None:
@@ -158,17 +157,17 @@ class Uniting:
             copy = transplant(scope.source.head, own, scope.id, self._successors, extra.get(scope.id, ()), _new_node)
             scope.copy = copy
             matched = scope.there is not None and scope.there.head is not None
-            self._tally.add(Counted.TREES_MATCHED if matched else Counted.TREES_COPIED, 1)
-            self._tally.add(Counted.LEAVES_INSERTED, copy.inserted)
-            self._tally.add(Counted.NODES_DIRTY, copy.dirtied)
+            self._tally[Counted.TREES_MATCHED if matched else Counted.TREES_COPIED] += 1
+            self._tally[Counted.LEAVES_INSERTED] += copy.inserted
+            self._tally[Counted.NODES_DIRTY] += copy.dirtied
 
     def _store_scopes(self, scopes: Sequence[_Scope]) -> None:
         """Store new scopes and all members; the leaves of copies are known, others come with their tree."""
         made = [
             ScopeCopy(
                 source=scope.source.id,
-                target=scope.id,
-                key=scope.key,
+                tree_id=scope.id,
+                scope_key=scope.key,
                 label=scope.plan.name if scope.plan is not None else None,
                 session_id=scope.plan.target if scope.plan is not None else None,
                 head=scope.copy.head if scope.copy is not None else None,
@@ -205,11 +204,11 @@ class Uniting:
             if scope.there is not None and scope.there.head is not None:
                 diff = insert(scope.there.head, loaded[scope.id], scope.leaves(), _new_node)
                 changes.append(TreeChange(scope.id, diff.head, diff))
-        self._tally.add(Counted.TREES_MATCHED, len(growing))
-        self._tally.add(Counted.LEAVES_INSERTED, sum(len(_leaves(change.diff)) for change in changes))
+        self._tally[Counted.TREES_MATCHED] += len(growing)
+        self._tally[Counted.LEAVES_INSERTED] += sum(len(_leaves(change.diff)) for change in changes)
         changes += self._build([scope for scope in rest if scope not in growing])
         touched = [node for change in changes for node in (*change.diff.inserted, *change.diff.updated)]
-        self._tally.add(Counted.NODES_DIRTY, sum(node.level > 0 and node.dirty for node in touched))
+        self._tally[Counted.NODES_DIRTY] += sum(node.level > 0 and node.dirty for node in touched)
         return changes
 
     def _build(self, scopes: Sequence[_Scope]) -> list[TreeChange]:
@@ -251,7 +250,7 @@ class Uniting:
         rows.add_nodes([node for scope in copies if scope.copy is not None for node in scope.copy.nodes])
         self._rows.reduce.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s)
         heads = {scope.id: scope.copy for scope in copies if scope.copy is not None and scope.there is not None}
-        rows.set_heads([HeadChange(copy.head, copy.dirty) for copy in heads.values()], refresh.quiet_s)
+        rows.set_heads(list(heads.values()), refresh.quiet_s)
         sizes = {tree: copy.head.leaf_count for tree, copy in heads.items()}
         sizes |= {change.tree_id: change.head.leaf_count for change in changes}
         rows.set_scenes(

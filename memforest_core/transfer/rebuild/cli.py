@@ -32,10 +32,10 @@ def rematerialize(
         typer.Option("--set", metavar="RULE=N", help="session_k=4, scene_assign=0.65 and so on; repeatable."),
     ] = None,
     extract: Annotated[
-        bool, typer.Option("--extract", help="Extract all facts anew, with today's prompt and model.")
+        bool, typer.Option("--extract", help="Extract all facts again, with the current prompt and model.")
     ] = False,
     summaries: Annotated[
-        bool, typer.Option("--summaries", help="Write all summaries anew, with today's prompt and model.")
+        bool, typer.Option("--summaries", help="Write all summaries again, with the current prompt and model.")
     ] = False,
     embedding: Annotated[
         bool, typer.Option("--embedding", help="Give the whole database the settings' embedding model.")
@@ -51,7 +51,7 @@ def rematerialize(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what it will cost, then build an owner's forest anew beside the live one, and switch at the end.
+    """Print what it will cost, then rebuild an owner's forest beside the live one, and switch at the end.
 
     No session is replayed: without --extract the facts are placed again from what was extracted before. --embedding is
     for all owners, with the workers stopped: texts are embedded, and a new collection takes the place of the old one.
@@ -71,7 +71,7 @@ def rematerialize(
             _print_plan(plain(plan), as_json=as_json)
         if dry_run:
             return
-        confirm(f"Build the forest of {printable(owner)} anew?", yes=yes, as_json=as_json)
+        confirm(f"Rebuild the forest of {printable(owner)}?", yes=yes, as_json=as_json)
         operation = memory.lifecycle.rematerialize(
             owner, rules=wanted, extract=extract, summaries=summaries, actor=actor_named(actor)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,13 +13,14 @@ from memforest_core.domain.ids import TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
+from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
-from memforest_core.models.prices import ListPrices
+from memforest_core.store.engine import Engine
 from memforest_core.transfer.rebuild.records import NewVectors, StoredSummary, TextKind
-from memforest_core.transfer.rebuild.rows.reembedding import ReembedStore
+from memforest_core.transfer.rebuild.rows.reembedding import DatabaseRows, ReembedRows
 
 BATCH = 256
-"""Rows looked at, and at most about so many texts embedded, between two commits."""
+"""Rows read, and at most about this many texts embedded, between two commits."""
 CHARS_PER_TOKEN = 4
 
 Indexing = Callable[[TenantId, WorkerId, Sequence[PointKind]], int]
@@ -29,7 +31,7 @@ Watch = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingPlan:
-    """What another embedding model would take."""
+    """The work and cost of a change to another embedding model."""
 
     model: str
     dimension: int
@@ -52,7 +54,7 @@ class Reembedding:
 
     def __init__(
         self,
-        store: ReembedStore,
+        engine: Engine,
         rows: IndexStore,
         tenants: Callable[[], Sequence[TenantId]],
         embedder: Embedder,
@@ -61,7 +63,8 @@ class Reembedding:
         prices: ListPrices,
         dead_after_s: float,
     ) -> None:
-        self._store = store
+        self._engine = engine
+        self._database = DatabaseRows(engine)
         self._rows = rows
         self._tenants = tenants
         self._embedder = embedder
@@ -71,54 +74,51 @@ class Reembedding:
         self._dead_after_s = dead_after_s
 
     def plan(self) -> EmbeddingPlan:
-        """What it would take, by looking for texts that have no vector. Raises StoreUnavailable."""
-        texts = calls = chars = summaries = scenes = seen = 0
+        """The work and cost, found by looking for texts that have no vector. Raises StoreUnavailable."""
+        total: Counter[str] = Counter()
         paid = 0.0
-        tenants = self._tenants()
+        model, tenants = self._embedder.model, self._tenants()
         for tenant in tenants:
-            batches = [missing for kind in TextKind for _, missing in self._pages(tenant, kind) if missing]
-            with self._store.reembedding(tenant) as rows:
-                nodes, written, written_chars, found = rows.counts(self._embedder.model)
-                spent = rows.spent(self._embedder.model)
             looked: set[OwnText] = set()
-            for batch in batches:
-                distinct = {each.text for each in batch if each not in looked}
-                looked.update(batch)
-                texts += len(distinct)
-                chars += sum(map(len, distinct))
-            texts, chars = texts + written, chars + written_chars
-            calls += len(batches) + -(-written // BATCH)
-            summaries, scenes = summaries + nodes, scenes + found
-            seen, paid = seen + spent.prompt_tokens, paid + spent.cost_usd
-        tokens = chars // CHARS_PER_TOKEN
-        listed = self._prices.cost_usd(Step.EMBED, self._embedder.model, tokens, 0)
+            for missing in (missing for kind in TextKind for _, missing in self._pages(tenant, kind) if missing):
+                distinct = {each.text for each in missing if each not in looked}
+                looked.update(missing)
+                total.update(texts=len(distinct), chars=sum(map(len, distinct)), calls=1)
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                nodes, written, chars, scenes = rows.counts(model)
+                spent = rows.spent(model)
+            total.update(texts=written, chars=chars, calls=-(-written // BATCH), summaries=nodes, scenes=scenes)
+            total["paid_tokens"] += spent.prompt_tokens
+            paid += spent.cost_usd
+        tokens = total["chars"] // CHARS_PER_TOKEN
+        by_list = self._prices.cost_usd(Step.EMBED, model, tokens, 0)
         return EmbeddingPlan(
-            self._embedder.model,
-            self._embedder.dimension,
-            self._index.name,
-            len(tenants),
-            texts,
-            calls,
-            tokens,
-            summaries,
-            scenes,
-            paid / seen * tokens if seen and paid > 0.0 else listed,
+            model=model,
+            dimension=self._embedder.dimension,
+            collection=self._index.name,
+            tenants=len(tenants),
+            texts_to_embed=total["texts"],
+            embedding_calls=total["calls"],
+            embedding_tokens=tokens,
+            summaries=total["summaries"],
+            scenes=total["scenes"],
+            cost_usd=paid / total["paid_tokens"] * tokens if total["paid_tokens"] and paid > 0.0 else by_list,
         )
 
     def run(self, watch: Watch = lambda what, done: None) -> None:
         """Embed all texts, write the new collection beside the live one, and switch; resumable: what is there is kept.
 
-        Workers must be stopped: they would go on with the old model. Recall goes on with the old collection until the
+        Workers must be stopped: they would use the old model. Recall uses the old collection until the
         switch. Raises InvalidSettings while workers run or when the model is in use already, ModelUnavailable,
         IndexUnavailable, StoreUnavailable.
         """
-        alive = self._store.workers(self._dead_after_s)
+        alive = self._database.workers(self._dead_after_s)
         if alive:
             raise InvalidSettings(
                 f"Stop the workers first, {len(alive)} are running ({', '.join(alive[:3])}): they would go on with the"
                 " embedding model there was."
             )
-        if self._store.live_collection() == self._index.name:
+        if self._database.live_collection() == self._index.name:
             raise InvalidSettings(f"{self._embedder.model} is the embedding model already.")
         tenants = self._tenants()
         for tenant in tenants:
@@ -129,19 +129,18 @@ class Reembedding:
         self._index.prepare()
         for tenant in tenants:
             self._fill(tenant, watch)
-        self._store.switch(self._index.name, self._embedder.model, self._embedder.dimension)
+        self._database.switch(self._index.name, self._embedder.model, self._embedder.dimension)
 
     def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[tuple[int, list[OwnText]]]:
         """Pages of texts: how many texts each has, and those that have no vector, in the order of embedding."""
         after: UUID | None = None
         while True:
-            with self._store.reembedding(tenant) as rows:
-                page = rows.texts_after(kind, after, BATCH)
-                known = rows.known_vectors(self._embedder.model, page.texts)
-            if page.last is None:
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                texts, after = rows.texts_after(kind, after, BATCH)
+                known = rows.known_vectors(self._embedder.model, texts)
+            if after is None:
                 return
-            after = page.last
-            yield len(page.texts), [text for text in dict.fromkeys(page.texts) if text not in known]
+            yield len(texts), [text for text in dict.fromkeys(texts) if text not in known]
 
     def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
         done = 0
@@ -157,18 +156,18 @@ class Reembedding:
         texts = list(dict.fromkeys(each.text for each in missing))
         embedded = self._embedder.embed(texts)
         vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
-        with self._store.reembedding(tenant) as rows:
+        with ReembedRows.opened(self._engine, tenant) as rows:
             rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})
             rows.record_call(embedded.record)
 
     def _summaries(self, tenant: TenantId, watch: Watch) -> None:
         """Level by level, so that a node pools what its children have already."""
-        with self._store.reembedding(tenant) as rows:
+        with ReembedRows.opened(self._engine, tenant) as rows:
             levels = rows.levels()
         done = 0
         for level in range(1, levels + 1):
             while True:
-                with self._store.reembedding(tenant) as rows:
+                with ReembedRows.opened(self._engine, tenant) as rows:
                     nodes = rows.summaries(level, self._embedder.model, BATCH)
                 if not nodes:
                     break
@@ -177,7 +176,7 @@ class Reembedding:
                 if written:
                     embedded = self._embedder.embed([node.text for node in written])
                     vectors = {node.node_id: each for node, each in zip(written, embedded.vectors, strict=True)}
-                with self._store.reembedding(tenant) as rows:
+                with ReembedRows.opened(self._engine, tenant) as rows:
                     rows.put_summaries(self._embedder.model, [self._new(node, vectors) for node in nodes])
                     if written:
                         rows.record_call(embedded.record)
@@ -196,7 +195,7 @@ class Reembedding:
     def _scenes(self, tenant: TenantId) -> None:
         after: TreeId | None = None
         while True:
-            with self._store.reembedding(tenant) as rows:
+            with ReembedRows.opened(self._engine, tenant) as rows:
                 after = rows.recenter(after, self._embedder.model, BATCH)
             if after is None:
                 return

@@ -49,8 +49,8 @@ class Expected:
     usual: int
 
 
-class _Scales:
-    """A chat model that only weighs what it is asked."""
+class _Counting:
+    """A chat model that only counts the characters of its request."""
 
     def __init__(self) -> None:
         self.chars = 0
@@ -60,7 +60,7 @@ class _Scales:
 
     def complete(self, request: ChatRequest) -> ChatReply:
         self.chars = sum(len(message.content) for message in request.messages)
-        return ChatReply("weighed", CallRecord(request.step, "", 0, 0, 0, 0.0, 0.0, "ok"))
+        return ChatReply("counted", CallRecord(request.step, "", 0, 0, 0, 0.0, 0.0, "ok"))
 
 
 def estimate(tree: PlannedTree, k: int, expected: Expected, paid: Paid) -> SummaryWork:
@@ -112,7 +112,7 @@ def _parent(
 def _prompt_chars(tree: PlannedTree, children: Sequence[Text], budget: int) -> int:
     """Characters of the call, as the summarizer would make it."""
     shown = tuple(ChildText(child.text or "x" * child.chars, None, TermCounts(()), 1) for child in children)
-    scales = _Scales()
+    counting = _Counting()
     node = ReadyNode(
         id=NodeId(_NOBODY),
         tree_id=tree.id,
@@ -128,5 +128,5 @@ def _prompt_chars(tree: PlannedTree, children: Sequence[Text], budget: int) -> i
         stored_text=None,
         stored_source=None,
     )
-    ModelSummarizer(scales).summarize(node, budget, [])
-    return scales.chars
+    ModelSummarizer(counting).summarize(node, budget, [])
+    return counting.chars

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract import prompt as extraction
 from memforest_core.extract.service import window_of
+from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
-from memforest_core.models.prices import ListPrices
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
@@ -37,7 +37,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What it would take. Calls are counted; tokens and dollars are estimates."""
+    """The work and cost of a rebuild. Calls are counted; tokens and dollars are estimates."""
 
     sessions: int
     turns: int
@@ -62,9 +62,8 @@ class Plan:
 
     def numbers(self) -> dict[str, str | int]:
         """As a task's progress; dollars in millionths, -1 when they are unknown."""
-        shown: dict[str, str | int] = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "cost_usd"
-        }
+        shown: dict[str, str | int] = asdict(self)
+        del shown["cost_usd"]
         return shown | {"cost_microusd": -1 if self.cost_usd is None else round(self.cost_usd * 1e6)}
 
 
@@ -86,6 +85,7 @@ class Planner:
         self._reading = reading
         self._settings = settings
         self._models = models
+        self._by_step = {Step.EXTRACT: models.extract, Step.SUMMARIZE: models.summarize, Step.EMBED: models.embed}
         self._prices = prices
 
     def plan(self, tenant: TenantId, source: SourceForest, options: Options) -> Plan:
@@ -95,11 +95,7 @@ class Planner:
             counts = rows.counts(source.id, self._models.embed)
             history = {
                 step: rows.spent(step, model) if model is not None else Spent(0, 0, 0, 0.0)
-                for step, model in (
-                    (Step.EXTRACT, self._models.extract),
-                    (Step.SUMMARIZE, self._models.summarize),
-                    (Step.EMBED, self._models.embed),
-                )
+                for step, model in self._by_step.items()
             }
         extracted = self._extraction(tenant, source.id) if options.extract else _Extraction()
         written = self._summaries(tenant, source.id, options, settings, history[Step.SUMMARIZE])
@@ -111,14 +107,14 @@ class Planner:
         after: SessionId | None = None
         while True:
             with self._reading(tenant) as rows:
-                found = rows.windows_after(source, after, BATCH_TURNS)
-                if found.last is None:
+                claimed, after = rows.windows_after(source, after, BATCH_TURNS)
+                if after is None:
                     return total
-                total.cells += sum(len(each.cells) for each in found.windows)
-                total.windows += len(found.windows)
+                total.cells += sum(len(each.cells) for each in claimed)
+                total.windows += len(claimed)
                 model = self._models.extract
                 if model is not None:
-                    windows = [window_of(each)[0] for each in found.windows]
+                    windows = [window_of(each)[0] for each in claimed]
                     system = extraction.fixed_part(self._settings.extract)
                     keys = [extraction.input_hash(window, model, system) for window in windows]
                     paid = rows.cached_answers(keys)
@@ -126,7 +122,6 @@ class Planner:
                         if key not in paid:
                             total.calls += 1
                             total.prompt_chars += len(system) + len(extraction.render_window(window))
-            after = found.last
 
     def _summaries(
         self, tenant: TenantId, source: ForestId, options: Options, settings: Settings, spent: Spent
@@ -147,7 +142,7 @@ class Planner:
             with self._reading(tenant) as rows:
                 trees = rows.trees_after(source, after, BATCH_TREES)
                 for tree in trees:
-                    work = estimate(tree, by_kind[tree.kind], expected, rows.paid_summaries if reuse else _nothing)
+                    work = estimate(tree, by_kind[tree.kind], expected, rows.paid_summaries if reuse else lambda _: {})
                     total.written += work.written
                     total.reused += work.reused
                     if model is not None:
@@ -166,8 +161,8 @@ class Planner:
         options: Options,
     ) -> Plan:
         settings, per_window = self._settings, counts.candidate_chars // max(1, extracted.windows)
-        said = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
-        told = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
+        extracted_tokens = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
+        summary_tokens = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
         # Each new candidate's text is embedded, and what routing compares, which is longer by its label.
         reread = extracted.windows if self._models.extract is None else extracted.calls
         fresh = round(2 * counts.candidates * reread / max(1, extracted.windows)) if options.extract else 0
@@ -176,11 +171,11 @@ class Planner:
         chars = (
             counts.unembedded_chars
             + fresh * counts.text_chars // max(1, counts.candidates)
-            + summarized * told * CHARS_PER_TOKEN
+            + summarized * summary_tokens * CHARS_PER_TOKEN
         )
         tokens = {
-            Step.EXTRACT: (extracted.prompt_chars // CHARS_PER_TOKEN, extracted.calls * said),
-            Step.SUMMARIZE: (written.prompt_chars // CHARS_PER_TOKEN, written.calls * told),
+            Step.EXTRACT: (extracted.prompt_chars // CHARS_PER_TOKEN, extracted.calls * extracted_tokens),
+            Step.SUMMARIZE: (written.prompt_chars // CHARS_PER_TOKEN, written.calls * summary_tokens),
             Step.EMBED: (chars // CHARS_PER_TOKEN, 0),
         }
         batches = -(-summarized // settings.refresh.batch_nodes) + -(-counts.unembedded // settings.index.batch)
@@ -205,14 +200,9 @@ class Planner:
 
     def _cost(self, tokens: dict[Step, tuple[int, int]], history: dict[Step, Spent]) -> float | None:
         """By what tokens of the step and model have cost this tenant, else by list; None when one is unknown."""
-        models = {
-            Step.EXTRACT: self._models.extract,
-            Step.SUMMARIZE: self._models.summarize,
-            Step.EMBED: self._models.embed,
-        }
         total = 0.0
         for step, (prompt, completion) in tokens.items():
-            model, spent = models[step], history[step]
+            model, spent = self._by_step[step], history[step]
             if model is None or not prompt + completion:
                 continue
             seen = spent.prompt_tokens + spent.completion_tokens
@@ -229,11 +219,6 @@ class Planner:
 def _usual(spent: Spent, otherwise: int) -> int:
     """Tokens that a call's answer has."""
     return round(spent.completion_tokens / spent.calls) if spent.calls else otherwise
-
-
-def _nothing(_: Sequence[bytes]) -> dict[bytes, str]:
-    """No summary is used again."""
-    return {}
 
 
 def planned(plan: Plan) -> Numbers:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from uuid import UUID
 
-from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.extract.records import ClaimedWindow
-from memforest_core.models.calls import OwnText, Vectors
+from memforest_core.models.calls import Vectors
 from memforest_core.reduce.records import Rules
 from memforest_core.refresh.records import ChildText
 
@@ -32,23 +30,6 @@ class Pair:
     copy: ForestId
     extract: bool
     """Cells of the copy are extracted again; else their candidates are copied."""
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """What was copied: sessions, cells and candidates that the copy did not have."""
-
-    sessions: int = 0
-    cells: int = 0
-    candidates: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A session that is not the same in both forests; None where there is none."""
-
-    source: SessionId | None
-    copy: SessionId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +81,6 @@ class Counts:
     turns: int
     cells: int
     candidates: int
-    facts: int
     candidate_chars: int
     """Of their statements and quotes as JSON, which is about what a model writes to say them."""
     text_chars: int
@@ -108,14 +88,6 @@ class Counts:
     unembedded: int
     """Texts of cells, facts and candidates that have no vector of the model."""
     unembedded_chars: int
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Windows of a few sessions, and the last session among them."""
-
-    windows: tuple[ClaimedWindow, ...]
-    last: SessionId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +107,6 @@ class TextKind(StrEnum):
     CELL = "cell"
     CANDIDATE = "candidate"
     FACT = "fact"
-
-
-@dataclass(frozen=True, slots=True)
-class TextPage:
-    """Texts of some rows, and the last row among them; None after the last page."""
-
-    texts: tuple[OwnText, ...]
-    last: UUID | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
@@ -12,12 +13,13 @@ from memforest_core.errors import InvalidInput, NotFound, PermanentError, Retrya
 from memforest_core.messages import Queue
 from memforest_core.reduce.removing import retire
 from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.rebuild.options import arguments_of, copy_of, options_of, rules_of
 from memforest_core.transfer.rebuild.planning import Plan, Planner, planned
-from memforest_core.transfer.rebuild.records import Copied, Options, Pair, Remaining, SourceForest
-from memforest_core.transfer.rebuild.rows.rebuilding import CopyRows, CopyStore
+from memforest_core.transfer.rebuild.records import Options, Pair, Remaining, SourceForest
+from memforest_core.transfer.rebuild.rows.rebuilding import CopyRows
 from memforest_core.work.cancelling import undone
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations
@@ -29,9 +31,9 @@ BATCH_TURNS = 2_000
 BATCH_SESSIONS = 20
 """Sessions that are found to differ and copied again in one step."""
 WAIT_S = 2.0
-"""Between two looks at whether the pipeline is done with the copy."""
+"""Seconds between two checks whether the pipeline is done with the copy."""
 ROWS_PER_S = 10_000
-"""Candidates that are compared in a second at worst (measured: 60,000): a large forest is looked at less often."""
+"""Candidates that are compared in a second at worst (measured: 60,000): a large forest is checked less often."""
 
 Clear = Callable[[TenantId, ForestId], bool]
 """Deletes a batch of what a gone forest holds; True when nothing is left of it."""
@@ -50,11 +52,11 @@ class CopyLost(PermanentError):
 
 
 class Rematerializing:
-    """Asks for rebuilds of forests, and takes their steps. Thread-safe."""
+    """Requests rebuilds of forests and runs their steps. Thread-safe."""
 
     def __init__(
         self,
-        store: CopyStore,
+        engine: Engine,
         operations: Operations,
         planner: Planner,
         settings: Settings,
@@ -63,7 +65,7 @@ class Rematerializing:
         clear: Clear,
     ) -> None:
         """``model`` is the embedding model; ``clear`` deletes a gone forest, batch by batch."""
-        self._store = store
+        self._engine = engine
         self._operations = operations
         self._planner = planner
         self._settings = settings
@@ -72,13 +74,13 @@ class Rematerializing:
         self._clear = clear
 
     def plan(self, tenant: TenantId, owner: str, options: Options) -> Plan:
-        """What it would take. Raises InvalidInput, NotFound, StoreUnavailable."""
+        """The estimated work and cost of a rebuild. Raises InvalidInput, NotFound, StoreUnavailable."""
         return self._planner.plan(tenant, self._find(tenant, owner), options)
 
     def ask(self, tenant: TenantId, owner: str, options: Options, *, actor: str, dry_run: bool = False) -> TaskId:
         """Ask for a rebuild of the owner's forest; the same again while it runs is the same task.
 
-        Raises InvalidInput for an impossible rule or while it is built anew otherwise, NotFound, StoreUnavailable.
+        Raises InvalidInput for an impossible rule or while another rebuild of it runs, NotFound, StoreUnavailable.
         """
         source = self._find(tenant, owner)
         rules_of(self._settings, source.rules, options.rules)
@@ -108,7 +110,7 @@ class Rematerializing:
         Raises InvalidInput while one is still under way, NotFound, StoreUnavailable.
         """
         source = self._find(tenant, owner)
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             hidden = set(rows.hidden(source.owner))
         for task in self._under_way(tenant, None):
             if copy_of(task.id) in hidden:
@@ -117,7 +119,7 @@ class Rematerializing:
                     code="already_rematerializing",
                 )
         for forest in sorted(hidden, key=str):
-            with self._store.copying(tenant) as rows:
+            with CopyRows.opened(self._engine, tenant) as rows:
                 rows.set_forest_state(forest, "gone")
             while not self._clear(tenant, forest):
                 pass
@@ -125,8 +127,8 @@ class Rematerializing:
 
     def _find(self, tenant: TenantId, owner: str) -> SourceForest:
         owner = checked_name(owner, "owner")
-        with self._store.copying(tenant) as rows:
-            return known(rows.find_forest(owner), owner)
+        with CopyRows.opened(self._engine, tenant) as rows:
+            return known(rows.source_of(owner), owner)
 
     def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[OperationTask]:
         return [
@@ -141,7 +143,7 @@ class Rematerializing:
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step: from a copy batch by batch, over following what changes meanwhile, to the switch and the clearing.
 
-        Raises StillMaterializing while the pipeline is at the copy, CopyLost, StoreUnavailable.
+        Raises StillMaterializing while the pipeline works on the copy, CopyLost, StoreUnavailable.
         """
         if task.forest_id is None:
             raise NotFound("The operation names no forest.")
@@ -150,9 +152,9 @@ class Rematerializing:
             return self._dry(tenant, task.forest_id, options, progress)
         pair = Pair(task.forest_id, copy_of(task.id), options.extract)
         if "copy" not in progress:
-            # Kept before there is anything, so that everybody can tell whose the hidden forest is.
+            # Stored first, so that the hidden forest can always be traced to its operation.
             return {"phase": "begin", "copy": str(pair.copy)}
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             source, copy = rows.forest(pair.source), rows.forest(pair.copy)
         match progress.get("phase"):
             case "switched" | "attributed" | "overtaken":
@@ -174,11 +176,11 @@ class Rematerializing:
                 return {"phase": "copy", "copy": str(pair.copy), "after": ""} | counted
 
     def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        """One step of taking it back: the copy is cleared. Past the switch it goes on to its end."""
+        """One step of undoing it: the copy is deleted. After the switch the rebuild continues to its end."""
         if task.dry_run or progress.get("phase") == CANCELLED:
             return undone(progress)
         copy = copy_of(task.id)
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             found = rows.forest(copy)
             late = found is not None and found.state in ("live", "frozen")
         if late or progress.get("phase") in ("switched", "attributed", "overtaken"):
@@ -188,7 +190,7 @@ class Rematerializing:
     def _dry(self, tenant: TenantId, forest: ForestId, options: Options, progress: Numbers) -> Numbers | None:
         if progress.get("phase") == "planned":
             return None
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             source = rows.forest(forest)
         if source is None:
             raise NotFound(f"Forest {forest} is not there any more.")
@@ -201,7 +203,7 @@ class Rematerializing:
         if not cleared and not self._clear(tenant, pair.copy):
             return {"phase": "begin", "copy": str(pair.copy)}
         rules = rules_of(self._settings, source.rules, options.rules)
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             begun = rows.begin(pair, rules, forget_summaries=options.summaries)
         if not begun:
             raise _taken()
@@ -209,7 +211,7 @@ class Rematerializing:
 
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             rows.lock_forest(pair.copy)
             if not rows.kept(pair.copy):
                 raise _taken()
@@ -222,12 +224,12 @@ class Rematerializing:
 
     def _follow(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         """Copy again what has changed since; then wait until the pipeline is done with the copy."""
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             differing = rows.sessions.differing(pair, BATCH_SESSIONS)
         if differing:
-            copied = [self._again(tenant, pair, each.source, each.copy) for each in differing]
+            copied = [self._again(tenant, pair, source, copy) for source, copy in differing]
             return _added(progress, copied) | {"again": int(progress["again"]) + len(differing)}
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             left, live = rows.sessions.remaining(pair.copy), rows.sessions.remaining(pair.source)
         if not left.placed:
             raise self._still(tenant, left, progress)
@@ -236,7 +238,7 @@ class Rematerializing:
                 f"{left.dead - live.dead} cells of the copy could not be extracted or placed: see memforest dead;"
                 " the live memory stays as it is."
             )
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             rows.lock_forest(pair.copy)
             added = rows.carry_candidates(pair) if pair.extract else 0
             if not added:
@@ -249,22 +251,22 @@ class Rematerializing:
             raise self._still(tenant, left, progress)
         return dict(progress) | {"phase": "switch"}
 
-    def _again(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Copied:
+    def _again(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Counter[str]:
         """Copy what was added to one session, or all of it again when something was deleted or changed."""
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             rows.lock_forest(pair.copy)
             if not rows.kept(pair.copy):
                 raise _taken()
-            copied = rows.sessions.copy(pair, source) if source is not None else Copied()
+            copied = rows.sessions.copy(pair, source) if source is not None else Counter()
             if copy is not None and (source is None or rows.sessions.differing(pair, 1, source)):
                 self._drop(rows, pair.copy, copy)
-                copied = rows.sessions.copy(pair, source) if source is not None else Copied()
+                copied = rows.sessions.copy(pair, source) if source is not None else Counter()
         return copied
 
     def _drop(self, rows: CopyRows, forest: ForestId, session: SessionId) -> None:
         """Take a session out of the copy: its facts with their leaves, then its tree and its words."""
         cells = rows.set_aside(session)
-        retire(rows, forest, cells, self._model, self._settings)
+        retire(rows.removal, forest, cells, self._model, self._settings)
         rows.drop_session(forest, session)
 
     def _still(self, tenant: TenantId, left: Remaining, progress: Numbers) -> StillMaterializing:
@@ -283,7 +285,7 @@ class Rematerializing:
         )
 
     def _switch(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
-        with self._store.copying(tenant) as rows:
+        with CopyRows.opened(self._engine, tenant) as rows:
             switched = rows.switch(pair)
             busy = not switched and rows.busy(pair.source)
         if busy:
@@ -296,11 +298,11 @@ class Rematerializing:
     def _after(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers | None:
         """Attribute what was paid for and clear the old forest; or clear the copy of a forest that is gone."""
         if progress["phase"] == "overtaken":
-            with self._store.copying(tenant) as rows:
+            with CopyRows.opened(self._engine, tenant) as rows:
                 rows.set_forest_state(pair.copy, "gone")
             return None if self._clear(tenant, pair.copy) else progress
         if progress["phase"] == "switched":
-            with self._store.copying(tenant) as rows:
+            with CopyRows.opened(self._engine, tenant) as rows:
                 rows.lock_forest(pair.copy)
                 rows.attribute(pair)
             return dict(progress) | {"phase": "attributed"}
@@ -308,12 +310,9 @@ class Rematerializing:
 
 
 def _taken() -> StillMaterializing:
-    return StillMaterializing("A deletion is at the live forest: the copy is begun anew after it.", retry_after=WAIT_S)
+    return StillMaterializing("A deletion is at the live forest: the copy is begun again after it.", retry_after=WAIT_S)
 
 
-def _added(progress: Numbers, copied: list[Copied]) -> dict[str, str | int]:
+def _added(progress: Numbers, copied: Iterable[Counter[str]]) -> dict[str, str | int]:
     """The progress after these sessions."""
-    return dict(progress) | {
-        name: int(progress[name]) + sum(getattr(each, name) for each in copied)
-        for name in ("sessions", "cells", "candidates")
-    }
+    return dict(progress) | {name: int(progress[name]) + count for name, count in sum(copied, Counter()).items()}

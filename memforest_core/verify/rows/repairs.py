@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+import sqlalchemy.orm
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.index.wanted_rows import want_indexed
@@ -20,6 +21,7 @@ from memforest_core.verify.records import Check, Found
 from memforest_core.verify.rows.work_checks import DIRTY
 
 _IDS = "ANY(CAST(:ids AS uuid[]))"
+_DUE = "marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()), due_at = now()"
 
 _PATHS = sa.text(f"""
     WITH RECURSIVE path AS (
@@ -32,9 +34,7 @@ _PATHS = sa.text(f"""
 """)
 
 _MARK_TREES = sa.text(f"""
-    UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
-           due_at = now()
-     WHERE tenant_id = :t AND tree_id = {_IDS}
+    UPDATE memforest.tree SET {_DUE} WHERE tenant_id = :t AND tree_id = {_IDS}
 """)
 
 _SUMS = sa.text("""
@@ -55,11 +55,6 @@ _HEADS = sa.text(f"""
        AND (r.leaf_count, r.height) IS DISTINCT FROM (n.leaves, n.height)
 """)
 
-_LOCK_SESSIONS = sa.text(f"""
-    SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = {_IDS}
-     ORDER BY session_id FOR NO KEY UPDATE
-""")
-
 _SESSIONS = sa.text(f"""
     UPDATE memforest.session s SET turn_count = x.turns, cell_count = x.cells
       FROM (SELECT u.id,
@@ -77,7 +72,7 @@ _WRONG_LEASE = """((state = 'running' AND (lease_token IS NULL OR lease_until IS
 
 
 def _free(table: str, key: str) -> sa.TextClause:
-    """Give work back that nobody can end, and take leases off what is not running."""
+    """Make running rows without a whole lease ready again, and clear leases of rows that are not running."""
     return sa.text(f"""
         UPDATE memforest.{table} SET state = CASE state WHEN 'running' THEN 'ready' ELSE state END, {_NO_LEASE}
          WHERE tenant_id = :t AND {key} IN (
@@ -106,19 +101,13 @@ _FREE_NODES = sa.text(f"""
 """)
 
 _SET_DUE = sa.text(f"""
-    UPDATE memforest.tree r SET marks = marks + 1, last_mark_at = now(), due_at = now(),
-           first_mark_at = coalesce(first_mark_at, now())
+    UPDATE memforest.tree r SET {_DUE}
      WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NULL AND {DIRTY}
 """)
 
 _SETTLE = sa.text(f"""
     UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
      WHERE r.tenant_id = :t AND r.tree_id = {_IDS} AND r.due_at IS NOT NULL AND NOT {DIRTY}
-""")
-
-_LOCK_POINTS = sa.text(f"""
-    SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND point_id = {_IDS}
-     ORDER BY point_id FOR NO KEY UPDATE
 """)
 
 _ROWS = sa.text(f"""
@@ -162,7 +151,7 @@ class RepairRows:
                 self._lock_trees(ids)
                 return self._run(_SET_DUE, ids) + self._run(_SETTLE, ids)
             case Check.SESSION_COUNTERS:
-                self._run(_LOCK_SESSIONS, ids)
+                self._lock(m.Session.session_id, ids)
                 return self._run(_SESSIONS, ids)
             case Check.WINDOWS:
                 return self._run(_OWN_WINDOW, ids)
@@ -182,6 +171,11 @@ class RepairRows:
 
     def _run(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values).rowcount
+
+    def _lock(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> None:
+        """Lock the rows with these keys, in the order of ids."""
+        mine = (key.class_.tenant_id == self._tenant, key.in_(ids))
+        self._db.execute(sa.select(key).where(*mine).order_by(key).with_for_update(key_share=True))
 
     def _lock_forests(self, trees: Sequence[UUID]) -> None:
         """Become the only writer of the trees' forests."""
@@ -207,7 +201,7 @@ class RepairRows:
         return paths
 
     def _mark_paths(self, paths: Sequence[sa.Row[Any]]) -> int:
-        """Refresh makes these nodes anew: their versions rise, and their trees are due."""
+        """Let refresh summarize these nodes again: their versions rise, and their trees are due."""
         node = m.NodeRow
         own = [node.tenant_id == self._tenant, node.node_id.in_([row.node_id for row in paths])]
         marked = self._db.execute(sa.update(node).where(*own).values(version=node.version + 1)).rowcount
@@ -224,7 +218,7 @@ class RepairRows:
 
     def _renew_rows(self, points: Sequence[UUID]) -> int:
         """Make rows behind again: those of what exists to be written, the others to be deleted."""
-        self._run(_LOCK_POINTS, points)
+        self._lock(m.IndexRow.point_id, points)
         objects = self._db.execute(_OBJECTS, {"t": self._tenant, "ids": list(points)})
         living = {row.id for row in objects}
         gone = [point for point in points if point not in living]

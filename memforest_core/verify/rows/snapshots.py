@@ -11,13 +11,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId
-from memforest_core.index.records import PointRow
-from memforest_core.index.rows import POINT_ROW, point_row
+from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
-from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction, transaction
-from memforest_core.store.owners import ForestRef, find_forest, visible
+from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.store.owners import visible
 from memforest_core.verify.records import Check, Found, SummaryState
 from memforest_core.verify.rows import session_checks, tree_checks, work_checks
 from memforest_core.verify.rows.queries import CELLS, COUNT_NODES, NODES_OF_TREES, TREES, F
@@ -131,13 +130,7 @@ class VerifyStore:
 
     def tenants(self) -> Sequence[TenantId]:
         """All tenants, in order."""
-        with transaction(self._engine) as connection:
-            return [TenantId(row) for row in connection.scalars(sa.text("SELECT tenant_id FROM memforest.tenants()"))]
-
-    def find_forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
-        """The owner's forest."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            return find_forest(connection, tenant, owner)
+        return CollectionStore(self._engine).tenants()
 
     def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
         """The next forests in the order of ids."""
@@ -166,26 +159,3 @@ class VerifyStore:
         """One repairing transaction."""
         with tenant_transaction(self._engine, tenant) as connection:
             yield RepairRows(connection, tenant)
-
-    def written_rows(
-        self, tenant: TenantId, forest: ForestId | None, after: UUID | None, limit: int
-    ) -> Sequence[PointRow]:
-        """The next index rows in the order of ids that say that the index has their point, as they are now."""
-        row = m.IndexRow
-        where = [row.tenant_id == tenant, row.point_id > (after or _FIRST), row.state == "done", ~row.deleted]
-        if forest is not None:
-            where.append(row.forest_id == forest)
-        with tenant_transaction(self._engine, tenant) as connection:
-            found = connection.execute(sa.select(*POINT_ROW).where(*where).order_by(row.point_id).limit(limit))
-            return [point_row(each) for each in found]
-
-    def point_ids(self, tenant: TenantId, forest: ForestId, after: UUID | None, limit: int) -> Sequence[UUID]:
-        """The points that the next index rows of a forest stand for, in order, as things are now."""
-        row = m.IndexRow
-        with tenant_transaction(self._engine, tenant) as connection:
-            return connection.scalars(
-                sa.select(row.point_id)
-                .where(row.tenant_id == tenant, row.forest_id == forest, row.point_id > (after or _FIRST))
-                .order_by(row.point_id)
-                .limit(limit)
-            ).all()

@@ -8,9 +8,9 @@ from uuid import UUID
 import typer
 
 from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.operating import TIMEOUT_S, ActorOption, NoWaitOption, TimeoutOption, actor_named, told
+from memforest_core.cli.operating import TIMEOUT_S, ActorOption, NoWaitOption, TimeoutOption, actor_named, counts_line
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, print_json, printable
+from memforest_core.cli.output import console, plain_table, print_json, printable
 from memforest_core.work.records import TaskId
 
 if TYPE_CHECKING:
@@ -88,15 +88,12 @@ def audit(
 
 
 def _print_operations(found: Sequence[OperationTask]) -> None:
-    from rich.table import Table
-
     out = console()
     if not found:
         out.print("Nothing was asked for yet.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("asked", "operation", "what", "by", "state", "done so far"):
-        table.add_column(title, no_wrap=title in {"asked", "operation"})
+    whole = ("asked", "operation")
+    table = plain_table(*whole, "what", "by", "state", "done so far", whole=whole)
     for task in found:
         trouble = f"  {printable(task.error_text or '')} [{task.error_code}]" if task.error_code else ""
         table.add_row(
@@ -105,21 +102,17 @@ def _print_operations(found: Sequence[OperationTask]) -> None:
             f"{task.kind}{' (dry run)' if task.dry_run else ''}",
             printable(task.actor),
             f"{task.state}, waits for {task.waits_for}" if task.waits_for else task.state,
-            f"{told(task.progress)}{trouble}",
+            f"{counts_line(task.progress)}{trouble}",
         )
     out.print(table)
 
 
 def _print_audit(found: Sequence[AuditEntry]) -> None:
-    from rich.table import Table
-
     out = console()
     if not found:
         out.print("The audit has nothing of that.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("when", "who", "what", "outcome", "forest", "numbers"):
-        table.add_column(title, no_wrap=title in {"when", "forest"})
+    table = plain_table("when", "who", "what", "outcome", "forest", "numbers", whole=("when", "forest"))
     for entry in found:
         table.add_row(
             f"{entry.at:%Y-%m-%d %H:%M:%S}" if entry.at else "",
@@ -127,7 +120,7 @@ def _print_audit(found: Sequence[AuditEntry]) -> None:
             entry.action,
             entry.outcome,
             str(entry.forest_id or ""),
-            told(entry.detail),
+            counts_line(entry.detail),
         )
     out.print(table)
 

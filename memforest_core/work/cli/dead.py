@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from memforest_core.cli.opening import opened_store
+from memforest_core.cli.operating import YesOption, confirm
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import Exit, console, print_json, printable
+from memforest_core.cli.output import console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -93,18 +93,14 @@ def retry(
 
 
 @app.command()
-def discard(
-    ids: Ids,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def discard(ids: Ids, yes: YesOption = False, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Go on without it: a cell's turns stay recallable without facts of their own, a node keeps the summary it has."""
-    if not yes:
-        _confirm(len(set(ids)), as_json=as_json)
+    count = len(set(ids))
+    question = f"Go on without {count} given-up piece{'s' if count > 1 else ''} of work?"
+    confirm(question, yes=yes, as_json=as_json)
     with opened_store(data) as store:
         acted = store.client.dead.discard(*ids)
-    _print_acted("discarded", acted, asked=len(set(ids)), as_json=as_json)
+    _print_acted("discarded", acted, asked=count, as_json=as_json)
 
 
 def _kinds(kind: Kind | None) -> tuple[DeadKind, ...]:
@@ -113,25 +109,13 @@ def _kinds(kind: Kind | None) -> tuple[DeadKind, ...]:
     return () if kind is None else (DeadKind(kind),)
 
 
-def _confirm(count: int, *, as_json: bool) -> None:
-    """Ask a person; a program has to say --yes."""
-    if as_json or not sys.stdin.isatty():
-        raise InvalidInput("Say --yes to discard without being asked.", code="not_confirmed")
-    if not typer.confirm(f"Go on without {count} given-up piece{'s' if count > 1 else ''} of work?", err=True):
-        raise typer.Exit(Exit.FAILED)
-
-
 def _print_letters(letters: Sequence[DeadLetter], *, more: bool) -> None:
-    from rich.table import Table
-
     out = console()
     if not letters:
         out.print("Nothing is dead.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("kind", "id", "step", "owner", "session", "tries", "lost", "since", "error"):
-        counted = title in {"tries", "lost"}
-        table.add_column(title, justify="right" if counted else "left", no_wrap=title in {"id", "since"})
+    titles = ("kind", "id", "step", "owner", "session", "tries", "lost", "since", "error")
+    table = plain_table(*titles, right=("tries", "lost"), whole=("id", "since"))
     for letter in letters:
         table.add_row(
             letter.kind.value,
@@ -149,12 +133,7 @@ def _print_letters(letters: Sequence[DeadLetter], *, more: bool) -> None:
 
 
 def _print_detail(found: DeadDetail) -> None:
-    from rich.table import Table
-
     letter = found.letter
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
     rows: dict[str, object] = {
         letter.kind.value: letter.id,
         "step": letter.step,
@@ -166,10 +145,8 @@ def _print_detail(found: DeadDetail) -> None:
         "since": f"{letter.since:%Y-%m-%d %H:%M:%S} UTC" if letter.since else "",
     }
     rows |= {name.replace("_", " "): value for name, value in found.about.items()}
-    for name, value in rows.items():
-        table.add_row(name, printable(str(value)))
     out = console()
-    out.print(table)
+    out.print(pairs_table({name: printable(str(value)) for name, value in rows.items()}))
     for text in found.texts or ():
         for line in text.splitlines():
             out.print(f"  {printable(line)}")

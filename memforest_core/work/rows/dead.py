@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
+from memforest_core.store.rows import TenantRows
 from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
@@ -22,7 +22,7 @@ from memforest_core.work.rows.operations import take_turn
 from memforest_core.work.states import WorkState
 
 _TRIES = 3
-"""An operation that is asked for again between the look at it and its change is looked at again."""
+"""How often to try when an equal operation is asked for at the same moment."""
 
 # What the reducer gave up was extracted and is not in the trees.
 _REDUCED = "(c.extracted_at IS NOT NULL AND NOT c.placed)"
@@ -44,11 +44,11 @@ _DEAD = f"""
       LEFT JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = r.session_id
      WHERE n.tenant_id = :t AND n.dead
     UNION ALL
-    SELECT 'task', o.task_id, o.kind, f.owner, NULL, o.error_code, o.error_text, o.attempts, o.lost_leases,
-           o.finished_at
-      FROM memforest.maintenance o
-      LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = o.forest_id
-     WHERE o.tenant_id = :t AND o.state = 'dead'"""  # noqa: S608 - a constant of this module
+    SELECT 'task', k.task_id, k.kind, f.owner, NULL, k.error_code, k.error_text, k.attempts, k.lost_leases,
+           k.finished_at
+      FROM memforest.maintenance k
+      LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = k.forest_id
+     WHERE k.tenant_id = :t AND k.state = 'dead'"""  # noqa: S608 - a constant of this module
 
 _MEANT = """kind = ANY(CAST(:kinds AS text[])) AND (CAST(:owner AS text) IS NULL OR owner = :owner)
        AND (CAST(:code AS text) IS NULL OR code = :code)"""
@@ -81,7 +81,8 @@ _ABOUT = {
     DeadKind.NODE: sa.text("""
         SELECT n.tree_id, r.kind AS tree_kind, n.level, n.leaf_count AS leaves, n.version, n.clean_version,
                coalesce(s.source, 'none') AS summary,
-               (SELECT count(*) FROM memforest.node x WHERE x.tenant_id = :t AND x.parent_id = n.node_id) AS children
+               (SELECT count(*) FROM memforest.node child
+                 WHERE child.tenant_id = :t AND child.parent_id = n.node_id) AS children
           FROM memforest.node n JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
           LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
          WHERE n.tenant_id = :t AND n.node_id = :id
@@ -119,33 +120,34 @@ _CHOSEN = f"""
 
 _STILL_DEAD = sa.text(f"{_CHOSEN} SELECT cell_id FROM chosen")  # noqa: S608 - a constant of this module
 
-# A window is claimed by its first cell: without it, a cell goes alone. The outcome that it had before is the one that
-# its candidates tell.
+# A window is claimed by its first cell; without that, a cell becomes a window of its own. Its earlier outcome follows
+# from its candidates.
 _RETRY_CELLS = sa.text(f"""{_CHOSEN}
     UPDATE memforest.cell c
        SET state = CASE WHEN d.reduced THEN 'done' ELSE 'ready' END, attempts = 0, lost_leases = 0,
            available_at = clock_timestamp(),
-           window_ordinal = CASE WHEN d.reduced OR h.cell_id IS NOT NULL THEN c.window_ordinal ELSE c.ordinal END,
+           window_ordinal = CASE WHEN d.reduced OR head.cell_id IS NOT NULL THEN c.window_ordinal ELSE c.ordinal END,
            error_code = CASE WHEN d.reduced THEN NULL ELSE c.error_code END,
            error_text = CASE WHEN d.reduced THEN NULL ELSE c.error_text END,
            outcome = CASE WHEN c.extracted_at IS NULL THEN NULL
-                          WHEN k.verbatim THEN 'verbatim' WHEN k.verbatim IS NULL THEN 'empty' ELSE 'ok' END
+                          WHEN said.verbatim THEN 'verbatim' WHEN said.verbatim IS NULL THEN 'empty' ELSE 'ok' END
       FROM chosen d
-      LEFT JOIN chosen h ON h.session_id = d.session_id AND h.ordinal = d.window_ordinal AND NOT h.reduced
+      LEFT JOIN chosen head ON head.session_id = d.session_id AND head.ordinal = d.window_ordinal AND NOT head.reduced
      CROSS JOIN LATERAL (
-           SELECT bool_or((x.statement->>'verbatim')::boolean) AS verbatim FROM memforest.candidate x
-            WHERE x.tenant_id = :t AND x.cell_id = d.cell_id AND x.item >= 0) k
+           SELECT bool_or((k.statement->>'verbatim')::boolean) AS verbatim FROM memforest.candidate k
+            WHERE k.tenant_id = :t AND k.cell_id = d.cell_id AND k.item >= 0) said
      WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
     RETURNING c.cell_id, c.forest_id, c.state, c.ordinal = c.window_ordinal AS head
     """)  # noqa: S608 - constants of this module
 
-# A correction that was not placed goes, so the fact that it was to supersede holds again.
+# A correction that is not in the trees is discarded: the fact that it superseded holds again.
 _HOLD_AGAIN = sa.text("""
     UPDATE memforest.fact x SET superseded_by = NULL, superseded_at = NULL
      WHERE x.tenant_id = :t AND x.superseded_by IS NOT NULL
        AND x.fact_id IN (SELECT o.fact_id FROM memforest.occurrence o
                           WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])))
-       AND NOT EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = x.superseded_by)
+       AND NOT EXISTS (SELECT 1 FROM memforest.fact newer
+                        WHERE newer.tenant_id = :t AND newer.fact_id = x.superseded_by)
     """)
 
 # Facts that are in the trees stay.
@@ -165,16 +167,16 @@ _MOVE_BACK = sa.text("""
 
 _END_CELLS = sa.text("""
     UPDATE memforest.cell c
-       SET state = 'done', placed = k.kept, outcome = CASE WHEN k.kept THEN 'verbatim' ELSE 'dead' END,
+       SET state = 'done', placed = facts.kept, outcome = CASE WHEN facts.kept THEN 'verbatim' ELSE 'dead' END,
            extracted_at = coalesce(c.extracted_at, clock_timestamp()), again_at = NULL
       FROM unnest(CAST(:ids AS uuid[])) AS d(cell_id)
      CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM memforest.occurrence o
-                                         WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) k
+                                         WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) facts
      WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
     RETURNING c.cell_id, c.forest_id, c.placed
     """)
 
-# Ancestors were summarized without it, or will be: they are due again with it.
+# The summaries of a dead node's ancestors lack its text: they are refreshed again too.
 _PATHS = sa.text("""
     WITH RECURSIVE path AS (
         SELECT node_id, parent_id, tree_id FROM memforest.node
@@ -185,25 +187,25 @@ _PATHS = sa.text("""
     SELECT node_id, tree_id FROM path
     """)
 
-# Of several of one kind and subject only the newest is ready again; while one is under way, none, nor while another
-# operation is that would have refused it. An operation that excludes others keeps its place before them; the rest is
-# asked for now.
+# Of several tasks of one kind and subject only the newest is retried. None is, while such a task is unfinished, or
+# another operation that would have refused it. Deletions and corrections keep their place in the order of tasks; the
+# others go to its end.
 _RETRY_TASKS = sa.text("""
     UPDATE memforest.maintenance SET state = 'ready', attempts = 0, lost_leases = 0, finished_at = NULL,
            available_at = clock_timestamp()
      WHERE tenant_id = :t AND state = 'dead' AND task_id IN (
         SELECT DISTINCT ON (kind, subject) task_id FROM memforest.maintenance k
          WHERE tenant_id = :t AND state = 'dead' AND task_id = ANY(CAST(:ids AS uuid[]))
-           AND NOT EXISTS (SELECT 1 FROM memforest.maintenance o
-                            WHERE o.tenant_id = :t AND o.kind = k.kind AND o.subject = k.subject
-                              AND o.state IN ('held', 'ready', 'running'))
+           AND NOT EXISTS (SELECT 1 FROM memforest.maintenance other
+                            WHERE other.tenant_id = :t AND other.kind = k.kind AND other.subject = k.subject
+                              AND other.state IN ('held', 'ready', 'running'))
            AND (kind IN ('erase', 'correct') OR NOT EXISTS (
                            SELECT 1 FROM memforest.maintenance_forest mine
                              JOIN memforest.maintenance_forest theirs
                                ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id
-                             JOIN memforest.maintenance o
-                               ON o.tenant_id = :t AND o.task_id = theirs.task_id
-                              AND o.state IN ('held', 'ready', 'running')
+                             JOIN memforest.maintenance other
+                               ON other.tenant_id = :t AND other.task_id = theirs.task_id
+                              AND other.state IN ('held', 'ready', 'running')
                             WHERE mine.tenant_id = :t AND mine.task_id = k.task_id
                               AND memforest.beside(theirs.role, mine.role) = 'refused'))
          ORDER BY kind, subject, created_at DESC)
@@ -236,12 +238,8 @@ _UNDO_TASKS = sa.text("""
     """)
 
 
-class DeadRows:
-    """Dead letters in one transaction of a tenant. What somebody else has revived meanwhile is left as it is."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
+class DeadRows(TenantRows):
+    """Dead letters in one transaction of a tenant. What another caller has retried in the meantime stays unchanged."""
 
     def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
@@ -249,27 +247,25 @@ class DeadRows:
 
     def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
         """Dead letters by kind, owner and session, ``limit`` at most."""
-        return [_letter(row) for row in self._rows(_LIST, n=limit, **_meant(which))]
+        return [_letter(row) for row in self._run(_LIST, n=limit, **_meant(which))]
 
     def find(self, which: DeadFilter) -> Sequence[DeadRef]:
         """All dead letters that are meant."""
-        return [DeadRef(DeadKind(row.kind), row.id) for row in self._rows(_FIND, **_meant(which))]
+        return [DeadRef(DeadKind(row.kind), row.id) for row in self._run(_FIND, **_meant(which))]
 
     def starting(self, prefixes: Sequence[str]) -> Sequence[DeadRef]:
         """Dead letters whose id begins with one of these hex digits (without dashes)."""
-        found = self._rows(_STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
+        found = self._run(_STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
         return [DeadRef(DeadKind(row.kind), row.id) for row in found]
 
     def detail(self, ref: DeadRef, *, text: bool) -> DeadDetail | None:
         """Everything about one; None when it is not dead anymore."""
-        letters = self._rows(_ONE, kind=ref.kind.value, id=ref.id)
-        found = self._rows(_ABOUT[ref.kind], id=ref.id)
-        if not letters or not found:
+        letter = self._run(_ONE, kind=ref.kind.value, id=ref.id).first()
+        about = self._run(_ABOUT[ref.kind], id=ref.id).first()
+        if letter is None or about is None:
             return None
-        texts: tuple[str, ...] | None = None
-        if text:
-            texts = tuple(row.text for row in self._rows(_TEXTS[ref.kind], id=ref.id)) if ref.kind in _TEXTS else ()
-        return DeadDetail(_letter(letters[0]), _about(found[0]), texts)
+        rows = self._run(_TEXTS[ref.kind], id=ref.id) if text and ref.kind in _TEXTS else ()
+        return DeadDetail(_letter(letter), _about(about), tuple(row.text for row in rows) if text else None)
 
     def retry(self, refs: Sequence[DeadRef]) -> Acted:
         """Make it ready again, as if it had never been tried; its last error stays until it succeeds.
@@ -301,7 +297,8 @@ class DeadRows:
         cells = self._discard_cells(by_kind[DeadKind.CELL])
         reduced = {row.forest_id for row in cells if not row.placed}
         self._reduce_now(reduced)
-        nodes = self._discard_nodes(by_kind[DeadKind.NODE])
+        kept = {"clean_version": m.NodeRow.version, "attempts": 0, "lost_leases": 0}
+        nodes = self._still_dead_nodes(by_kind[DeadKind.NODE], **kept, error_code=None, error_text=None)
         tasks = by_kind[DeadKind.TASK]
         ended = [*self._changed(_DISCARD_TASKS, tasks), *self._changed(_UNDO_TASKS, tasks)]
         return Acted(changed=_refs(cells, nodes, ended), forests=len(reduced))
@@ -313,17 +310,17 @@ class DeadRows:
             by_kind[ref.kind].append(ref.id)
         cells, nodes = by_kind[DeadKind.CELL], by_kind[DeadKind.NODE]
         if cells or nodes:
-            forests = [ForestId(row.forest_id) for row in self._rows(_FORESTS, cells=cells, nodes=nodes)]
-            lock_forests(self._db, self._tenant, forests)
+            forests = self._run(_FORESTS, cells=cells, nodes=nodes).scalars()
+            lock_forests(self._db, self._tenant, [ForestId(forest) for forest in forests])
         return by_kind
 
     def _discard_cells(self, chosen: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         ids = [row.cell_id for row in self._changed(_STILL_DEAD, chosen)]
         if not ids:
             return []
-        self._db.execute(_HOLD_AGAIN, {"t": self._tenant, "ids": ids})
+        self._run(_HOLD_AGAIN, ids=ids)
         dropped = self._changed(_DROP_CANDIDATES, ids)
-        self._db.execute(_MOVE_BACK, {"t": self._tenant, "ids": ids})
+        self._run(_MOVE_BACK, ids=ids)
         cells = self._changed(_END_CELLS, ids)
         hashes = {bytes(key) for row in dropped for key in (row.text_hash, row.routing_hash)}
         vectors = VectorRows(self._db, self._tenant)
@@ -332,16 +329,10 @@ class DeadRows:
         return cells
 
     def _reduce_now(self, forests: set[UUID]) -> None:
-        now = sa.func.clock_timestamp()
-        self._db.execute(
-            sa.update(m.Forest)
-            .where(
-                m.Forest.tenant_id == self._tenant,
-                m.Forest.forest_id.in_(sorted(forests)),
-                m.Forest.reduce_available_at > now,
-            )
-            .values(reduce_available_at=now)
-        )
+        table, now = m.Forest, sa.func.clock_timestamp()
+        delayed = (table.forest_id.in_(sorted(forests)), table.reduce_available_at > now)
+        change = sa.update(table).where(table.tenant_id == self._tenant, *delayed)
+        self._db.execute(change.values(reduce_available_at=now))
 
     def _retry_nodes(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         if not ids:
@@ -349,41 +340,23 @@ class DeadRows:
         paths = self._changed(_PATHS, ids)
         above = [NodeId(row.node_id) for row in paths]
         lock_nodes(self._db, self._tenant, above)
-        self._db.execute(
-            sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(above))
-            .values(version=m.NodeRow.version + 1)
-        )
-        now = sa.func.clock_timestamp()
-        nodes = self._still_dead_nodes(ids, attempts=0, lost_leases=0, available_at=now)
+        n, r = m.NodeRow, m.Tree
+        raised = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(above))
+        self._db.execute(raised.values(version=n.version + 1))
+        nodes = self._still_dead_nodes(ids, attempts=0, lost_leases=0, available_at=sa.func.clock_timestamp())
         trees = sorted({row.tree_id for row in nodes})
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
-        self._db.execute(
-            sa.update(m.Tree)
-            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
-            .values(
-                marks=m.Tree.marks + 1,
-                last_mark_at=sa.func.now(),
-                first_mark_at=sa.func.coalesce(m.Tree.first_mark_at, sa.func.now()),
-                due_at=sa.func.now(),
-            )
-        )
+        now = sa.func.now()
+        due = sa.update(r).where(r.tenant_id == self._tenant, r.tree_id.in_(trees))
+        first = sa.func.coalesce(r.first_mark_at, now)
+        self._db.execute(due.values(marks=r.marks + 1, last_mark_at=now, first_mark_at=first, due_at=now))
         return nodes
-
-    def _discard_nodes(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
-        clean = m.NodeRow.version
-        return self._still_dead_nodes(
-            ids, clean_version=clean, attempts=0, lost_leases=0, error_code=None, error_text=None
-        )
 
     def _still_dead_nodes(self, ids: Sequence[UUID], **values: object) -> Sequence[sa.Row[Any]]:
         """Change the nodes that are dead, which they are no longer; their ids and trees."""
-        change: sa.Executable = (
-            sa.update(m.NodeRow)
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(ids), m.NodeRow.dead)
-            .values(dead=False, **values)
-            .returning(m.NodeRow.node_id, m.NodeRow.tree_id)
-        )
+        n = m.NodeRow
+        dead = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(ids), n.dead)
+        change: sa.Executable = dead.values(dead=False, **values).returning(n.node_id, n.tree_id)
         return self._db.execute(change).all()
 
     def _retry_tasks(self, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
@@ -394,18 +367,15 @@ class DeadRows:
                 with self._db.begin_nested():
                     take_turn(self._db, self._tenant)
                     tasks = self._changed(_RETRY_TASKS, ids)
-                    self._db.execute(_ASK_AGAIN, {"t": self._tenant, "ids": [row.task_id for row in tasks]})
+                    self._run(_ASK_AGAIN, ids=[row.task_id for row in tasks])
                     return tasks
             except exc.IntegrityError:
-                continue  # the like of one was asked for in this moment
+                continue  # an equal operation was asked for at this moment
         raise StoreUnavailable("Tasks like these are asked for faster than they can be tried again.")
-
-    def _rows(self, statement: sa.TextClause, **values: object) -> list[sa.Row[Any]]:
-        return [*self._db.execute(statement, {"t": self._tenant, **values})]
 
     def _changed(self, statement: sa.TextClause, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """Run a statement over ids, if there are any; its rows."""
-        return self._rows(statement, ids=[*ids]) if ids else []
+        return self._run(statement, ids=[*ids]).all() if ids else []
 
 
 def _refs(
@@ -442,10 +412,5 @@ class DeadStore:
     """Opens transactions on dead letters."""
 
     def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def looking_after(self, tenant: TenantId) -> Iterator[DeadRows]:
+        self.looking_after = partial(DeadRows.opened, engine)
         """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield DeadRows(connection, tenant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 
 import sqlalchemy as sa
@@ -11,10 +12,11 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.engine import transaction
 from memforest_core.store.repeating import repeated
+from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from memforest_core.work.rows.operations import OperationRows, free_tasks
+from memforest_core.work.rows.operations import OperationRows, free_tasks, lost_lease
 from memforest_core.work.states import WorkState
 
 _RECONCILE_LOCK = 0x6D667263
@@ -26,7 +28,7 @@ _ALIVE = """SELECT worker_id FROM memforest.worker
 _LOST = f"(lease_until <= clock_timestamp() OR worker_id NOT IN ({_ALIVE}))"
 
 # Work that keeps losing its workers may be what kills them: past the limit it waits for a person. A window is freed
-# as a whole: without its first cell nobody would claim the rest.
+# as a whole: without its first cell the rest could not be claimed.
 _FREE_CELLS = sa.text(f"""
     WITH free AS MATERIALIZED (
         SELECT cell_id, session_id, window_ordinal FROM memforest.cell
@@ -35,16 +37,13 @@ _FREE_CELLS = sa.text(f"""
     UPDATE memforest.cell
        SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
            outcome = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE outcome END,
-           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
-           error_text = CASE WHEN lost_leases + 1 > :max_lost
-                             THEN 'Its workers died too often while extracting it.' ELSE error_text END,
-           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
-           lease_token = NULL, lease_until = NULL, worker_id = NULL
+           {lost_lease("extracting it")}
      WHERE tenant_id = :t AND cell_id IN (
-        SELECT cell_id FROM free f WHERE NOT EXISTS (
-            SELECT 1 FROM memforest.cell m
-             WHERE m.tenant_id = :t AND m.session_id = f.session_id AND m.window_ordinal = f.window_ordinal
-               AND m.state = 'running' AND m.cell_id NOT IN (SELECT cell_id FROM free)))
+        SELECT cell_id FROM free WHERE NOT EXISTS (
+            SELECT 1 FROM memforest.cell other
+             WHERE other.tenant_id = :t AND other.session_id = free.session_id
+               AND other.window_ordinal = free.window_ordinal AND other.state = 'running'
+               AND other.cell_id NOT IN (SELECT cell_id FROM free)))
     """)  # noqa: S608 - constants of this module
 
 _FREE_POINTS = sa.text(f"""
@@ -58,12 +57,7 @@ _FREE_POINTS = sa.text(f"""
 
 _FREE_NODES = sa.text(f"""
     UPDATE memforest.node
-       SET dead = lost_leases + 1 > :max_lost,
-           error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
-           error_text = CASE WHEN lost_leases + 1 > :max_lost
-                             THEN 'Its workers died too often while refreshing it.' ELSE error_text END,
-           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
-           lease_token = NULL, lease_until = NULL, worker_id = NULL
+       SET dead = lost_leases + 1 > :max_lost, {lost_lease("refreshing it")}
      WHERE tenant_id = :t AND node_id IN (
         SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_token IS NOT NULL AND {_LOST}
          ORDER BY node_id FOR NO KEY UPDATE SKIP LOCKED)
@@ -72,16 +66,16 @@ _FREE_NODES = sa.text(f"""
 _FREE_TASKS = free_tasks(_LOST)
 
 _REOPEN_PICK = sa.text("""
-    SELECT h.session_id, h.window_ordinal FROM memforest.cell h
-     WHERE h.tenant_id = :t AND h.again_at <= clock_timestamp() AND h.ordinal = h.window_ordinal
-       AND NOT EXISTS (SELECT 1 FROM memforest.cell s
-                        WHERE s.tenant_id = :t AND s.session_id = h.session_id
-                          AND s.window_ordinal = h.window_ordinal AND NOT (s.state = 'done' AND s.placed))
-     ORDER BY h.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
+    SELECT c.session_id, c.window_ordinal FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.again_at <= clock_timestamp() AND c.ordinal = c.window_ordinal
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell other
+                        WHERE other.tenant_id = :t AND other.session_id = c.session_id
+                          AND other.window_ordinal = c.window_ordinal AND NOT (other.state = 'done' AND other.placed))
+     ORDER BY c.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
     """)
 
-# Whether all of a window is done is asked again once it is locked: a correction or an erasure may have come between. A
-# window of which somebody holds a cell is looked at in the next round.
+# After the lock, the state of all cells is checked again: a correction or an erasure may have come in between. A window
+# with a locked cell is left to the next round.
 _REOPEN_HOLD = sa.text("""
     SELECT c.cell_id FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
       JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
@@ -94,73 +88,56 @@ _REOPEN = sa.text("""
            available_at = clock_timestamp()
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
      WHERE c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
-       AND EXISTS (SELECT 1 FROM memforest.cell h
-                    WHERE h.tenant_id = :t AND h.session_id = w.session AND h.ordinal = w.head
-                      AND h.again_at <= clock_timestamp())
-       AND NOT EXISTS (SELECT 1 FROM memforest.cell s
-                        WHERE s.tenant_id = :t AND s.session_id = w.session AND s.window_ordinal = w.head
-                          AND NOT (s.state = 'done' AND s.placed AND s.cell_id = ANY(CAST(:held AS uuid[]))))
+       AND EXISTS (SELECT 1 FROM memforest.cell head
+                    WHERE head.tenant_id = :t AND head.session_id = w.session AND head.ordinal = w.head
+                      AND head.again_at <= clock_timestamp())
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell other
+                        WHERE other.tenant_id = :t AND other.session_id = w.session AND other.window_ordinal = w.head
+                          AND NOT (other.state = 'done' AND other.placed
+                                   AND other.cell_id = ANY(CAST(:held AS uuid[]))))
     """)
 
 
-class JobRows:
+class JobRows(TenantRows):
     """Rows of one upkeep transaction of a tenant."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def free_lost(self, limits: LeaseLimits) -> int:
         """Free work whose lease ended with its deadline or its worker; how much.
 
         Lost leases are counted apart from failures; past the limit the work is dead-lettered.
         """
-        values = {
-            "t": self._tenant,
-            "dead_after": limits.dead_after_s,
-            "max_lost": limits.max_lost_leases,
-        }
-        freed = 0
-        for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS):
-            freed += self._db.execute(statement, values).rowcount
-        return freed
+        return sum(
+            self._run(statement, dead_after=limits.dead_after_s, max_lost=limits.max_lost_leases).rowcount
+            for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS)
+        )
 
-    def release_sources(self) -> None:
-        """Give the sources of merges that were given up before they moved anything back to their owners."""
-        OperationRows(self._db, self._tenant).release_sources()
+    def release_sources(self) -> int:
+        """Give the sources of merges that were given up before they moved anything back to their owners; how many."""
+        return OperationRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
         """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.
 
         At most ``limit`` windows, and only those that are in the trees as a whole.
         """
-        picked = self._db.execute(_REOPEN_PICK, {"t": self._tenant, "n": limit}).all()
+        picked = self._run(_REOPEN_PICK, n=limit).all()
         if not picked:
             return 0
-        sessions, heads = [row.session_id for row in picked], [row.window_ordinal for row in picked]
-        windows = {"t": self._tenant, "sessions": sessions, "windows": heads}
-        held = self._db.scalars(_REOPEN_HOLD, windows).all()
-        return self._db.execute(_REOPEN, windows | {"held": held}).rowcount
+        windows = {"sessions": [row.session_id for row in picked], "windows": [row.window_ordinal for row in picked]}
+        held = self._run(_REOPEN_HOLD, **windows).scalars().all()
+        return self._run(_REOPEN, held=held, **windows).rowcount
 
     def release_held(self) -> int:
-        # A cell that a turn is being added to is looked at in the next round.
-        """Open last cells whose quiet period is over become ready; how many."""
-        past = (
-            sa.select(m.Cell.cell_id)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.state == WorkState.HELD,
-                m.Cell.available_at <= sa.func.clock_timestamp(),
-            )
-            .order_by(m.Cell.cell_id)
-            .with_for_update(key_share=True, skip_locked=True)
-        )
-        released = self._db.execute(
-            sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(past), m.Cell.state == WorkState.HELD)
-            .values(state=WorkState.READY)
-        )
-        return released.rowcount
+        """Open last cells whose quiet period is over become ready; how many.
+
+        A cell that a turn is being added to is left to the next round.
+        """
+        c = m.Cell
+        held = (c.tenant_id == self._tenant, c.state == WorkState.HELD)
+        past = sa.select(c.cell_id).where(*held, c.available_at <= sa.func.clock_timestamp())
+        free = past.order_by(c.cell_id).with_for_update(key_share=True, skip_locked=True)
+        change = sa.update(c).where(*held, c.cell_id.in_(free)).values(state=WorkState.READY)
+        return self._db.execute(change).rowcount
 
 
 class JobStore:
@@ -168,12 +145,8 @@ class JobStore:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-
-    @contextmanager
-    def upkeep(self, tenant: TenantId) -> Iterator[JobRows]:
+        self.upkeep = partial(JobRows.opened, engine)
         """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield JobRows(connection, tenant)
 
     def waiting(self, kind: WorkKind) -> list[TenantId]:
         """Tenants that have work of a kind that can be claimed now: the live lane first, else at random."""
@@ -183,12 +156,9 @@ class JobStore:
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
         """Tenants that have leases which ended without a finish."""
+        lost = sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))")
         with transaction(self._engine) as connection:
-            rows = connection.scalars(
-                sa.text("SELECT tenant_id FROM memforest.lost(make_interval(secs => :s))"),
-                {"s": limits.dead_after_s},
-            )
-            return [TenantId(row) for row in rows]
+            return [TenantId(row) for row in connection.scalars(lost, {"s": limits.dead_after_s})]
 
     @repeated
     def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
@@ -197,22 +167,18 @@ class JobStore:
             statement = insert(m.Worker).values(
                 worker_id=worker, name=name, queues=list(queues), connections=connections, version=VERSION
             )
-            connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=["worker_id"],
-                    set_={"heartbeat_at": sa.func.clock_timestamp()},
-                )
-            )
+            fresh = {"heartbeat_at": sa.func.clock_timestamp()}
+            connection.execute(statement.on_conflict_do_update(index_elements=["worker_id"], set_=fresh))
 
     @repeated
     def strike_off_name(self, name: str) -> int:
-        """Strike off the workers with this name, whose successor the caller is; how many."""
+        """Delete the rows of workers with this name, which the caller replaces; how many."""
         with transaction(self._engine) as connection:
             return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
 
     @repeated
     def beat(self, worker: WorkerId) -> bool:
-        """Renew a worker's heartbeat on the database's clock; False when it was struck off."""
+        """Renew a worker's heartbeat on the database's clock; False when its row is gone."""
         with transaction(self._engine) as connection:
             beaten = connection.execute(
                 sa.update(m.Worker).where(m.Worker.worker_id == worker).values(heartbeat_at=sa.func.clock_timestamp())
@@ -221,21 +187,16 @@ class JobStore:
 
     @repeated
     def leave(self, worker: WorkerId) -> None:
-        """Strike a worker off; its leases end at once."""
+        """Delete a worker's row; its leases end at once."""
         with transaction(self._engine) as connection:
             connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
 
     @repeated
     def strike_off_dead(self, dead_after_s: float) -> int:
-        """Remove workers long without a heartbeat; how many."""
+        """Delete the rows of workers without a heartbeat for this long; how many."""
         with transaction(self._engine) as connection:
-            struck = connection.execute(
-                sa.text(
-                    "DELETE FROM memforest.worker WHERE heartbeat_at < clock_timestamp() - make_interval(secs => :s)"
-                ),
-                {"s": dead_after_s},
-            )
-            return struck.rowcount
+            long_ago = m.Worker.heartbeat_at < seconds_from_now(-dead_after_s)
+            return connection.execute(sa.delete(m.Worker).where(long_ago)).rowcount
 
     @contextmanager
     def reconciling(self) -> Iterator[bool]:

@@ -1,11 +1,12 @@
-"""Maintenance tasks in Postgres: asked for once, claimed by one, resumed by anybody."""
+"""Maintenance tasks in Postgres: each is stored once, claimed by one worker, and can be resumed by any other."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -15,13 +16,12 @@ from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
 from memforest_core.domain.operations import Answer, Role
 from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
+from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.records import (
     CANCELLED,
     PHASE,
     AuditEntry,
-    AuditFilter,
     ClaimedTask,
     Neighbour,
     Numbers,
@@ -31,10 +31,10 @@ from memforest_core.work.records import (
 from memforest_core.work.states import WorkState
 
 _TRIES = 3
-"""A task that ends between the insert that it refused and the look at it is asked for again."""
+"""How often to insert a task again when the equal task that blocked the insert has ended before it was read."""
 
-# Asking and claiming take turns within a tenant, so that a task that is seen has been seen by all that were asked for
-# or claimed after it. Forests are locked before this, task rows after it.
+# Within a tenant only one transaction at a time inserts or claims tasks, so each sees all tasks before it. Forests are
+# locked before this lock, task rows after it.
 _TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('memforest.asking ' || :t, 0))")
 
 _KEEP_FORESTS = sa.text("""
@@ -58,68 +58,69 @@ _TOUCH = sa.text("""
     """)
 
 _PART_OF = sa.text("""
-    UPDATE memforest.maintenance k SET asked = o.asked FROM memforest.maintenance o
-     WHERE k.tenant_id = :t AND k.task_id = :id AND o.tenant_id = :t AND o.task_id = :parent
+    UPDATE memforest.maintenance k SET asked = parent.asked FROM memforest.maintenance parent
+     WHERE k.tenant_id = :t AND k.task_id = :id AND parent.tenant_id = :t AND parent.task_id = :parent
     """)
 
 _NEIGHBOURS = sa.text("""
-    SELECT o.task_id, o.kind, o.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
+    SELECT other.task_id, other.kind, other.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
       FROM memforest.maintenance k
       JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
       JOIN memforest.maintenance_forest theirs
         ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.task_id <> k.task_id
-      JOIN memforest.maintenance o
-        ON o.tenant_id = :t AND o.task_id = theirs.task_id AND o.state <> 'done' AND o.asked < k.asked
+      JOIN memforest.maintenance other
+        ON other.tenant_id = :t AND other.task_id = theirs.task_id AND other.state <> 'done' AND other.asked < k.asked
      WHERE k.tenant_id = :t AND k.task_id = :id
        AND CASE memforest.beside(theirs.role, mine.role)
            WHEN 'beside' THEN false
            WHEN 'holds' THEN true
-           WHEN 'refused' THEN o.state <> 'dead' OR o.kind = 'erase'
-                               OR (o.kind = 'merge' AND o.progress ->> 'phase' IN ('merge', 'end', 'fold'))
-           ELSE o.state <> 'dead' END
-     ORDER BY o.asked
+           WHEN 'refused' THEN other.state <> 'dead' OR other.kind = 'erase'
+                               OR (other.kind = 'merge' AND other.progress ->> 'phase' IN ('merge', 'end', 'fold'))
+           ELSE other.state <> 'dead' END
+     ORDER BY other.asked
     """)
 
 _JOIN = sa.text("""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
     SELECT :t, :id, :forest, :role
      WHERE NOT EXISTS (
-        SELECT 1 FROM memforest.maintenance_forest x
-          JOIN memforest.maintenance o
-            ON o.tenant_id = :t AND o.task_id = x.task_id AND o.state IN ('held', 'ready', 'running')
-         WHERE x.tenant_id = :t AND x.forest_id = :forest AND x.task_id <> :id
-           AND memforest.beside(x.role, :role) <> 'beside')
+        SELECT 1 FROM memforest.maintenance_forest theirs
+          JOIN memforest.maintenance k
+            ON k.tenant_id = :t AND k.task_id = theirs.task_id AND k.state IN ('held', 'ready', 'running')
+         WHERE theirs.tenant_id = :t AND theirs.forest_id = :forest AND theirs.task_id <> :id
+           AND memforest.beside(theirs.role, :role) <> 'beside')
     ON CONFLICT DO NOTHING
     """)
 
 _STATES = sa.text("""
-    SELECT f.forest_id, f.state FROM memforest.maintenance_forest x
-      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id
-     WHERE x.tenant_id = :t AND x.task_id = :id
+    SELECT f.forest_id, f.state FROM memforest.maintenance_forest mine
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = mine.forest_id
+     WHERE mine.tenant_id = :t AND mine.task_id = :id
     """)
 
-# Merges that were given up once they held their sources; the sources of one that has moved something stay held.
+# Merges that were given up after they froze their sources. Sources stay frozen once something of them was moved.
 _GIVEN_UP = """k.tenant_id = :t AND k.state = 'dead' AND k.kind = 'merge' AND k.progress ->> 'phase' = 'merge'"""
 
 _UNMOVED = sa.text(f"""
-    SELECT k.task_id, x.forest_id FROM memforest.maintenance k
-      JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
+    SELECT k.task_id, mine.forest_id FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest mine
+        ON mine.tenant_id = :t AND mine.task_id = k.task_id AND mine.role = 'merge_from'
      WHERE {_GIVEN_UP} AND (k.progress ->> 'next')::int = 0
     """)  # noqa: S608 - a constant of this module
 
 _RELEASE = [
     sa.text(statement)
     for statement in (
-        f"""UPDATE memforest.forest f SET state = 'live' FROM memforest.maintenance k, memforest.maintenance_forest x
+        f"""UPDATE memforest.forest f SET state = 'live' FROM memforest.maintenance k, memforest.maintenance_forest mine
              WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))
-               AND x.tenant_id = :t AND x.task_id = k.task_id AND x.role = 'merge_from'
-               AND f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state = 'frozen'""",  # noqa: S608 - the same
+               AND mine.tenant_id = :t AND mine.task_id = k.task_id AND mine.role = 'merge_from'
+               AND f.tenant_id = :t AND f.forest_id = mine.forest_id AND f.state = 'frozen'""",  # noqa: S608 - the same
         f"""UPDATE memforest.maintenance k SET progress = '{{}}'
              WHERE {_GIVEN_UP} AND k.task_id = ANY(CAST(:ids AS uuid[]))""",  # noqa: S608 - the same
     )
 ]
 
-# Its subject is free at once: asked for again, it is another task.
+# The subject changes, so that an equal task can be asked for at once.
 _CANCEL = sa.text("""
     UPDATE memforest.maintenance
        SET cancelled_by = :actor, subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp(),
@@ -150,7 +151,18 @@ _CLAIM = sa.text(f"""
     RETURNING k.task_id
     """)  # noqa: S608 - a constant of this module
 
-_GIVEN_BACK = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
+_GIVEN_BACK: dict[str, Any] = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
+_UNCOUNTED: dict[str, Any] = {"attempts": sa.func.greatest(m.OperationRow.attempts - 1, 0)}
+"""A try that does not count."""
+
+
+def lost_lease(doing: str) -> str:
+    """SQL assignments that end a lost lease; above :max_lost the error says what its workers were ``doing``."""
+    return f"""error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+           error_text = CASE WHEN lost_leases + 1 > :max_lost
+                             THEN 'Its workers died too often while {doing}.' ELSE error_text END,
+           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
+           lease_token = NULL, lease_until = NULL, worker_id = NULL"""
 
 
 def free_tasks(lost: str) -> sa.TextClause:
@@ -162,12 +174,8 @@ def free_tasks(lost: str) -> sa.TextClause:
     return sa.text(f"""
         UPDATE memforest.maintenance
            SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
-               error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
-               error_text = CASE WHEN lost_leases + 1 > :max_lost
-                                 THEN 'Its workers died too often while at it.' ELSE error_text END,
                finished_at = CASE WHEN lost_leases + 1 > :max_lost THEN clock_timestamp() END,
-               lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
-               lease_token = NULL, lease_until = NULL, worker_id = NULL
+               {lost_lease("at it")}
          WHERE tenant_id = :t AND task_id IN (
             SELECT task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'running' AND {lost}
                FOR NO KEY UPDATE SKIP LOCKED)
@@ -175,16 +183,12 @@ def free_tasks(lost: str) -> sa.TextClause:
 
 
 def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
-    """Ask for tasks, or claim one, with nobody else of the tenant doing so until this transaction ends."""
+    """Let no other transaction of the tenant insert or claim tasks until this one ends."""
     connection.execute(_TAKE_TURN, {"t": tenant})
 
 
-class OperationRows:
+class OperationRows(TenantRows):
     """Task rows of one transaction of a tenant."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def enqueue(
         self,
@@ -199,126 +203,112 @@ class OperationRows:
         part_of: TaskId | None = None,
         held: bool = False,
     ) -> TaskId:
-        """``held``: nobody claims it, the process that asks works on it. Such a forest may be made after this."""
+        """Insert a task, unless an equal one is unfinished; its id.
+
+        Workers don't claim a ``held`` task: the caller works on it, and may create its forest later.
+        """
         if touches:
             self._keep(touches, there=not held)
-        asked: dict[str, Any] = {"t": self._tenant, "kind": kind, "subject": subject}
+        asked: dict[str, Any] = {"kind": kind, "subject": subject}
         state = WorkState.HELD if held else WorkState.READY
         new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor, "state": state}
         for _ in range(_TRIES):
-            made = self._db.scalar(_ENQUEUE, asked | new | {"id": uuid4()})
-            if made is not None:
-                self._touch(TaskId(made), touches or {}, part_of)
-            found = made or self._db.scalar(_UNFINISHED, asked)
+            made = self._run(_ENQUEUE, id=uuid4(), **asked, **new).scalar()
+            if made is not None and touches:
+                roles = [role.value for role in touches.values()]
+                self._run(_TOUCH, id=made, forests=list(touches), roles=roles)
+            if made is not None and part_of is not None:
+                self._run(_PART_OF, id=made, parent=part_of)
+            found = made or self._run(_UNFINISHED, **asked).scalar()
             if found is not None:
                 return TaskId(found)
         raise StoreUnavailable(f"Tasks of kind {kind} end faster than they can be asked for.")
 
     def _keep(self, touches: Mapping[ForestId, Role], *, there: bool) -> None:
-        """Keep the forests as they are until this transaction ends, and take this transaction's turn."""
-        kept = self._db.scalars(_KEEP_FORESTS, {"t": self._tenant, "forests": list(touches)}).all()
+        """Keep the forests from being deleted until this transaction ends, and take its turn; see ``take_turn``."""
+        kept = self._run(_KEEP_FORESTS, forests=list(touches)).all()
         if there and len(kept) < len(touches):
             raise ForestChanged("The memory of this owner was deleted or replaced at this moment: ask again.")
         take_turn(self._db, self._tenant)
-
-    def _touch(self, task: TaskId, touches: Mapping[ForestId, Role], part_of: TaskId | None) -> None:
-        values = {"t": self._tenant, "id": task}
-        if touches:
-            roles = [role.value for role in touches.values()]
-            self._db.execute(_TOUCH, values | {"forests": list(touches), "roles": roles})
-        if part_of is not None:
-            self._db.execute(_PART_OF, values | {"parent": part_of})
 
     def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
         """The earlier tasks that a task does not run beside, the earliest first."""
         return [
             Neighbour(TaskId(row.task_id), row.kind, WorkState(row.state), Role(row.role), Answer(row.answer))
-            for row in self._db.execute(_NEIGHBOURS, {"t": self._tenant, "id": task})
+            for row in self._run(_NEIGHBOURS, id=task)
         ]
 
     def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
-        """Touch one more forest in the midst of a task; False while another task is at it that excludes this one."""
+        """Add a forest to a running task; False while another task that excludes this one works on the forest."""
         self._keep({forest: role}, there=False)
-        values = {"t": self._tenant, "id": task, "forest": forest}
-        self._db.execute(_JOIN, values | {"role": role.value})
+        self._run(_JOIN, id=task, forest=forest, role=role.value)
         joined = sa.select(m.OperationForestRow.task_id).where(*_touched(self._tenant, task, forest))
         return self._db.scalar(joined) is not None
 
     def part(self, task: TaskId, forest: ForestId) -> None:
-        """Touch a forest no more."""
+        """Remove a forest from a task."""
         self._db.execute(sa.delete(m.OperationForestRow).where(*_touched(self._tenant, task, forest)))
 
     def locked(self, task: TaskId) -> OperationTask | None:
-        """One task, which nobody changes before this transaction ends."""
-        mine = sa.select(m.OperationRow.task_id).where(
-            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
-        )
+        """One task, locked until this transaction ends."""
+        k = m.OperationRow
+        mine = sa.select(k.task_id).where(k.tenant_id == self._tenant, k.task_id == task)
         self._db.execute(mine.with_for_update(key_share=True))
         return self.get(task)
 
     def states(self, task: TaskId) -> Mapping[ForestId, str]:
-        """The states of those forests of a task that are there."""
-        found = self._db.execute(_STATES, {"t": self._tenant, "id": task})
-        return {ForestId(row.forest_id): row.state for row in found}
+        """The states of those forests of a task that exist."""
+        return {ForestId(row.forest_id): row.state for row in self._run(_STATES, id=task)}
 
     def cancel(self, task: TaskId, actor: str) -> None:
-        """Have an unfinished task undone; its like can be asked for anew."""
-        self._db.execute(_CANCEL, {"t": self._tenant, "id": task, "actor": actor})
+        """Mark an unfinished task as cancelled; an equal one can be asked for again."""
+        self._run(_CANCEL, id=task, actor=actor)
 
-    def release_sources(self) -> None:
-        """Give the sources of merges that were given up before they moved anything back to their owners."""
-        released = self._db.execute(_UNMOVED, {"t": self._tenant}).all()
+    def release_sources(self) -> int:
+        """Give the sources of merges that were given up before they moved anything back to their owners; how many."""
+        released = self._run(_UNMOVED).all()
         if not released:
-            return
+            return 0
         lock_forests(self._db, self._tenant, [ForestId(row.forest_id) for row in released])
-        values = {"t": self._tenant, "ids": sorted({row.task_id for row in released})}
+        ids = sorted({row.task_id for row in released})
         for statement in _RELEASE:
-            self._db.execute(statement, values)
+            self._run(statement, ids=ids)
+        return len(released)
 
     def note(self, entry: AuditEntry) -> None:
         """Add a row to the audit."""
         self._db.execute(
-            sa.insert(m.Audit),
-            {
-                "tenant_id": self._tenant,
-                "actor": entry.actor,
-                "action": entry.action,
-                "outcome": entry.outcome,
-                "forest_id": entry.forest_id,
-                "owner_hash": owner_hash(self._tenant, entry.owner) if entry.owner is not None else None,
-                "task_id": entry.task_id,
-                "detail": dict(entry.detail),
-            },
+            sa.insert(m.Audit).values(
+                tenant_id=self._tenant,
+                actor=entry.actor,
+                action=entry.action,
+                outcome=entry.outcome,
+                forest_id=entry.forest_id,
+                owner_hash=owner_hash(self._tenant, entry.owner) if entry.owner is not None else None,
+                task_id=entry.task_id,
+                detail=dict(entry.detail),
+            )
         )
 
-    def audited(self, which: AuditFilter, limit: int) -> Sequence[AuditEntry]:
-        """Rows of the audit, the newest first."""
-        where = [m.Audit.tenant_id == self._tenant]
-        if which.owner is not None:
-            mine = m.Audit.owner_hash == owner_hash(self._tenant, which.owner)
-            tasks = sa.select(m.Audit.task_id).where(m.Audit.tenant_id == self._tenant, mine)
-            where.append(mine | m.Audit.task_id.in_(tasks))
-        if which.action is not None:
-            where.append(m.Audit.action == which.action)
-        if which.task_id is not None:
-            where.append(m.Audit.task_id == which.task_id)
-        if which.since is not None:
-            where.append(m.Audit.at >= which.since)
-        found = self._db.execute(
-            sa.select(m.Audit.__table__).where(*where).order_by(m.Audit.audit_id.desc()).limit(limit)
-        )
-        return [
-            AuditEntry(
-                actor=row.actor,
-                action=row.action,
-                outcome=row.outcome,
-                forest_id=ForestId(row.forest_id) if row.forest_id else None,
-                task_id=TaskId(row.task_id) if row.task_id else None,
-                detail=row.detail,
-                at=row.at.astimezone(UTC),
-            )
-            for row in found
-        ]
+    def audited(
+        self, owner: str | None, action: str | None, task: TaskId | None, since: datetime | None, limit: int
+    ) -> Sequence[AuditEntry]:
+        """At most ``limit`` rows of the audit, the newest first: those that match whatever is not None."""
+        table = m.Audit
+        where = [table.tenant_id == self._tenant]
+        if owner is not None:
+            mine = table.owner_hash == owner_hash(self._tenant, owner)
+            tasks = sa.select(table.task_id).where(table.tenant_id == self._tenant, mine)
+            where.append(mine | table.task_id.in_(tasks))
+        if action is not None:
+            where.append(table.action == action)
+        if task is not None:
+            where.append(table.task_id == task)
+        if since is not None:
+            where.append(table.at >= since)
+        columns = (table.actor, table.action, table.outcome, table.forest_id, table.task_id, table.detail, table.at)
+        found = self._db.execute(sa.select(*columns).where(*where).order_by(table.audit_id.desc()).limit(limit))
+        return [AuditEntry(**{**row._mapping, "at": row.at.astimezone(UTC)}) for row in found]
 
     def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
@@ -326,18 +316,17 @@ class OperationRows:
 
     def claim(self, kinds: Sequence[str], worker: WorkerId, lease_s: float) -> ClaimedTask | None:
         """Take the next task of these kinds, live lane first, then the one that has waited longest."""
-        token, which = LeaseToken(uuid4()), {"t": self._tenant, "kinds": list(kinds)}
-        if self._db.scalar(_CLAIMABLE, which) is None:
+        token = LeaseToken(uuid4())
+        if self._run(_CLAIMABLE, kinds=list(kinds)).first() is None:
             return None
         take_turn(self._db, self._tenant)
-        claimed = self._db.scalar(_CLAIM, which | {"token": token, "worker": worker, "lease": lease_s})
+        claimed = self._run(_CLAIM, kinds=list(kinds), token=token, worker=worker, lease=lease_s).scalar()
         task = self.get(TaskId(claimed)) if claimed is not None else None
         return ClaimedTask(token, task) if task is not None else None
 
     def keep(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
         """Store progress and renew the lease; False when the lease was lost."""
-        until = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, lease_s)
-        return self._update(token, {"progress": dict(progress), "lease_until": until})
+        return self._update(token, {"progress": dict(progress), "lease_until": seconds_from_now(lease_s)})
 
     def finish(self, token: LeaseToken) -> bool:
         """The task is done; False when the lease was lost."""
@@ -349,16 +338,12 @@ class OperationRows:
 
     def retry(self, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
         """Give the task back for a later try; ``counts`` says whether this try counts against it."""
-        values = _GIVEN_BACK | {
-            "available_at": sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s),
-            "error_code": code,
-            "error_text": text,
-        }
-        self._update(token, values if counts else values | self._uncounted())
+        error = {"available_at": seconds_from_now(delay_s), "error_code": code, "error_text": text}
+        self._update(token, _GIVEN_BACK | error | ({} if counts else _UNCOUNTED))
 
     def hand_back(self, token: LeaseToken) -> None:
-        """Give the task back with what it has reached, for whoever comes next."""
-        self._update(token, _GIVEN_BACK | self._uncounted())
+        """Give the task back with its progress, for the next worker."""
+        self._update(token, _GIVEN_BACK | _UNCOUNTED)
 
     def bury(self, token: LeaseToken, code: str, text: str) -> bool:
         """The task can't succeed until somebody acts; False when the lease was lost, and nothing is changed."""
@@ -366,39 +351,22 @@ class OperationRows:
 
     def get(self, task: TaskId) -> OperationTask | None:
         """One task."""
-        found = self._db.execute(
-            _tasks().where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
-        ).first()
+        k = m.OperationRow
+        found = self._db.execute(_tasks().where(k.tenant_id == self._tenant, k.task_id == task)).first()
         return _task(found) if found is not None else None
 
     def list(self, kinds: Sequence[str], limit: int) -> Sequence[OperationTask]:
         """Tasks of these kinds, the newest first."""
-        found = self._db.execute(
-            _tasks()
-            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.kind.in_(kinds))
-            .order_by(m.OperationRow.created_at.desc(), m.OperationRow.task_id)
-            .limit(limit)
-        )
-        return [_task(row) for row in found]
+        k = m.OperationRow
+        found = _tasks().where(k.tenant_id == self._tenant, k.kind.in_(kinds))
+        newest = found.order_by(k.created_at.desc(), k.task_id).limit(limit)
+        return [_task(row) for row in self._db.execute(newest)]
 
     def _update(self, token: LeaseToken, values: dict[str, Any]) -> bool:
         """Change the task that is still under this lease."""
-        return (
-            self._db.execute(
-                sa.update(m.OperationRow)
-                .where(
-                    m.OperationRow.tenant_id == self._tenant,
-                    m.OperationRow.state == WorkState.RUNNING,
-                    m.OperationRow.lease_token == token,
-                )
-                .values(**values)
-            ).rowcount
-            == 1
-        )
-
-    @staticmethod
-    def _uncounted() -> dict[str, Any]:
-        return {"attempts": sa.func.greatest(m.OperationRow.attempts - 1, 0)}
+        table = m.OperationRow
+        held = (table.tenant_id == self._tenant, table.state == WorkState.RUNNING, table.lease_token == token)
+        return self._db.execute(sa.update(table).where(*held).values(**values)).rowcount == 1
 
     @staticmethod
     def _ended(state: str, code: str | None, text: str | None) -> dict[str, Any]:
@@ -419,42 +387,20 @@ def owner_hash(tenant: TenantId, owner: str) -> bytes:
 
 def _tasks() -> sa.Select[Any]:
     """All columns of tasks, and what each waits for."""
-    table = m.OperationRow
-    waits_for = sa.func.memforest.waits_for(table.tenant_id, table.task_id, type_=sa.Uuid())
-    return sa.select(
-        table.__table__, sa.case((table.state.in_((WorkState.HELD, WorkState.READY)), waits_for)).label("waits_for")
-    )
+    k = m.OperationRow
+    waits_for = sa.func.memforest.waits_for(k.tenant_id, k.task_id, type_=sa.Uuid())
+    waiting = k.state.in_((WorkState.HELD, WorkState.READY))
+    return sa.select(k.__table__, sa.case((waiting, waits_for)).label("waits_for"))
 
 
 def _task(row: sa.Row[Any]) -> OperationTask:
-    return OperationTask(
-        id=TaskId(row.task_id),
-        kind=row.kind,
-        subject=row.subject,
-        arguments=row.arguments,
-        progress=row.progress,
-        state=WorkState(row.state),
-        attempts=row.attempts,
-        lost_leases=row.lost_leases,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-        error_code=row.error_code,
-        error_text=row.error_text,
-        forest_id=ForestId(row.forest_id) if row.forest_id else None,
-        actor=row.actor,
-        cancelled_by=row.cancelled_by,
-        waits_for=TaskId(row.waits_for) if row.waits_for else None,
-    )
+    columns = {field.name: row._mapping[field.name] for field in fields(OperationTask) if field.name != "id"}
+    return OperationTask(**columns | {"id": row.task_id, "state": WorkState(row.state)})
 
 
 class OperationStore:
     """Opens transactions on tasks."""
 
     def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def transaction(self, tenant: TenantId) -> Iterator[OperationRows]:
+        self.transaction = partial(OperationRows.opened, engine)
         """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield OperationRows(connection, tenant)

@@ -35,7 +35,7 @@ def batches(run: Recorder, *, batch_size: int = 8) -> Batches:
     return Batches(
         run,
         dimension=2,
-        padded=lambda count: -(-count // 4) * 4,
+        rounding=4,
         threads=1,
         batch_size=batch_size,
         batch_tokens=64,

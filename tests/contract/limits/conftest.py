@@ -12,8 +12,7 @@ from benchmarks.support.servers import SessionServers, session_servers
 from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelLimits
-from memforest_core.models.limits.redis_address import open_redis
-from memforest_core.models.limits.redis_ledger import PREFIX
+from memforest_core.models.limits.redis_ledger import PREFIX, open_redis
 from tests.contract.limits.limited import limits_of
 
 

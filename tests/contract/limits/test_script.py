@@ -19,8 +19,7 @@ from memforest_core.models.limits.model_limits import (
     Reason,
     Verdict,
 )
-from memforest_core.models.limits.redis_address import open_redis
-from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger
+from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger, open_redis
 from tests.contract.limits.limited import limits_of
 
 NOW = 1_000.0

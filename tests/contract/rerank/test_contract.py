@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.models.reranker import Reranker
+from memforest_core.models.calls import Reranker
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder, shared

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.support.model_faults import Fault
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
+from memforest_core.models import litellm_requests
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from tests.contract.rerank.shared_words import RerankServer
 from tests.support.litellm_warm import warm_up
@@ -154,9 +155,10 @@ def test_an_answer_that_does_not_fit_is_an_error_and_no_score(warm: None, provid
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
-def test_requests_beyond_the_slots_wait_and_then_give_up(server: RerankServer) -> None:
+def test_requests_beyond_the_slots_wait_and_then_give_up(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(litellm_requests, "CONCURRENCY", 1)
     server.latency_s = 1.0
-    model = reranker(server, concurrency=1, timeout_s=1.5)
+    model = reranker(server, timeout_s=1.5)
     with ThreadPoolExecutor(3) as pool:
         calls = [pool.submit(model.rerank, "bob", ["bob"]) for _ in range(3)]
         failures = [call.exception() for call in calls]

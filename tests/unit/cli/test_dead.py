@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from memforest_core.cli import operating
 from memforest_core.cli.commands import Commands
 from memforest_core.store.cli import tenants
 from memforest_core.work.cli import dead
@@ -96,10 +97,10 @@ def test_discarding_without_a_person_needs_a_yes() -> None:
 def test_a_person_is_asked(monkeypatch: pytest.MonkeyPatch, answer: str, goes_on: bool) -> None:
     monkeypatch.setattr("sys.stdin", _Terminal(answer))
     if goes_on:
-        dead._confirm(2, as_json=False)
+        operating.confirm("Go on?", yes=False, as_json=False)
         return
     with pytest.raises(typer.Exit) as left:
-        dead._confirm(2, as_json=False)
+        operating.confirm("Go on?", yes=False, as_json=False)
     assert left.value.exit_code == 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from memforest_core.accept.cli import BadItem, Report, _told
+from memforest_core.accept.cli import BadItem, Report, _recognized
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.formats.formats import HEAD_BYTES
@@ -58,7 +58,7 @@ def test_a_file_is_recognized_without_being_told(content: object, known: str | N
     raw = json.dumps(content, indent=indent).encode() + b"\n"
     pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
 
-    found, chunks = _told(None, iter(pieces), as_json=True)
+    found, chunks = _recognized(None, iter(pieces), as_json=True)
 
     assert (found, b"".join(chunks)) == (known, raw)
 
@@ -66,7 +66,7 @@ def test_a_file_is_recognized_without_being_told(content: object, known: str | N
 def test_what_nothing_tells_is_our_own_lines() -> None:
     """Given a file whose first line is broken, then it is read by lines, which are refused one by one."""
     for raw in (b"", b"nonsense\n" + json.dumps(OURS).encode()):
-        assert _told(None, iter([raw]), as_json=True)[0] is None
+        assert _recognized(None, iter([raw]), as_json=True)[0] is None
 
 
 def test_only_the_beginning_is_held_to_recognize_a_file() -> None:
@@ -79,7 +79,7 @@ def test_only_the_beginning_is_held_to_recognize_a_file() -> None:
             read += 1_000
             yield b'{"x":' * 200
 
-    assert _told(None, endless(), as_json=True)[0] is None
+    assert _recognized(None, endless(), as_json=True)[0] is None
     assert read <= HEAD_BYTES + 1_000
 
 
@@ -88,7 +88,7 @@ def test_lines_of_a_pipe_are_told_when_the_first_has_come() -> None:
         yield json.dumps(OURS).encode() + b"\n"
         raise AssertionError("the next line has not been written yet")
 
-    found, chunks = _told(None, pipe(), as_json=True)
+    found, chunks = _recognized(None, pipe(), as_json=True)
 
     assert found is None
     assert json.loads(next(chunks)) == OURS

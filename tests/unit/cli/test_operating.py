@@ -89,8 +89,8 @@ def test_without_waiting_the_operation_is_named(capsys: pytest.CaptureFixture[st
 
 def test_numbers_on_one_line_are_the_first_that_count() -> None:
     numbers = {"phase": "scan", "turns": 2, "cells": 0, "leaf_nodes": 5, "facts": 3}
-    assert operating.told(numbers) == "turns 2, leaf nodes 5, facts 3"
-    assert operating.told(numbers, limit=1) == "turns 2"
+    assert operating.counts_line(numbers) == "turns 2, leaf nodes 5, facts 3"
+    assert operating.counts_line(numbers, limit=1) == "turns 2"
 
 
 def test_rules_are_typed_as_name_and_number() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.turns import SessionFrame, TurnLimits, parse_turns
 from memforest_core.errors import InvalidInput
-from memforest_core.formats.formats import Format, converted, told
+from memforest_core.formats.formats import Format, converted, recognized
 from memforest_core.formats.items import Converted, Item, Wordless
 from tests.support.builders import NOON
 
@@ -64,7 +64,7 @@ def read(format_: Format, raw: bytes, owner: str | None = "zoe") -> list[Item]:
 def test_a_format_is_told_and_its_file_is_read(format_: Format, content: object, indent: int | None) -> None:
     """Given a file of each format, however it is written, when it is told, then what it holds would be accepted."""
     raw = json.dumps(content, indent=indent).encode("utf-8-sig")
-    assert told(raw) is format_
+    assert recognized(raw) is format_
     for item in read(format_, raw):
         assert isinstance(item, Converted)
         assert parse_turns(item.turns, SessionFrame(item.owner, NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
@@ -72,11 +72,11 @@ def test_a_format_is_told_and_its_file_is_read(format_: Format, content: object,
 
 def test_a_long_beginning_is_cut_anywhere() -> None:
     raw = json.dumps([SAMPLE | {"qa": [{"question": 'Is "}" a bracket?'}] * 100}]).encode()
-    assert all(told(raw[:end]) is Format.LOCOMO for end in range(7, 400))
+    assert all(recognized(raw[:end]) is Format.LOCOMO for end in range(7, 400))
 
 
 def test_our_own_lines_are_told() -> None:
-    assert told(b'{"owner": "bob", "session_id": "s1", "turns": [{"role": "user", "memory": 1}]}\n{"a') is None
+    assert recognized(b'{"owner": "bob", "session_id": "s1", "turns": [{"role": "user", "memory": 1}]}\n{"a') is None
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_our_own_lines_are_told() -> None:
 )
 def test_what_nothing_tells_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidInput, match="--format") as refused:
-        told(raw)
+        recognized(raw)
     assert refused.value.code == "unknown_format"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memforest_core.index.outage import LONGEST_PAUSE_S, OutagePause
+from memforest_core.index.service import LONGEST_PAUSE_S, OutagePause
 
 
 class Clock:

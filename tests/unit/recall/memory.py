@@ -76,8 +76,7 @@ class Forest:
         for number, first in enumerate(range(0, len(turns), 2)):
             last = min(first + 1, len(turns) - 1)
             cell = CellId(named(f"{name}/{number}"))
-            begin, end = (START + timedelta(days=days, minutes=at) for at in (first, last))
-            self.cell_rows[cell] = CellRef(cell, session, first, last, None, None, begin, end, placed)
+            self.cell_rows[cell] = CellRef(cell, session, first, last, None, None, placed)
             cells.append(PayloadId(cell))
         if placed:
             self.tree(name, TreeKind.SESSION, cells, days)
@@ -130,8 +129,12 @@ class Forest:
         return [
             link
             for link in self.links
-            if link.fact_id in facts and (until is None or self.cell_rows[link.cell_id].time_start <= until)
+            if link.fact_id in facts and (until is None or self.said_at(link.cell_id) <= until)
         ]
+
+    def said_at(self, cell: UUID) -> datetime:
+        row = self.cell_rows[cell]
+        return self.heads[row.session_id, row.first_turn].occurred_at
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
         return [link for link in self.links if link.cell_id in cells]

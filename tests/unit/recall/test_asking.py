@@ -24,7 +24,7 @@ def test_defaults_come_from_the_settings() -> None:
     made = asked()
     assert (made.k, made.mode, made.neighbours) == (10, Mode.EMBEDDING, 0)
     assert made.trees == frozenset(TreeKind)
-    assert not made.picky
+    assert not made.filters_after
 
 
 def test_a_budget_of_tokens_without_k_takes_as_many_pieces_as_could_fit() -> None:

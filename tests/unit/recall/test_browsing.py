@@ -17,7 +17,7 @@ from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVect
 from memforest_core.recall.browsing import Browsed, browse
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.ranking import Siblings, Tally
-from memforest_core.recall.records import RecallRows
+from memforest_core.recall.rows.reading import RecallRows
 from tests.support.weights import weights
 from tests.unit.recall.memory import FOREST, TENANT, Forest, ScriptedIndex, named
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from uuid import UUID
 
 import numpy as np
-import pytest
 
 from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVector
-from memforest_core.recall.index_search import IndexSearch, Limits, Points
+from memforest_core.recall.index_search import IndexSearch, Limits
 from tests.unit.recall.memory import FOREST, TENANT, ScriptedIndex
 
 CELL, FACT, NODE = (UUID(int=number) for number in (1, 2, 3))
 KINDS = {CELL: PointKind.CELL, FACT: PointKind.FACT, NODE: PointKind.NODE}
 WORDS = SparseVector((7,), (1.0,))
-KNOWN: list[Points] = [KINDS, list(KINDS)]
 
 
 def scripted(**changes: object) -> ScriptedIndex:
@@ -28,10 +26,9 @@ def search(index: ScriptedIndex, sparse: SparseVector = WORDS) -> IndexSearch:
     return IndexSearch(index, scope, np.array([1.0, 0.0], np.float32), sparse)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("known", KNOWN)
-def test_points_are_scored_by_all_signals_in_one_round_trip(known: Points) -> None:
+def test_points_are_scored_by_all_signals_in_one_round_trip() -> None:
     asking = search(scripted())
-    asking.score(known)
+    asking.score(KINDS)
     assert asking.round_trips == 1
     assert (asking.cells.lexical, asking.cells.dense) == ({CELL: 3.0}, {CELL: 0.3})
     assert (asking.facts.lexical, asking.facts.dense) == ({FACT: 2.0}, {FACT: 0.2})
@@ -49,12 +46,11 @@ def test_kinds_that_are_known_are_asked_for_one_by_one() -> None:
         assert query.filter.ids == tuple(id_ for id_, of in KINDS.items() if of is kind)
 
 
-@pytest.mark.parametrize("known", KNOWN)
-def test_what_was_glanced_at_is_asked_for_its_words_alone(known: Points) -> None:
+def test_what_was_glanced_at_is_asked_for_its_words_alone() -> None:
     index = scripted()
     asking = search(index)
-    asking.glance(known)
-    asking.score(known)
+    asking.glance(KINDS)
+    asking.score(KINDS)
     glanced, scored = index.calls
     assert not any(isinstance(query.vector, SparseVector) for query in glanced)
     assert all(isinstance(query.vector, SparseVector) for query in scored)
@@ -65,7 +61,7 @@ def test_nothing_is_asked_twice_not_even_what_has_no_score() -> None:
     asking = search(scripted())
     asking.score(KINDS)
     asking.glance(KINDS)
-    asking.score([*KINDS, CELL])
+    asking.score(KINDS)
     assert asking.round_trips == 1
 
 
@@ -86,13 +82,6 @@ def test_flat_hits_are_not_scored_again() -> None:
     asking.flat(Limits(cells=5, facts=5, roots=0))
     asking.score({CELL: PointKind.CELL, FACT: PointKind.FACT})
     assert asking.round_trips == 1
-
-
-def test_one_id_given_twice_is_searched_once() -> None:
-    index = scripted()
-    search(index).glance([CELL, CELL, FACT])
-    [[query]] = index.calls
-    assert (query.filter.ids, query.limit) == ((CELL, FACT), 2)
 
 
 def test_without_words_nothing_is_searched_by_words() -> None:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from uuid import UUID
 
 import pytest
 
 from memforest_core.domain.ids import NodeId
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.times import micros
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import Step
 from memforest_core.recall.planning import (
     MAX_TREES,
     SUMMARY_CHARS,
     Plan,
-    Planner,
     PlanTree,
     PlanType,
     QuestionType,
     plan_trees,
+    planned,
 )
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from tests.unit.recall.chat import ScriptedChat
@@ -31,7 +32,9 @@ DIRECT = {"question_type": "single", "plan": "direct", "trees": []}
 
 
 def tree(name: str, summary: str = "") -> PlanTree:
-    return PlanTree(named(name), TreeKind.ENTITY, name, summary or f"about {name}", START, START + timedelta(days=2))
+    return PlanTree(
+        named(name), TreeKind.ENTITY, name, summary or f"about {name}", micros(START), micros(START + timedelta(days=2))
+    )
 
 
 TREES = [tree("bob"), tree("cat"), tree("davis")]
@@ -39,7 +42,7 @@ TREES = [tree("bob"), tree("cat"), tree("davis")]
 
 def plan(answer: object, trees: list[PlanTree] = TREES) -> tuple[Plan, ScriptedChat]:
     chat = ScriptedChat(lambda document: answer)
-    return Planner(chat).plan(QUESTION, trees, ASKED), chat
+    return planned(chat, QUESTION, trees, ASKED), chat
 
 
 def asked(made: Plan) -> list[str]:
@@ -159,5 +162,6 @@ def test_trees_are_read_with_their_roots_in_the_order_asked_for() -> None:
     pets, move = plan_trees(forest, roots)
     assert (pets.root, pets.kind, pets.label) == (roots[0], TreeKind.SESSION, "pets")
     assert len(pets.summary) == SUMMARY_CHARS
-    assert (pets.first, pets.last) == (START + timedelta(days=7), START + timedelta(days=7, hours=1))
-    assert (move.summary, move.first) == ("", START.astimezone(UTC))
+    week_later = START + timedelta(days=7)
+    assert (pets.time_start, pets.time_end) == (micros(week_later), micros(week_later + timedelta(hours=1)))
+    assert (move.summary, move.time_start) == ("", micros(START))

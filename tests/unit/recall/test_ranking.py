@@ -22,7 +22,17 @@ from memforest_core.errors import (
     ModelUnavailable,
 )
 from memforest_core.models.calls import Step
-from memforest_core.recall.ranking import CHILD_CHARS, GIVE_UP_AFTER, Child, LlmRanker, Siblings, Tally, chosen
+from memforest_core.recall.answers import parsed
+from memforest_core.recall.ranking import (
+    CHILD_CHARS,
+    GIVE_UP_AFTER,
+    Child,
+    LlmRanker,
+    RankingAnswer,
+    Siblings,
+    Tally,
+    chosen,
+)
 from tests.unit.recall.chat import ScriptedChat
 from tests.unit.recall.memory import named
 
@@ -120,7 +130,7 @@ class TestWhatAnAnswerIsReadAs:
         ],
     )
     def test_known_numbers_once_each(self, text: str, places: list[int]) -> None:
-        assert chosen(text, 3) == places
+        assert chosen(parsed(text, RankingAnswer), 3) == places
 
     @pytest.mark.parametrize(
         "text",
@@ -141,7 +151,7 @@ class TestWhatAnAnswerIsReadAs:
     )
     def test_anything_else_is_a_fault(self, text: str) -> None:
         with pytest.raises(ContentFault):
-            chosen(text, 3)
+            chosen(parsed(text, RankingAnswer), 3)
 
 
 class TestManyNodes:

@@ -13,7 +13,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import PointKind
-from memforest_core.models.reranker import Reranker
+from memforest_core.models.calls import Reranker
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from tests.unit.recall.memory import START, TENANT, Forest, OneVector, ScriptedIndex, named

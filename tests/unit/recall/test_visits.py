@@ -162,7 +162,7 @@ def test_evidence_stands_for_its_facts_and_the_cells_that_said_it() -> None:
 
     def cell(number: int) -> CellRef:
         first = 2 * number
-        return CellRef(CellId(item(number)), session, first, first + 1, None, None, NOON, NOON, True)
+        return CellRef(CellId(item(number)), session, first, first + 1, None, None, True)
 
     def head(ordinal: int) -> TurnHead:
         return TurnHead(session, ordinal, f"turn-{ordinal}", "chat", "bob", "Bob", NOON, True, "user")

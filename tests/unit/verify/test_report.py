@@ -6,40 +6,37 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.verify.records import Check, Found
-from memforest_core.verify.report import EXAMPLES, Tally, can_be_repaired
+from memforest_core.verify.records import EXAMPLES, Check, Found, Report, can_be_repaired
 
 SOME = [Found(UUID(int=n), "gap") for n in range(20)]
 
 
 def test_every_check_says_what_it_promises_and_is_in_the_report() -> None:
-    report = Tally().report()
+    report = Report()
     assert [result.check for result in report.checks] == list(Check)
     assert all(result.promise for result in report.checks)
     assert (report.violations, report.complete) == (0, True)
 
 
 def test_all_violations_are_counted_and_a_few_are_named() -> None:
-    tally = Tally()
-    tally.checked(Check.TURNS, 7)
-    tally.checked(Check.TURNS, 5)
-    tally.violated(Check.TURNS, {"gap": 3_000, "uncovered": 1}, SOME)
-    tally.violated(Check.TURNS, {"gap": 20}, SOME)
-    tally.repaired(Check.LEASES, 2)
-    tally.dead({"cells": 1})
-    tally.dead({"cells": 2, "nodes": 1})
-    report = tally.report()
-    turns = report.checks[0]
+    report = Report()
+    turns = report.results[Check.TURNS]
+    turns.checked = 12
+    turns.add_violations({"gap": 3_000, "uncovered": 1}, SOME)
+    turns.add_violations({"gap": 20}, SOME)
+    report.results[Check.LEASES].repaired += 2
+    report.dead.update({"cells": 1})
+    report.dead.update({"cells": 2, "nodes": 1})
     assert (turns.checked, turns.violations, dict(turns.kinds)) == (12, 3_021, {"gap": 3_020, "uncovered": 1})
-    assert turns.examples == tuple(SOME[:EXAMPLES])
+    assert turns.examples == SOME[:EXAMPLES]
     assert (report.violations, report.repaired) == (3_021, 2)
     assert report.dead == {"cells": 3, "nodes": 1}
 
 
 def test_what_could_not_be_looked_at_makes_a_report_incomplete() -> None:
-    tally = Tally()
-    tally.skipped(Check.INDEX_POINTS, "the index is away")
-    assert not tally.report().complete
+    report = Report()
+    report.results[Check.INDEX_POINTS].not_checked = "the index is away"
+    assert not report.complete
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.records import PointRow
 from memforest_core.index.vector_index import PointKey, ScannedPoint, ScanPage
-from memforest_core.store.owners import ForestRef
 from memforest_core.verify.points import PointsCheck
 from memforest_core.verify.records import Check, Found, SummaryState
 from memforest_core.verify.service import FRUITLESS_ROUNDS, KEPT, Verification
@@ -70,6 +69,15 @@ class Points:
         self.marked += [id_ for id_ in points if id_ in self.rows]
         return len(points)
 
+    def find_forest(self, owner: str) -> ForestId | None:
+        return FORESTS[0] if owner == "bob" else None
+
+    def written_rows(self, after: UUID | None, limit: int, forest: ForestId | None = None) -> Sequence[PointRow]:
+        return [each for id_, each in self.rows.items() if after is None or id_ > after][:limit]
+
+    def point_ids(self, after: UUID | None, limit: int, forest: ForestId) -> Sequence[UUID]:
+        return [id_ for id_ in self.rows if after is None or id_ > after][:limit]
+
     def overtake(self, versions: Mapping[UUID, int]) -> int:
         return len(versions)
 
@@ -85,9 +93,6 @@ class Store:
 
     def tenants(self) -> Sequence[TenantId]:
         return [ACME, TenantId("bolt")]
-
-    def find_forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
-        return ForestRef(FORESTS[0], owner, "UTC") if owner == "bob" else None
 
     def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
         return [forest for forest in FORESTS if after is None or forest > after][:limit]
@@ -119,21 +124,13 @@ class Store:
         self.repaired.append((check, len(found)))
         return len(found)
 
-    def written_rows(
-        self, tenant: TenantId, forest: ForestId | None, after: UUID | None, limit: int
-    ) -> Sequence[PointRow]:
-        return [each for id_, each in self.points.rows.items() if after is None or id_ > after][:limit]
-
-    def point_ids(self, tenant: TenantId, forest: ForestId, after: UUID | None, limit: int) -> Sequence[UUID]:
-        return [id_ for id_ in self.points.rows if after is None or id_ > after][:limit]
-
 
 def verification(store: Store) -> Verification:
     return Verification(store, store.points, store.points, 800, ACME)  # type: ignore[arg-type]
 
 
 def checking(points: Points) -> PointsCheck:
-    return PointsCheck(Store(points), points, points)  # type: ignore[arg-type]
+    return PointsCheck(points, points)  # type: ignore[arg-type]
 
 
 def test_forests_are_looked_at_in_groups_and_all_tenants_are_added_up() -> None:

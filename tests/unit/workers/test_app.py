@@ -21,8 +21,6 @@ class Failing:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    _reduce_one = None
-
     def work(self, *_: object) -> int:
         raise self._error
 

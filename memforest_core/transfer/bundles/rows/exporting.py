@@ -1,26 +1,20 @@
-"""Reads a forest as it is at one moment; opens the transactions of exports and imports."""
+"""Reads a forest as of one moment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.store import tables as m
-from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
-from memforest_core.store.owners import forest_id, known
+from memforest_core.store.engine import set_tenant, store_errors
+from memforest_core.store.owners import find_forest, known
+from memforest_core.store.rows import TenantRows
 from memforest_core.transfer.bundles.records import BundleTable, ForestHead, Row
-from memforest_core.transfer.bundles.rows.importing import ImportRows
 from memforest_core.transfer.bundles.rows.values import counting, reading
-
-# Whole forests are read, and between two pages the file is written.
-_SNAPSHOT_SETTINGS = (
-    "statement_timeout = 0",
-    "idle_in_transaction_session_timeout = 0",
-    "cursor_tuple_fraction = 1",
-)
 
 _HASHES = sa.text("""
     SELECT text_hash FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
@@ -39,14 +33,27 @@ _MODELS = sa.text("""
     """)
 
 
-class ExportRows:
-    """One forest, all as it was at one moment; everything streams."""
+class ExportRows(TenantRows):
+    """One forest as of one moment; rows are streamed."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId, forest: ForestId) -> None:
-        self._db = connection
-        self._tenant = tenant
+        super().__init__(connection, tenant)
         self._forest = forest
         self._values = {"t": tenant, "f": forest}
+
+    @classmethod
+    @contextmanager
+    def of_owner(cls, engine: sa.Engine, tenant: TenantId, owner: str) -> Iterator[Self]:
+        """An owner's forest in one read-only transaction. Raises NotFound."""
+        with store_errors(), engine.connect() as raw:
+            connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                set_tenant(connection, tenant)
+                forest = known(find_forest(connection, tenant, owner), owner).id
+                rows = cls(connection, tenant, forest)
+                rows.unhurried()
+                connection.execute(sa.text("SET LOCAL cursor_tuple_fraction = 1"))
+                yield rows
 
     def head(self) -> ForestHead:
         """The forest."""
@@ -64,7 +71,7 @@ class ExportRows:
 
     def counts(self) -> Mapping[str, int]:
         """How many rows each table has, but for the vectors."""
-        return {str(name): int(rows) for name, rows in self._db.execute(counting(self._tenant, self._forest))}
+        return dict(self._db.execute(counting(self._tenant, self._forest)).all())
 
     def pages(self, table: BundleTable, page: int, with_vectors: bool) -> Iterator[Sequence[Row]]:
         """Rows of a table, in the order of their keys; facts in the order in which they came."""
@@ -98,28 +105,3 @@ class ExportRows:
             .order_by(m.VectorRow.text_hash)
         )
         return [(bytes(row.text_hash), bytes(row.vector)) for row in found]
-
-
-class BundleStore:
-    """Opens transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def exporting(self, tenant: TenantId, owner: str) -> Iterator[ExportRows]:
-        """One read-only view of an owner's forest. Raises NotFound."""
-        with store_errors(), self._engine.connect() as raw:
-            connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with connection.begin():
-                set_tenant(connection, tenant)
-                for setting in _SNAPSHOT_SETTINGS:
-                    connection.execute(sa.text(f"SET LOCAL {setting}"))
-                forest = known(forest_id(connection, tenant, owner), owner)
-                yield ExportRows(connection, tenant, forest)
-
-    @contextmanager
-    def importing(self, tenant: TenantId) -> Iterator[ImportRows]:
-        """One writing transaction."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield ImportRows(connection, tenant)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -17,16 +16,17 @@ from memforest_core.models.calls import CallRecord, Vectors
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import delete_rows, stored_table
-from memforest_core.store.owners import lock_forests, set_forest_state
-from memforest_core.store.trees import NEXT_VERSION, TreeChange, TreeRows, node_of
-from memforest_core.store.vectors import VectorRows, from_bytes, to_bytes
+from memforest_core.store.owners import lock_forests
+from memforest_core.store.rows import FIRST
+from memforest_core.store.trees import BURY, TreeChange, TreeRows, node_of, set_centroids
+from memforest_core.store.vectors import VectorRows, from_bytes
 from memforest_core.transfer.bundles.checking import damaged
-from memforest_core.transfer.bundles.records import NAMED, BundleTable, ForestHead, IdKind, Row
+from memforest_core.transfer.bundles.records import BundleTable, ForestHead, Row
 from memforest_core.transfer.bundles.rows.tasks import BundleTasks
 from memforest_core.transfer.bundles.rows.values import FOREVER, writing, written
 
 LONGEST_WINDOW = 16
-"""Cells that one extraction call reads at most; a longer window is no window of ours."""
+"""Cells that one extraction call reads at most; a longer window was not made by this program."""
 
 PROGRAM_LIMIT = "54"
 """SQL states for values that Postgres can't index or process."""
@@ -105,17 +105,12 @@ _SHOW = [
     )
 ]
 
-_BURY_FOREST = sa.text(f"""
-    UPDATE memforest.index_row i
-       SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
-           state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, available_at = clock_timestamp()
-     WHERE i.tenant_id = :t AND i.forest_id = :f
-    """)  # noqa: S608 - a constant
+_BURY_FOREST = sa.text(f"{BURY} i.forest_id = :f")
 
 
 @contextmanager
 def _refused(what: str) -> Iterator[None]:
-    """What the schema refuses is the bundle's fault; the message names tables, never data."""
+    """Rows that the schema refuses mean a damaged bundle; the message names tables, never data."""
     try:
         yield
     except (exc.IntegrityError, exc.DataError):
@@ -137,16 +132,11 @@ class ImportRows(BundleTasks):
         self.vectors = VectorRows(connection, tenant)
         self._trees = TreeRows(connection, tenant)
 
-    def used(self, kind: IdKind, ids: Sequence[UUID]) -> bool:
-        """Whether one of these ids is taken."""
-        table = stored_table(NAMED[kind].stored)
-        key = table.c[NAMED[kind].columns[0].stored]
-        return bool(self._db.scalar(sa.select(sa.exists().where(table.c.tenant_id == self._tenant, key.in_(ids)))))
-
-    def forest_used(self, forest: ForestId) -> bool:
-        """Whether a forest has this id, whatever its state."""
-        found = sa.exists().where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
-        return bool(self._db.scalar(sa.select(found)))
+    def used(self, table: str, ids: Sequence[UUID]) -> bool:
+        """Whether a row of a table has one of these ids, whatever its state."""
+        stored = stored_table(table)
+        own = (stored.c.tenant_id == self._tenant, list(stored.primary_key)[-1].in_(ids))
+        return bool(self._db.scalar(sa.select(sa.exists().where(*own))))
 
     def hide(self, forest: ForestId, owner: str, head: ForestHead) -> None:
         """Make a hidden forest that no worker touches."""
@@ -165,10 +155,6 @@ class ImportRows(BundleTasks):
                     reduce_available_at=sa.text(FOREVER),
                 )
             )
-
-    def lock_forest(self, forest: ForestId) -> None:
-        """Become the forest's only writer until the transaction ends."""
-        lock_forests(self._db, self._tenant, [forest])
 
     def put(self, table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> None:
         """Insert rows, whose derived hashes follow their columns."""
@@ -189,7 +175,7 @@ class ImportRows(BundleTasks):
                 m.Tree.tenant_id == self._tenant,
                 m.Tree.forest_id == forest,
                 m.Tree.kind == "scene",
-                m.Tree.tree_id > (after or UUID(int=0)),
+                m.Tree.tree_id > (after or FIRST),
             )
             .order_by(m.Tree.tree_id)
             .limit(limit)
@@ -198,25 +184,19 @@ class ImportRows(BundleTasks):
 
     def routing_vectors(self, scene: TreeId, model: str) -> Sequence[Vectors]:
         """The routing vectors of a scene's facts."""
-        found = self._db.scalars(_ROUTING, {"t": self._tenant, "m": model, "scene": scene})
-        return [from_bytes(each) for each in found]
+        return [from_bytes(each) for each in self._run(_ROUTING, m=model, scene=scene).scalars()]
 
     def set_centroid(self, scene: TreeId, centroid: Vectors) -> None:
         """What routing compares with the scene."""
-        self._db.execute(
-            sa.update(m.Tree)
-            .where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == scene)
-            .values(centroid=to_bytes(centroid))
-        )
+        set_centroids(self._db, self._tenant, {scene: centroid})
 
     def settle(self, forest: ForestId, renamed: bool) -> None:
         """Make windows claimable and, after ids have changed, separators those of their leaves."""
-        self._unhurried()
-        values: dict[str, Any] = {"t": self._tenant, "f": forest}
-        self._db.execute(_WINDOWS, values | {"most": LONGEST_WINDOW})
+        self.unhurried()
+        self._run(_WINDOWS, f=forest, most=LONGEST_WINDOW)
         if renamed:
-            for level in range(1, int(self._db.scalar(_HEIGHT, values) or 0) + 1):
-                self._db.execute(_SEPARATORS, values | {"level": level})
+            for level in range(1, self._run(_HEIGHT, f=forest).scalar_one() + 1):
+                self._run(_SEPARATORS, f=forest, level=level)
 
     def leaves(self, tree: TreeId) -> tuple[TreeHead, Sequence[Leaf]] | None:
         """A tree's head and leaves; None when it has no root."""
@@ -240,15 +220,11 @@ class ImportRows(BundleTasks):
 
     def rebuild(self, tree: TreeId, diff: Diff) -> None:
         """Replace all nodes of a tree."""
-        where = {"t": self._tenant, "r": tree}
-        self._db.execute(sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :r"), where)
+        self._run(sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :r"), r=tree)
         self._trees.write_trees([TreeChange(tree, diff.head, diff)], 0.0, 0.0)
-        self._db.execute(
-            sa.text(
-                "UPDATE memforest.tree SET due_at = NULL, first_mark_at = NULL WHERE tenant_id = :t AND tree_id = :r"
-            ),
-            where,
-        )
+        # Nothing is due before the forest is shown.
+        own = sa.update(m.Tree).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
+        self._db.execute(own.values(due_at=None, first_mark_at=None))
 
     def trees_of(self, nodes: Sequence[UUID]) -> Sequence[TreeId]:
         """The trees of these nodes."""
@@ -262,31 +238,21 @@ class ImportRows(BundleTasks):
 
     def show(self, forest: ForestId, owner: str) -> bool:
         """Make it its owner's memory, with all its work waiting; False when the owner has another by now."""
-        self._unhurried()
+        self.unhurried()
         if self.find_forest(owner) is not None:
             return False
         try:
             with self._db.begin_nested():
-                set_forest_state(self._db, self._tenant, forest, "live")
+                self.set_forest_state(forest, "live")
         except exc.IntegrityError:
             return False
         for statement in _SHOW:
-            self._db.execute(statement, {"t": self._tenant, "f": forest})
+            self._run(statement, f=forest)
         return True
 
     def clear(self, forest: ForestId) -> None:
         """Delete a hidden forest and all that is in it."""
-        self._unhurried()
-        hidden = self._db.scalar(
-            sa.select(m.Forest.state)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
-            .with_for_update()
-        )
-        if hidden != "hidden":
-            return
-        self._db.execute(_BURY_FOREST, {"t": self._tenant, "f": forest})
-        delete_rows(self._db, self._tenant, "forest", [forest])
-
-    def _unhurried(self) -> None:
-        """A forest's size decides how long it takes."""
-        self._db.execute(sa.text("SET LOCAL statement_timeout = 0"))
+        self.unhurried()
+        if lock_forests(self._db, self._tenant, [forest], changing=True).get(forest) == "hidden":
+            self._run(_BURY_FOREST, f=forest)
+            delete_rows(self._db, self._tenant, "forest", [forest])

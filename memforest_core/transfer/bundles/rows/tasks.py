@@ -7,29 +7,31 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.store import tables as m
-from memforest_core.store.owners import forest_id, visible
+from memforest_core.store.owners import ForestRows, visible
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
 RUN = "run"
-"""In a record's progress: which process may change it; whoever takes over counts on."""
+"""In a record's progress: which run may change it; a process that takes over raises it by 1."""
 
 
-class BundleTasks:
+_TAKE = sa.text("""
+    UPDATE memforest.maintenance
+       SET progress = progress || jsonb_build_object('run', coalesce((progress ->> 'run')::int, 0) + 1)
+     WHERE tenant_id = :t AND task_id = :id AND state = 'held'
+    """)
+
+
+class BundleTasks(ForestRows):
     """Records of exports and imports, in one transaction of a tenant.
 
-    They are worked on by the process that has the file, so they are held: workers never claim them. Whoever takes one
-    over gets a higher run, and the one before can change nothing any more.
+    The process that has the file works on them, so they are held: workers never claim them. A process that takes one
+    over gets a higher run; the process before can no longer change it.
     """
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
+        super().__init__(connection, tenant)
         self.tasks = OperationRows(connection, tenant)
-
-    def find_forest(self, owner: str) -> ForestId | None:
-        """The owner's forest."""
-        return forest_id(self._db, self._tenant, owner)
 
     def hold(
         self, kind: OperationKind, subject: str, arguments: Numbers, forest: ForestId | None, actor: str
@@ -59,14 +61,7 @@ class BundleTasks:
 
     def take(self, task: TaskId) -> OperationTask | None:
         """Begin a new run; None when it has ended."""
-        taken = self._db.execute(
-            sa.text("""
-                UPDATE memforest.maintenance
-                   SET progress = progress || jsonb_build_object('run', coalesce((progress ->> 'run')::int, 0) + 1)
-                 WHERE tenant_id = :t AND task_id = :id AND state = 'held'
-                """),
-            {"t": self._tenant, "id": task},
-        )
+        taken = self._run(_TAKE, id=task)
         return self.tasks.get(task) if taken.rowcount else None
 
     def keep(self, task: TaskId, progress: Numbers) -> bool:

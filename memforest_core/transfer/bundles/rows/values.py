@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.times import from_micros
 from memforest_core.store import tables as m
-from memforest_core.store.copying import ValueKind, given, given_rows, given_values, rows_below, stored_table
+from memforest_core.store.copying import ValueKind, given, given_rows, given_values, of_forest, stored_table
 from memforest_core.store.trees import micros
 from memforest_core.transfer.bundles.records import CELL, SUMMARY, TABLES, VECTOR, BundleTable, Column, Row
 
@@ -64,10 +64,7 @@ def counting(tenant: TenantId, forest: ForestId) -> sa.CompoundSelect[Any]:
 
 
 def _of_forest(statement: sa.Select[Any], table: BundleTable, tenant: TenantId, forest: ForestId) -> sa.Select[Any]:
-    below = rows_below(table.stored, tenant, "forest", [forest])
-    statement = statement.where(
-        stored_table(table.stored).c.tenant_id == tenant, sa.false() if below is None else below
-    )
+    statement = statement.where(of_forest(table.stored, tenant, forest))
     if table is not SUMMARY:
         return statement
     # A summary that was made before something was erased beneath it may quote what is gone.

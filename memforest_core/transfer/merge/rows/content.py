@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
@@ -13,13 +13,14 @@ import sqlalchemy as sa
 
 from memforest_core.domain.cells import speech
 from memforest_core.domain.facts import CORRECTED_ITEM
-from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
+from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId
 from memforest_core.domain.times import from_micros
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Key
 from memforest_core.store import tables as m
-from memforest_core.store.copying import change_rows, copy_rows, given, literal, old
+from memforest_core.store.copying import change_rows, columns_of, copy_forest_rows, copy_rows, given, literal, old
 from memforest_core.store.removal import RemovalRows
+from memforest_core.store.rows import TenantRows
 from memforest_core.store.statements import from_document
 from memforest_core.store.trees import micros
 from memforest_core.store.vectors import cell_hash
@@ -29,8 +30,8 @@ from memforest_core.transfer.merge.records import (
     FactCopy,
     ItemCopy,
     MergeForest,
-    NamedSession,
     Overlap,
+    SessionPlan,
     StoredCell,
     StoredFact,
     StoredItem,
@@ -93,6 +94,7 @@ _TAKE_NAME = sa.text("""
        AND s.tenant_id = :t AND s.forest_id = :source AND s.display_name IS NOT NULL
     """)
 
+# In the order of the fields of ``StoredCell``.
 _CELL = f"""
     SELECT c.cell_id, c.session_id, c.ordinal, c.window_ordinal, c.first_turn, c.last_turn,
            coalesce(c.char_start, 0) AS char_start, {micros("c.time_start")} AS "start",
@@ -169,154 +171,117 @@ _OF_TARGET = sa.text("""
 _WAITING_AGAIN = sa.case((old("state") == "running", "ready"), else_=old("state"))
 
 
-class ContentCopies:
+class ContentCopies(TenantRows):
     """Copies what was said and what was made of it, in one transaction of a tenant."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def lock_cells(self, source: ForestId) -> None:
         """Keep workers from claiming or ending the extraction of a forest's cells until the transaction ends."""
-        self._db.execute(_HOLD_CELLS, {"t": self._tenant, "f": source})
+        self._run(_HOLD_CELLS, f=source)
 
     def sessions(self, forest: ForestId) -> Sequence[StoredSession]:
         """All sessions of a forest, by the caller's id."""
         rows = self._db.execute(
-            sa.select(m.Session.session_id, m.Session.external_id, m.Session.turn_count, m.Session.cell_count)
+            sa.select(m.Session.session_id, m.Session.external_id, m.Session.turn_count)
             .where(m.Session.tenant_id == self._tenant, m.Session.forest_id == forest)
             .order_by(m.Session.external_id)
         )
-        return [
-            StoredSession(SessionId(row.session_id), row.external_id, row.turn_count, row.cell_count) for row in rows
-        ]
+        return [StoredSession(SessionId(row.session_id), row.external_id, row.turn_count) for row in rows]
 
-    def add_sessions(
-        self, source: MergeForest, target: ForestId, names: Sequence[NamedSession]
-    ) -> frozenset[SessionId]:
+    def add_sessions(self, source: MergeForest, target: ForestId, plans: Sequence[SessionPlan]) -> frozenset[SessionId]:
         """Copy session rows; the new ones among these, the others were there already."""
-        statement, values = copy_rows(
+        statement = copy_rows(
             "session",
             self._tenant,
-            {"session_id": [each.source for each in names]},
-            {"session_id": [each.target for each in names], "external_id": [each.name for each in names]},
+            {"session_id": [plan.source.id for plan in plans]},
+            {"session_id": [plan.target for plan in plans], "external_id": [plan.name for plan in plans]},
             {"forest_id": target, "origin_owner": sa.func.coalesce(old("origin_owner"), source.owner)},
             order_by=[given("session_id")],
         )
-        added = self._db.scalars(statement.on_conflict_do_nothing().returning(m.Session.session_id), values)
-        return frozenset(SessionId(id_) for id_ in added)
+        return frozenset(self._db.scalars(statement.on_conflict_do_nothing().returning(m.Session.session_id)))
 
-    def overlaps(self, names: Sequence[NamedSession]) -> Sequence[Overlap]:
-        """The target's sessions of these names, locked, compared turn by turn."""
-        if not names:
-            return []
-        values = {"t": self._tenant, "old": [each.source for each in names], "new": [each.target for each in names]}
-        there = {
-            row.session_id: row for row in self._db.execute(_LOCK_SESSIONS, {"t": self._tenant, "ids": values["new"]})
+    def overlaps(self, plans: Sequence[SessionPlan]) -> Mapping[SessionId, Overlap]:
+        """The target's sessions of these names, locked, compared turn by turn; by the source's session."""
+        if not plans:
+            return {}
+        new = [plan.target for plan in plans]
+        there = {row.session_id: row for row in self._run(_LOCK_SESSIONS, ids=new)}
+        differ = set(self._run(_DIFFER, old=[plan.source.id for plan in plans], new=new).scalars())
+        return {
+            plan.source.id: Overlap(row.turn_count, row.cell_count, plan.source.id in differ)
+            for plan in plans
+            for row in [there[plan.target]]
         }
-        differ = set(self._db.scalars(_DIFFER, values))
-        return [
-            Overlap(
-                each.source,
-                each.target,
-                there[each.target].turn_count,
-                there[each.target].cell_count,
-                each.source in differ,
-            )
-            for each in names
-        ]
 
-    def add_turns(self, firsts: Sequence[tuple[SessionId, SessionId, int]]) -> None:
-        """Copy the turns of sessions (source, target) from an ordinal on."""
-        if firsts:
-            by, new, first = zip(*firsts, strict=True)
-            later = old("ordinal") >= given("first")
-            ids = {"session_id": new, "first": first}
-            self._db.execute(*copy_rows("turn", self._tenant, {"session_id": by}, ids, {}, where=later))
+    def add_turns(self, plans: Sequence[SessionPlan]) -> None:
+        """Copy the turns of sessions from the first that the target lacks."""
+        if plans:
+            by = {"session_id": [plan.source.id for plan in plans]}
+            new = {"session_id": [plan.target for plan in plans]} | columns_of(plans, "first_turn")
+            later = old("ordinal") >= given("first_turn")
+            self._db.execute(copy_rows("turn", self._tenant, by, new, {}, where=later))
 
     def lengthen(self, sessions: Sequence[tuple[SessionId, SessionId, int]]) -> None:
-        """Set the turn count of sessions (source, target) to the source's, and add so many cells; what was held open in
-        the target is closed."""
+        """Set the turn count of sessions (source, target) to the source's, and add the number of cells; held cells of
+        the target become ready."""
         if sessions:
             old, new, cells = (list(column) for column in zip(*sessions, strict=True))
             for statement in _LENGTHEN:
-                self._db.execute(statement, {"t": self._tenant, "old": old, "new": new, "cells": cells})
+                self._run(statement, old=old, new=new, cells=cells)
 
     def add_speakers(self, source: ForestId, target: ForestId) -> None:
-        """Copy who has spoken."""
-        order = [old("speaker_id"), old("name")]
-        statement, values = copy_rows(
-            "speaker", self._tenant, {"forest_id": [source]}, {}, {"forest_id": target}, order_by=order
-        )
-        self._db.execute(statement.on_conflict_do_nothing(), values)
-        self._db.execute(_TAKE_NAME, {"t": self._tenant, "source": source, "target": target})
+        """Copy the speakers, and the source's name where the target has none."""
+        self._db.execute(copy_forest_rows("speaker", self._tenant, source, target))
+        self._run(_TAKE_NAME, source=source, target=target)
 
     def cells(self, forest: ForestId) -> Sequence[StoredCell]:
         """All cells of a forest, by session and ordinal."""
         statement = sa.text(f"{_CELL} WHERE c.tenant_id = :t AND c.forest_id = :f ORDER BY c.session_id, c.ordinal")
-        return [_cell(row) for row in self._db.execute(statement, {"t": self._tenant, "f": forest}).all()]
+        return [StoredCell(*row) for row in self._run(statement, f=forest)]
 
     def cells_of(self, sessions: Sequence[SessionId]) -> Sequence[StoredCell]:
         """All cells of these sessions, by session and ordinal; locked, so that none is extracted again meanwhile."""
         statement = sa.text(f"""{_CELL} WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:ids AS uuid[]))
              ORDER BY c.session_id, c.ordinal FOR NO KEY UPDATE OF c""")
-        return [_cell(row) for row in self._db.execute(statement, {"t": self._tenant, "ids": list(sessions)})]
+        return [StoredCell(*row) for row in self._run(statement, ids=list(sessions))]
 
     def add_cells(self, target: ForestId, copies: Sequence[CellCopy]) -> None:
         """Copy cells with their state; one that is being worked on waits again. They are marked for indexing."""
         if not copies:
             return
-        new: dict[str, Sequence[Any]] = {
-            "cell_id": [copy.target for copy in copies],
-            "session_id": [copy.session_id for copy in copies],
-            "ordinal": [copy.ordinal for copy in copies],
-            "window_ordinal": [copy.window for copy in copies],
-            "first_turn": [copy.first_turn for copy in copies],
-        }
-        changed = {"forest_id": target, "state": _WAITING_AGAIN}
+        new = columns_of(copies, "cell_id", "session_id", "ordinal", "window_ordinal", "first_turn")
         by = {"cell_id": [copy.source.id for copy in copies]}
-        self._db.execute(*copy_rows("cell", self._tenant, by, new, changed))
+        changed = {"forest_id": target, "state": _WAITING_AGAIN}
+        self._db.execute(copy_rows("cell", self._tenant, by, new, changed))
         want_indexed(self._db, self._tenant, target, "cell", new["cell_id"], lane=1)
 
-    def cut_texts(self, copies: Sequence[CellCopy]) -> Sequence[CutText]:
-        """The texts of copied cells from their first turn on."""
-        rows = self._db.execute(
+    def cut_texts(self, copies: Sequence[CellCopy]) -> Mapping[CellId, CutText]:
+        """Cut the texts of copied cells to what was said from their first turn on; what is left of each cell."""
+        if not copies:
+            return {}
+        rows = self._run(
             _CUT_TURNS,
-            {
-                "t": self._tenant,
-                "cells": [copy.target for copy in copies],
-                "sessions": [copy.session_id for copy in copies],
-                "firsts": [copy.first_turn for copy in copies],
-                "lasts": [copy.source.last_turn for copy in copies],
-            },
+            cells=[copy.cell_id for copy in copies],
+            sessions=[copy.session_id for copy in copies],
+            firsts=[copy.first_turn for copy in copies],
+            lasts=[copy.source.last_turn for copy in copies],
         )
-        turns: dict[UUID, list[sa.Row[Any]]] = defaultdict(list)
-        for row in rows:
-            turns[row.cell].append(row)
-        return [
-            CutText(
-                CellId(cell),
-                "\n".join(speech(row.name, row.content) for row in said),
-                min(row.at for row in said),
-                max(row.at for row in said),
-            )
-            for cell, said in turns.items()
-        ]
-
-    def set_texts(self, texts: Sequence[CutText]) -> None:
-        """Give cells another text."""
-        if texts:
-            new: dict[str, Sequence[Any]] = {
-                "text": [each.text for each in texts],
-                "text_hash": [cell_hash(each.text, from_micros(each.start)) for each in texts],
-                "time_start": [from_micros(each.start) for each in texts],
-                "time_end": [from_micros(each.end) for each in texts],
-            }
-            self._db.execute(*change_rows("cell", self._tenant, {"cell_id": [each.cell for each in texts]}, new))
+        texts: dict[CellId, CutText] = {}
+        for cell, turns in groupby(rows, key=lambda row: CellId(row.cell)):
+            said = list(turns)
+            times = [row.at for row in said]
+            texts[cell] = CutText("\n".join(speech(row.name, row.content) for row in said), min(times), max(times))
+        starts = [from_micros(each.start) for each in texts.values()]
+        new: dict[str, Sequence[Any]] = {
+            "text": [each.text for each in texts.values()],
+            "text_hash": [cell_hash(each.text, start) for each, start in zip(texts.values(), starts, strict=True)],
+            "time_start": starts,
+            "time_end": [from_micros(each.end) for each in texts.values()],
+        }
+        self._db.execute(change_rows("cell", self._tenant, {"cell_id": texts}, new))
+        return texts
 
     def items(self, forest: ForestId) -> Sequence[StoredItem]:
         """All candidates of a forest, by cell and item."""
-        rows = self._db.execute(_ITEMS, {"t": self._tenant, "f": forest}).all()
         return [
             StoredItem(
                 CellId(row.cell_id),
@@ -325,40 +290,29 @@ class ContentCopies:
                 FactId(row.fact_id) if row.fact_id else None,
                 from_document(row.pending) if row.pending else None,
             )
-            for row in rows
+            for row in self._run(_ITEMS, f=forest)
         ]
 
     def add_items(self, copies: Sequence[ItemCopy]) -> None:
         """Copy candidates, and attach those that have a fact."""
-        self._add_items("candidate", copies, {})
-        attached = [copy for copy in copies if copy.fact_id is not None]
-        more: dict[str, Sequence[Any]] = {
-            "fact_id": [copy.fact_id for copy in attached],
-            "session_id": [copy.session_id for copy in attached],
-        }
-        self._add_items("occurrence", attached, more)
-
-    def _add_items(self, table: str, copies: Sequence[ItemCopy], more: Mapping[str, Sequence[Any]]) -> None:
-        if copies:
-            by: dict[str, Sequence[Any]] = {
-                "cell_id": [copy.cell_id for copy in copies],
-                "item": [copy.item for copy in copies],
-            }
-            new: dict[str, Sequence[Any]] = {
-                "cell_id": [copy.new_cell for copy in copies],
-                "item": [copy.new_item for copy in copies],
-            }
-            self._db.execute(*copy_rows(table, self._tenant, by, {**new, **more}, {}))
+        for table, some, more in (
+            ("candidate", copies, ()),
+            ("occurrence", [copy for copy in copies if copy.fact_id is not None], ("fact_id", "session_id")),
+        ):
+            if some:
+                by, new = columns_of(some, "cell_id", "item"), columns_of(some, *more)
+                new |= {"cell_id": [copy.new_cell for copy in some], "item": [copy.new_item for copy in some]}
+                self._db.execute(copy_rows(table, self._tenant, by, new, {}))
 
     def facts(self, forest: ForestId) -> Sequence[StoredFact]:
         """All facts of a forest, in the order in which they were made."""
         statement = sa.text(f"{_FACT} WHERE f.tenant_id = :t AND f.forest_id = :f ORDER BY f.seq")
-        return [_fact(row) for row in self._db.execute(statement, {"t": self._tenant, "f": forest}).all()]
+        return [_fact(row) for row in self._run(statement, f=forest)]
 
     def facts_of(self, ids: Sequence[FactId]) -> Sequence[StoredFact]:
         """Those of these facts that exist."""
         statement = sa.text(f"{_FACT} WHERE f.tenant_id = :t AND f.fact_id = ANY(CAST(:ids AS uuid[]))")
-        return [_fact(row) for row in self._db.execute(statement, {"t": self._tenant, "ids": literal(ids)}).all()]
+        return [_fact(row) for row in self._run(statement, ids=literal(ids))]
 
     def copy_facts(self, target: ForestId, copies: Sequence[FactCopy]) -> None:
         """Copy facts under their new ids, and mark them for indexing."""
@@ -367,7 +321,7 @@ class ContentCopies:
         ids = [copy.target for copy in copies]
         new: dict[str, Sequence[Any]] = {"fact_id": ids, "superseded_by": [copy.superseded_by for copy in copies]}
         by = {"fact_id": [copy.source for copy in copies]}
-        self._db.execute(*copy_rows("fact", self._tenant, by, new, {"forest_id": target}, order_by=[old("seq")]))
+        self._db.execute(copy_rows("fact", self._tenant, by, new, {"forest_id": target}, order_by=[old("seq")]))
         want_indexed(self._db, self._tenant, target, "fact", ids, lane=1)
 
     def take_corrections(self, copies: Sequence[FactCopy]) -> None:
@@ -375,13 +329,13 @@ class ContentCopies:
         were last said, if their successors are there and hold; what is above them is to be summarized again."""
         if not copies:
             return
-        values = {
-            "t": self._tenant,
-            "old": literal(copy.source for copy in copies),
-            "new": literal(copy.target for copy in copies),
-            "by": literal(copy.superseded_by for copy in copies),
-        }
-        superseded = self._db.scalars(_TAKE_CORRECTIONS, values).all()
+        found = self._run(
+            _TAKE_CORRECTIONS,
+            old=literal(copy.source for copy in copies),
+            new=literal(copy.target for copy in copies),
+            by=literal(copy.superseded_by for copy in copies),
+        )
+        superseded = found.scalars().all()
         if superseded:
             RemovalRows(self._db, self._tenant).mark_payloads(superseded)
 
@@ -395,38 +349,12 @@ class ContentCopies:
 
     def copy_vectors(self, source: ForestId, target: ForestId) -> None:
         """Give the target the vectors of what it has taken over from the source; its own stay."""
-        statement, values = copy_rows(
-            "vector",
-            self._tenant,
-            {"forest_id": [source]},
-            {},
-            {"forest_id": target},
-            where=_OF_TARGET.bindparams(t=self._tenant, target=target),
-            order_by=[old("model"), old("text_hash")],
-        )
-        self._db.execute(statement.on_conflict_do_nothing(), values)
+        own = _OF_TARGET.bindparams(t=self._tenant, target=target)
+        self._db.execute(copy_forest_rows("vector", self._tenant, source, target, own))
 
     def copy_visits(self, source: ForestId, target: ForestId, renamed: Mapping[UUID, UUID]) -> None:
         """Add what was counted of items to what they became."""
-        values = {"t": self._tenant, "source": source, "target": target}
-        self._db.execute(_COPY_VISITS, values | {"old": literal(renamed), "new": literal(renamed.values())})
-
-
-def _cell(row: sa.Row[Any]) -> StoredCell:
-    return StoredCell(
-        id=CellId(row.cell_id),
-        session_id=SessionId(row.session_id),
-        ordinal=row.ordinal,
-        window=row.window_ordinal,
-        first_turn=row.first_turn,
-        last_turn=row.last_turn,
-        char_start=row.char_start,
-        start=row.start,
-        end=row.end,
-        settled=row.settled,
-        next_item=row.next_item,
-        next_correction=row.next_correction,
-    )
+        self._run(_COPY_VISITS, source=source, target=target, old=literal(renamed), new=literal(renamed.values()))
 
 
 def _fact(row: sa.Row[Any]) -> StoredFact:

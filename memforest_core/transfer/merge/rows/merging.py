@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from uuid import uuid4
 
 import numpy as np
@@ -15,8 +14,7 @@ from memforest_core.models.calls import Vectors
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store import tables as m
 from memforest_core.store.copying import copy_rows, old
-from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import forest_id, lock_forests, set_forest_state
+from memforest_core.store.owners import ForestRows, lock_forests
 from memforest_core.store.statements import from_document
 from memforest_core.store.trees import micros
 from memforest_core.store.vectors import from_bytes
@@ -47,6 +45,14 @@ _UNFINISHED = sa.text("""
      ORDER BY k.created_at LIMIT 1
     """)
 
+_TO_BE_DELETED = sa.text("""
+    SELECT EXISTS (
+        SELECT 1 FROM memforest.maintenance_forest x
+          JOIN memforest.maintenance k ON k.tenant_id = :t AND k.task_id = x.task_id
+         WHERE x.tenant_id = :t AND x.forest_id = :f AND x.role = 'erase' AND k.arguments ->> 'target' = 'owner'
+           AND k.state IN ('ready', 'running') AND k.cancelled_by IS NULL)
+    """)
+
 _FORESTS = sa.text("""
     SELECT f.forest_id, f.owner, f.state, f.rules - 'held' AS rules,
            (SELECT count(*) FROM memforest.fact x WHERE x.tenant_id = :t AND x.forest_id = f.forest_id) AS facts
@@ -67,8 +73,8 @@ _VALUE_CONFLICTS = sa.text(f"""
          WHERE f.tenant_id = :t AND f.forest_id = ANY(CAST(:both AS uuid[])) AND f.attribute <> ''
            AND f.superseded_at IS NULL AND f.statement ->> 'polarity' = 'positive'
            AND f.statement ->> 'modality' = 'asserted' AND f.statement ->> 'value' <> '')
-    SELECT count(*) OVER () AS conflicts, a.subject_key, a.attribute, a.fact_id, a.text, a.value,
-           b.fact_id AS other_id, b.text AS other_text, b.value AS other_value, greatest(a.since, b.since) AS since
+    SELECT a.subject_key, a.attribute, a.fact_id, a.text, a.value, b.fact_id AS other_id, b.text, b.value,
+           greatest(a.since, b.since) AS since, count(*) OVER () AS conflicts
       FROM held a JOIN held b ON b.subject_key = a.subject_key AND b.attribute = a.attribute
      WHERE a.forest_id = :source AND b.forest_id = :target AND lower(a.value) <> lower(b.value)
        AND (a.until IS NULL OR a.until > b.since) AND (b.until IS NULL OR b.until > a.since)
@@ -87,21 +93,15 @@ _VECTORS = sa.text("""
 _NEW_FOREST_LEFT_OUT = ("created_at", "reduce_available_at", "reduce_failures", "scene_seq")
 
 
-class MergeRows:
+class MergeRows(ForestRows):
     """Rows of one transaction of a merge."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
+        super().__init__(connection, tenant)
         self.tasks = OperationRows(connection, tenant)
         self.content = ContentCopies(connection, tenant)
         self.trees = TreeCopies(connection, tenant)
         self.reduce = ReduceRows(connection, tenant)
-
-    def unhurried(self) -> None:
-        """Let the statements of this transaction take as long as their rows need."""
-        for setting in ("statement_timeout", "idle_in_transaction_session_timeout"):
-            self._db.execute(sa.text(f"SET LOCAL {setting} = 0"))
 
     def undo(self) -> None:
         """End the transaction as if nothing had been written."""
@@ -117,35 +117,29 @@ class MergeRows:
 
     def forests(self, ids: Sequence[ForestId]) -> Sequence[MergeForest]:
         """These forests, as far as they exist, in the order of ids."""
-        rows = self._db.execute(_FORESTS, {"t": self._tenant, "ids": list(ids)})
-        return [MergeForest(ForestId(row.forest_id), row.owner, row.state, row.rules, row.facts) for row in rows]
+        return [MergeForest(*row) for row in self._run(_FORESTS, ids=list(ids))]
 
     def new_forest(self, owner: str, like: ForestId) -> ForestId:
         """A new hidden forest of an owner, in another one's time zone and with its rules; that of an unfinished merge
         again, if there is one."""
-        begun = self._db.scalar(_UNFINISHED, {"t": self._tenant, "owner": owner, "like": like})
+        begun = self._run(_UNFINISHED, owner=owner, like=like).scalar()
         if begun is not None:
             return ForestId(begun)
         new = ForestId(uuid4())
         changed = {"owner": owner, "state": "hidden", "rules": old("rules").op("-")("held")}
         by, ids = {"forest_id": [like]}, {"forest_id": [new]}
-        self._db.execute(*copy_rows("forest", self._tenant, by, ids, changed, left_out=_NEW_FOREST_LEFT_OUT))
+        self._db.execute(copy_rows("forest", self._tenant, by, ids, changed, left_out=_NEW_FOREST_LEFT_OUT))
         return new
 
-    def find_forest(self, owner: str) -> ForestId | None:
-        """The forest that is an owner's memory."""
-        return forest_id(self._db, self._tenant, owner)
-
-    def set_forest_state(self, forest: ForestId, state: str) -> None:
-        """Change a forest's state once no session is being accepted into it."""
-        set_forest_state(self._db, self._tenant, forest, state)
+    def to_be_deleted(self, forest: ForestId) -> bool:
+        """Whether a deletion of the whole forest was asked for and is not done."""
+        return bool(self._run(_TO_BE_DELETED, f=forest).scalar())
 
     def contended(self, task: TaskId, sources: Sequence[ForestId], target: ForestId) -> bool:
         """Whether another merge has begun that moves one of these forests, or moves into one of the sources, or one of
         them is being rebuilt."""
         every = [str(id_) for id_ in (*sources, target)]
-        values = {"t": self._tenant, "task": task, "sources": list(sources), "all": every}
-        return bool(self._db.scalar(_CONTENDED, values))
+        return bool(self._run(_CONTENDED, task=task, sources=list(sources), all=every).scalar())
 
     def progress(self, task: TaskId) -> Numbers:
         """How far a task has come, locked until this transaction ends. Empty for a task that is not stored."""
@@ -169,31 +163,15 @@ class MergeRows:
 
         A state without a time of its own holds from when it was said until the next one of its chain in its forest.
         """
-        values = {"t": self._tenant, "source": source, "target": target, "both": [source, target], "n": max(1, limit)}
-        rows = self._db.execute(_VALUE_CONFLICTS, values).all()
-        if not rows:
-            return 0, []
-        return int(rows[0].conflicts), [
-            ValueConflict(
-                subject=row.subject_key,
-                attribute=row.attribute,
-                source_fact=FactId(row.fact_id),
-                source_text=row.text,
-                source_value=row.value,
-                target_fact=FactId(row.other_id),
-                target_text=row.other_text,
-                target_value=row.other_value,
-                since=row.since,
-            )
-            for row in rows[:limit]
-        ]
+        rows = self._run(_VALUE_CONFLICTS, source=source, target=target, both=[source, target], n=max(1, limit)).all()
+        found = [ValueConflict(*row[:-1]) for row in rows[:limit]]
+        return (int(rows[0].conflicts) if rows else 0), found
 
     def vector_pages(self, forest: ForestId, model: str, size: int) -> Iterator[tuple[Sequence[FactId], Vectors]]:
         """Pages of a forest's live facts that have a vector, and those as rows of a matrix."""
         after = -1
         while True:
-            values = {"t": self._tenant, "f": forest, "m": model, "after": after, "n": size}
-            rows = self._db.execute(_VECTORS, values).all()
+            rows = self._run(_VECTORS, f=forest, m=model, after=after, n=size).all()
             if not rows:
                 return
             after = rows[-1].seq
@@ -217,16 +195,3 @@ class MergeRows:
             )
         )
         return {FactId(row.fact_id): from_document(row.statement) for row in rows}
-
-
-class MergeStore:
-    """Opens transactions of merges."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def merging(self, tenant: TenantId) -> Iterator[MergeRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield MergeRows(connection, tenant)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, TreeId
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TreeId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.turns import Turn
@@ -20,20 +20,19 @@ from memforest_core.extract.rows import CONTEXT_TURNS
 from memforest_core.models.calls import Step
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
+from memforest_core.store.rows import FIRST, TenantRows
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, of_forest
-from memforest_core.transfer.rebuild.records import Counts, PlannedTree, Spent, Windows
+from memforest_core.transfer.rebuild.records import Counts, PlannedTree, Spent
 from memforest_core.transfer.rebuild.rows.sessions import SessionCopies
 
-_FIRST = UUID(int=0)
 _NO_TOKEN = LeaseToken(UUID(int=0))
 """These windows are not claimed."""
 
 _COUNTS = sa.text("""
     SELECT count(*) AS sessions, coalesce(sum(s.turn_count), 0) AS turns, coalesce(sum(s.cell_count), 0) AS cells,
-           coalesce(sum(k.candidates), 0) AS candidates, coalesce(sum(k.chars), 0) AS chars,
-           coalesce(sum(k.text_chars), 0) AS text_chars,
-           (SELECT count(*) FROM memforest.fact WHERE tenant_id = :t AND forest_id = :source) AS facts
+           coalesce(sum(k.candidates), 0) AS candidates, coalesce(sum(k.chars), 0) AS candidate_chars,
+           coalesce(sum(k.text_chars), 0) AS text_chars
       FROM memforest.session s
      CROSS JOIN LATERAL (
            SELECT count(*) AS candidates, sum(length(k.statement::text) + length(k.quote)) AS chars,
@@ -90,54 +89,41 @@ _SPENT = sa.text("""
     """)
 
 
-class PlanRows:
+class PlanRows(TenantRows):
     """Reads what a plan counts."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def counts(self, source: ForestId, model: str) -> Counts:
         """How much the forest holds; ``model`` is the embedding model."""
-        values: dict[str, Any] = {"t": self._tenant, "source": source, "model": model}
-        row = self._db.execute(_COUNTS, values).one()
-        missing = self._db.execute(_UNEMBEDDED, values).one()
+        held = {name: int(count) for name, count in self._run(_COUNTS, source=source).one()._asdict().items()}
+        missing = self._run(_UNEMBEDDED, source=source, model=model).one()
         cells = self._unembedded_cells(source, model)
         return Counts(
-            sessions=row.sessions,
-            turns=int(row.turns),
-            cells=int(row.cells),
-            candidates=int(row.candidates),
-            facts=row.facts,
-            candidate_chars=int(row.chars),
-            text_chars=int(row.text_chars),
+            **held,
             unembedded=missing.texts + len(cells),
             unembedded_chars=int(missing.chars) + sum(map(len, cells)),
         )
 
     def _unembedded_cells(self, source: ForestId, model: str) -> list[str]:
         """Cells are embedded with their date, so their hash is not in their row."""
-        texts = [
-            cell_text(row.text, row.time_start.astimezone(UTC))
-            for row in self._db.execute(_CELL_TEXTS, {"t": self._tenant, "source": source})
-        ]
+        texts = [cell_text(row.text, row.time_start.astimezone(UTC)) for row in self._run(_CELL_TEXTS, source=source)]
         known = VectorRows(self._db, self._tenant).known_vectors(model, of_forest(source, texts))
         return [own.text for own in dict.fromkeys(of_forest(source, texts)) if own not in known]
 
-    def windows_after(self, source: ForestId, after: SessionId | None, turns: int) -> Windows:
-        """Windows that would be extracted again, session by session."""
+    def windows_after(
+        self, source: ForestId, after: SessionId | None, turns: int
+    ) -> tuple[list[ClaimedWindow], SessionId | None]:
+        """Windows that would be extracted again, of the next sessions, and the last of these sessions."""
         chosen = SessionCopies(self._db, self._tenant).after(source, after, turns)
         if not chosen:
-            return Windows((), None)
+            return [], None
         said = self._turns(chosen)
-        rows = self._db.execute(_WINDOWS, {"t": self._tenant, "sessions": chosen}).all()
+        rows = self._run(_WINDOWS, sessions=chosen)
         windows = [
             _window(list(cells), said[session][0])
             for (session, _), cells in groupby(rows, key=lambda row: (row.session_id, row.window_ordinal))
         ]
-        erased = {session: said[session][1] for session in said}
-        kept = [each for each in windows if not {turn.ordinal for turn in each.turns} <= erased[each.session_id]]
-        return Windows(tuple(kept), chosen[-1])
+        kept = [each for each in windows if not {turn.ordinal for turn in each.turns} <= said[each.session_id][1]]
+        return kept, chosen[-1]
 
     def _turns(self, sessions: Sequence[UUID]) -> dict[UUID, tuple[list[Turn], set[int]]]:
         """The turns of each session in order, and the ordinals of those that are erased."""
@@ -165,10 +151,7 @@ class PlanRows:
 
     def trees_after(self, source: ForestId, after: TreeId | None, limit: int) -> Sequence[PlannedTree]:
         """The next active trees in the order of ids."""
-        rows = self._db.execute(
-            _TREES,
-            {"t": self._tenant, "source": source, "after": after or _FIRST, "n": limit, "most": MAX_CHILD_CHARS},
-        ).all()
+        rows = self._run(_TREES, source=source, after=after or FIRST, n=limit, most=MAX_CHILD_CHARS)
         return [
             PlannedTree(TreeId(tree), TreeKind(kind), label, tuple(leaf.text for leaf in leaves))
             for (tree, kind, label), leaves in groupby(rows, key=lambda row: (row.tree_id, row.kind, row.label))
@@ -185,7 +168,7 @@ class PlanRows:
 
     def spent(self, step: Step, model: str) -> Spent:
         """What the tenant's successful calls of a step and model have cost."""
-        row = self._db.execute(_SPENT, {"t": self._tenant, "step": step.value, "model": model}).one()
+        row = self._run(_SPENT, step=step.value, model=model).one()
         return Spent(row.calls, int(row.prompt), int(row.written), float(row.cost))
 
 

@@ -1,11 +1,11 @@
-"""The hidden forest of a rebuild: begun, cleared of changed sessions, given the states of facts, and switched."""
+"""The hidden forest of a rebuild: created, freed of changed sessions, given the states of facts, and switched."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,14 +14,13 @@ from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId
 from memforest_core.reduce.records import HELD, Rules
 from memforest_core.store import tables as m
-from memforest_core.store.copying import copy_rows, delete_rows
-from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import lock_forests, set_forest_state, visible
+from memforest_core.store.copying import columns_of, copy_rows, delete_rows
+from memforest_core.store.owners import ForestRows, lock_forests, visible
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.trees import bury_points, lock_nodes
+from memforest_core.store.vectors import VectorRows
 from memforest_core.transfer.rebuild.records import Pair, SourceForest
-from memforest_core.transfer.rebuild.rows.plan import PlanRows
-from memforest_core.transfer.rebuild.rows.sessions import SessionCopies, parameters
+from memforest_core.transfer.rebuild.rows.sessions import SessionCopies
 
 CARRIED_FROM = 16_000
 """Items of candidates that a new extraction left out though their fact is pinned: above any number of corrections."""
@@ -35,8 +34,8 @@ _TWIN = """JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.ses
       JOIN memforest.cell d ON d.tenant_id = :t AND d.session_id = z.session_id AND d.ordinal = c.ordinal"""
 
 # Facts of the two forests that rest on the same statement of the same cell. Ids, item numbers, and which of several
-# wordings names a fact may differ; text and time of a statement do not, unless it was extracted anew: then it is the
-# same if the same turns say that somebody's state is the same.
+# wordings names a fact may differ; text and time of a statement do not, unless it was extracted again: then it is the
+# same if the same turns give the same value to the same attribute of the same subject.
 _SAME = f"""
       JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id AND o.item >= 0
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
@@ -120,7 +119,7 @@ _BUSY = sa.text(f"""
                     WHERE tenant_id = :t AND forest_id = :source AND state = 'frozen')
     """)
 
-# What still waits for extraction goes on in the copy where it stood; what was kept word by word is tried again there.
+# Cells that wait for extraction wait in the copy instead; those kept word by word are extracted again there.
 _SWITCH = [
     sa.text(statement)
     for statement in (
@@ -151,9 +150,7 @@ _SWITCH = [
              GROUP BY v.item
             ON CONFLICT (tenant_id, item_id) DO UPDATE
             SET visits = excluded.visits, last_visit_at = excluded.last_visit_at""",
-        # The states are set without the lock of ``set_forest_state`` on the copy, for which a worker may wait in turn.
-        "UPDATE memforest.forest SET state = 'gone' WHERE tenant_id = :t AND forest_id = :source",
-        """UPDATE memforest.forest c SET state = 'live', rules = c.rules - 'held', display_name = s.display_name
+        """UPDATE memforest.forest c SET rules = c.rules - 'held', display_name = s.display_name
              FROM memforest.forest s
             WHERE c.tenant_id = :t AND c.forest_id = :copy AND s.tenant_id = :t AND s.forest_id = :source""",
         # A policy that waits for the switch is applied to the new forest.
@@ -183,15 +180,15 @@ _ATTRIBUTE = [
 ]
 
 
-class CopyRows(RemovalRows):
+class CopyRows(ForestRows):
     """Rows of one transaction of a tenant that rebuilds a forest."""
 
-    @property
-    def sessions(self) -> SessionCopies:
-        """The sessions of both forests, in the same transaction."""
-        return SessionCopies(self._db, self._tenant)
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self.sessions = SessionCopies(connection, tenant)
+        self.removal = RemovalRows(connection, tenant)
 
-    def find_forest(self, owner: str) -> SourceForest | None:
+    def source_of(self, owner: str) -> SourceForest | None:
         """The owner's forest."""
         return self._source(m.Forest.owner == owner, visible())
 
@@ -205,7 +202,7 @@ class CopyRows(RemovalRows):
                 m.Forest.tenant_id == self._tenant, *where
             )
         ).first()
-        return SourceForest(ForestId(row.forest_id), row.owner, row.state, row.rules) if row is not None else None
+        return None if row is None else SourceForest(ForestId(row.forest_id), row.owner, row.state, row.rules)
 
     def hidden(self, owner: str) -> Sequence[ForestId]:
         """Forests of the owner that are built beside the live one, or were."""
@@ -224,10 +221,10 @@ class CopyRows(RemovalRows):
 
         False while a deletion is at the source, which looks for copies with the same lock.
         """
-        lock_forests(self._db, self._tenant, [pair.source])
-        if self._db.scalar(sa.text(f"SELECT {_DELETING}"), parameters(self._tenant, pair)):
+        self.lock_forest(pair.source)
+        if self._run(sa.text(f"SELECT {_DELETING}"), source=pair.source).scalar():
             return False
-        statement, values = copy_rows(
+        statement = copy_rows(
             "forest",
             self._tenant,
             {"forest_id": [pair.source]},
@@ -235,7 +232,7 @@ class CopyRows(RemovalRows):
             {"state": "hidden", "rules": dict(rules) | {HELD: 1}},
             left_out=_FOREST_LEFT_OUT,
         )
-        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "forest_id"]), values)
+        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "forest_id"]))
         self.sessions.copy_speakers(pair)
         if forget_summaries:
             self._db.execute(
@@ -249,10 +246,6 @@ class CopyRows(RemovalRows):
             m.Forest.tenant_id == self._tenant, m.Forest.forest_id == copy, m.Forest.state == "hidden"
         )
         return self._db.scalar(hidden.with_for_update(read=True, key_share=True)) is not None
-
-    def lock_forest(self, forest: ForestId) -> None:
-        """Become the forest's only writer, waiting for whoever is."""
-        lock_forests(self._db, self._tenant, [forest])
 
     def set_aside(self, session: SessionId) -> Sequence[CellId]:
         """Mark all that a session said as superseded; its cells."""
@@ -291,39 +284,33 @@ class CopyRows(RemovalRows):
 
     def carry_candidates(self, pair: Pair) -> int:
         """Give the copy what people have said explicitly and a new extraction left out; how many are to be placed."""
-        found = self._db.execute(_LEFT_OUT, parameters(self._tenant, pair)).all()
+        found = self._run(_LEFT_OUT, **asdict(pair)).all()
         if not found:
             return 0
-        by = {"cell_id": [row.cell_id for row in found], "item": [row.item for row in found]}
         new = {"cell_id": [row.new_cell for row in found], "item": [row.into_item for row in found]}
-        statement, values = copy_rows("candidate", self._tenant, by, new, {})
+        statement = copy_rows("candidate", self._tenant, columns_of(found, "cell_id", "item"), new, {})
         statement = statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id", "item"])
-        added = set(self._db.scalars(statement.returning(m.CandidateRow.cell_id), values))
+        added = set(self._db.scalars(statement.returning(m.CandidateRow.cell_id)))
         waiting = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(added))
         return self._db.execute(waiting.values(placed=False, lane=1)).rowcount
 
     def carry_states(self, pair: Pair) -> int:
         """Give facts of the copy their pins and successors; how many facts changed."""
-        changed = self._db.execute(_CARRY_STATES, parameters(self._tenant, pair)).all()
+        changed = self._run(_CARRY_STATES, **asdict(pair)).all()
         # What quotes a fact that is superseded now is written again.
-        self.mark_payloads([row.fact_id for row in changed if row.changed])
+        self.removal.mark_payloads([row.fact_id for row in changed if row.changed])
         return len(changed)
 
     def busy(self, source: ForestId) -> bool:
         """Whether a deletion or a correction of the forest is not done, or a cell is being extracted."""
-        return bool(self._db.scalar(_BUSY, {"t": self._tenant, "source": source}))
+        return bool(self._run(_BUSY, source=source).scalar())
 
     def switch(self, pair: Pair) -> bool:
         """Make the copy the owner's forest and the source gone; False when they are not the same, and nothing is done.
 
         Holds both forests, and waits for sessions that are being accepted.
         """
-        states = lock_forests(self._db, self._tenant, [pair.source, pair.copy])
-        self._db.execute(
-            sa.select(m.Forest.state)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == pair.source)
-            .with_for_update()
-        )
+        states = lock_forests(self._db, self._tenant, [pair.source, pair.copy], changing=True)
         if states.get(pair.copy) != "hidden" or states.get(pair.source) != "live":
             return False
         left = self.sessions.remaining(pair.copy)
@@ -332,35 +319,14 @@ class CopyRows(RemovalRows):
         if self.carry_states(pair):
             # Their summaries are refreshed first, so that the switch shows nothing stale.
             return False
+        self.set_forest_state(pair.source, "gone")
+        self.set_forest_state(pair.copy, "live")
         for statement in _SWITCH:
-            self._db.execute(statement, parameters(self._tenant, pair))
+            self._run(statement, **asdict(pair))
         return True
 
     def attribute(self, pair: Pair) -> None:
         """What was paid for the source's words is the copy's now: cached answers, and calls in the accounts."""
         for statement in _ATTRIBUTE:
-            self._db.execute(statement, parameters(self._tenant, pair))
-        self._texts.drop_orphans(pair.copy)
-
-    def set_forest_state(self, forest: ForestId, state: str) -> None:
-        """Change a forest's state."""
-        set_forest_state(self._db, self._tenant, forest, state)
-
-
-class CopyStore:
-    """Opens transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def copying(self, tenant: TenantId) -> Iterator[CopyRows]:
-        """One transaction of a tenant that rebuilds a forest."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield CopyRows(connection, tenant)
-
-    @contextmanager
-    def planning(self, tenant: TenantId) -> Iterator[PlanRows]:
-        """One transaction of a tenant that only reads."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield PlanRows(connection, tenant)
+            self._run(statement, **asdict(pair))
+        VectorRows(self._db, self._tenant).drop_orphans(pair.copy)

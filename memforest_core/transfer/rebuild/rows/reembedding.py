@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC
-from typing import Any
 from uuid import UUID
 
 import numpy as np
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.domain.indexed import cell_text
 from memforest_core.errors import InvariantViolated
 from memforest_core.index.collection_rows import switch_collection
@@ -21,14 +19,13 @@ from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import RefreshRows
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.copying import change_rows
-from memforest_core.store.engine import tenant_transaction, transaction
-from memforest_core.store.trees import lock_trees
+from memforest_core.store.copying import change_rows, columns_of
+from memforest_core.store.engine import transaction
+from memforest_core.store.rows import FIRST
+from memforest_core.store.trees import set_centroids
 from memforest_core.store.vectors import Key, VectorRows, to_bytes
-from memforest_core.transfer.rebuild.records import NewVectors, Spent, StoredSummary, TextKind, TextPage
+from memforest_core.transfer.rebuild.records import NewVectors, Spent, StoredSummary, TextKind
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
-
-_FIRST = UUID(int=0)
 
 # A candidate is compared by its sentence, and in routing by that under its origin and scene.
 _CANDIDATES = sa.text("""
@@ -77,33 +74,33 @@ _WORKERS = sa.text(
 class ReembedRows(VectorRows):
     """Rows of one transaction of a tenant."""
 
-    def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> TextPage:
-        """Texts of the next rows in the order of ids."""
+    def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> tuple[list[OwnText], UUID | None]:
+        """Texts of the next rows in the order of ids, and the last of these rows; None after the last page."""
         if kind is TextKind.CANDIDATE:
-            return self._candidates(after or _FIRST, limit)
+            return self._candidates(after or FIRST, limit)
         table, id_ = (m.Cell, m.Cell.cell_id) if kind is TextKind.CELL else (m.FactRow, m.FactRow.fact_id)
         when = m.Cell.time_start if kind is TextKind.CELL else m.FactRow.mentioned_at
         rows = self._db.execute(
             sa.select(id_.label("id"), table.forest_id, table.text, when.label("at"))
-            .where(table.tenant_id == self._tenant, id_ > (after or _FIRST))
+            .where(table.tenant_id == self._tenant, id_ > (after or FIRST))
             .order_by(id_)
             .limit(limit)
         ).all()
-        texts = (
+        texts = [
             OwnText(
                 ForestId(row.forest_id),
                 cell_text(row.text, row.at.astimezone(UTC)) if kind is TextKind.CELL else row.text,
             )
             for row in rows
-        )
-        return TextPage(tuple(texts), rows[-1].id if rows else None)
+        ]
+        return texts, rows[-1].id if rows else None
 
-    def _candidates(self, after: UUID, limit: int) -> TextPage:
-        rows = self._db.execute(_CANDIDATES, {"t": self._tenant, "after": after, "n": limit}).all()
+    def _candidates(self, after: UUID, limit: int) -> tuple[list[OwnText], UUID | None]:
+        rows = self._run(_CANDIDATES, after=after, n=limit).all()
         said = [(ForestId(row.forest_id), row) for row in rows if row.text is not None]
         texts = [OwnText(forest, row.text) for forest, row in said]
         texts += [OwnText(forest, f"{row.origin} | {row.scene} | {row.text}") for forest, row in said if row.scene]
-        return TextPage(tuple(texts), rows[-1].cell_id if rows else None)
+        return texts, rows[-1].cell_id if rows else None
 
     def levels(self) -> int:
         """The height of the highest tree."""
@@ -111,7 +108,7 @@ class ReembedRows(VectorRows):
 
     def summaries(self, level: int, model: str, limit: int) -> Sequence[StoredSummary]:
         """Summaries of a level that have no vectors of this model; those below them have."""
-        rows = self._db.execute(_SUMMARIES, {"t": self._tenant, "level": level, "model": model, "n": limit}).all()
+        rows = self._run(_SUMMARIES, level=level, model=model, n=limit).all()
         children = RefreshRows(self._db, self._tenant).children_of([row.node_id for row in rows], model)
         return [
             StoredSummary(
@@ -127,38 +124,33 @@ class ReembedRows(VectorRows):
     def counts(self, model: str) -> tuple[int, int, int, int]:
         """Summaries without vectors of this model, those among them that a model wrote with their characters, and
         scenes."""
-        row = self._db.execute(_COUNTS, {"t": self._tenant, "model": model}).one()
+        row = self._run(_COUNTS, model=model).one()
         return row.summaries, row.written, int(row.chars), row.scenes
 
     def put_summaries(self, model: str, vectors: Sequence[NewVectors]) -> None:
         """Give summaries their vectors, unless they were written again meanwhile."""
-        by: dict[str, Sequence[Any]] = {
-            "node_id": [each.node_id for each in vectors],
-            "version": [each.version for each in vectors],
-        }
-        new: dict[str, Sequence[Any]] = {
+        by = columns_of(vectors, "node_id", "version")
+        new = {
             "vector": [to_bytes(each.vector) for each in vectors],
             "pooled": [to_bytes(each.pooled) for each in vectors],
         }
-        self._db.execute(*change_rows("node_summary", self._tenant, by, new, vector_model=model))
+        self._db.execute(change_rows("node_summary", self._tenant, by, new, vector_model=model))
 
     def recenter(self, after: TreeId | None, model: str, limit: int) -> TreeId | None:
         """Compute the centroids of the next scenes from their routing vectors; the last scene, None at the end."""
-        rows = self._db.execute(_MEMBERS, {"t": self._tenant, "after": after or _FIRST, "n": limit}).all()
+        rows = self._run(_MEMBERS, after=after or FIRST, n=limit).all()
         if not rows:
             return None
-        members: dict[UUID, list[Key]] = defaultdict(list)
+        members: dict[TreeId, list[Key]] = defaultdict(list)
         for row in rows:
             found = [(ForestId(row.forest_id), bytes(row.routing_hash))] if row.routing_hash is not None else []
-            members[row.tree_id].extend(found)
+            members[TreeId(row.tree_id)].extend(found)
         known = self.vectors_by_hash(model, [key for keys in members.values() for key in keys])
         missing = {key for keys in members.values() for key in keys} - known.keys()
         if missing:
             raise InvariantViolated(f"{len(missing)} facts have no routing vector of model {model}.")
         totals = {tree: np.sum([known[key] for key in keys], axis=0) for tree, keys in members.items() if keys}
-        lock_trees(self._db, self._tenant, [TreeId(tree) for tree in totals])
-        new = {"centroid": [to_bytes(total) for total in totals.values()]}
-        self._db.execute(*change_rows("tree", self._tenant, {"tree_id": totals}, new))
+        set_centroids(self._db, self._tenant, totals)
         return TreeId(rows[-1].tree_id)
 
     def record_call(self, call: CallRecord) -> None:
@@ -170,17 +162,11 @@ class ReembedRows(VectorRows):
         return PlanRows(self._db, self._tenant).spent(Step.EMBED, model)
 
 
-class ReembedStore:
-    """Opens transactions, and knows what goes on in the whole database."""
+class DatabaseRows:
+    """Workers and collections of the whole database."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-
-    @contextmanager
-    def reembedding(self, tenant: TenantId) -> Iterator[ReembedRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield ReembedRows(connection, tenant)
 
     def workers(self, dead_after_s: float) -> Sequence[str]:
         """The names of worker processes that are alive."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
+from memforest_core.domain.ids import ForestId, SessionId, cell_id, session_id
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
-from memforest_core.store.copying import copy_rows, given, old
+from memforest_core.store.copying import copy_forest_rows, copy_rows, given, old
+from memforest_core.store.rows import FIRST, TenantRows
 from memforest_core.store.trees import bury_points
-from memforest_core.transfer.rebuild.records import Copied, Difference, Pair, Remaining
+from memforest_core.transfer.rebuild.records import Pair, Remaining
 
-_FIRST = UUID(int=0)
 _MOST_SESSIONS = 200
 """Sessions copied in one transaction, however short they are."""
 
@@ -110,15 +111,11 @@ _CELL = {
 _CELL_LEFT_OUT = ("attempts", "placed", "placed_at", "again_at")
 
 
-class SessionCopies:
+class SessionCopies(TenantRows):
     """Copies sessions of a live forest into the hidden one, in one transaction of a tenant."""
 
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
-
     def after(self, source: ForestId, after: SessionId | None, turns: int) -> Sequence[SessionId]:
-        """The next sessions in the order of ids, of about so many turns together; at least one while there is one."""
+        """The next sessions in the order of ids, with about ``turns`` turns together; at least one if any is left."""
         chosen: list[SessionId] = []
         total = 0
         for row in self._db.execute(
@@ -126,7 +123,7 @@ class SessionCopies:
             .where(
                 m.Session.tenant_id == self._tenant,
                 m.Session.forest_id == source,
-                m.Session.session_id > (after or _FIRST),
+                m.Session.session_id > (after or FIRST),
             )
             .order_by(m.Session.session_id)
             .limit(_MOST_SESSIONS)
@@ -137,19 +134,21 @@ class SessionCopies:
             chosen.append(SessionId(row.session_id))
         return chosen
 
-    def differing(self, pair: Pair, limit: int, session: SessionId | None = None) -> Sequence[Difference]:
-        """Sessions (or that one of the source) whose turns, cells, or candidates are not the same in both."""
-        rows = self._db.execute(_DIFFERING, parameters(self._tenant, pair) | {"n": limit, "session": session})
-        return [
-            Difference(
-                SessionId(row.source) if row.source is not None else None,
-                SessionId(row.copy) if row.copy is not None else None,
-            )
-            for row in rows
-        ]
+    def differing(
+        self, pair: Pair, limit: int, session: SessionId | None = None
+    ) -> Sequence[tuple[SessionId | None, SessionId | None]]:
+        """Sessions (or that one of the source) whose turns, cells, or candidates are not the same in both.
 
-    def copy(self, pair: Pair, session: SessionId) -> Copied:
-        """Copy what the copy of a session lacks; cells that wait for extraction get a row that no worker claims."""
+        Each is a pair of ids, of the source and of the copy; None where a forest does not have it.
+        """
+        rows = self._run(_DIFFERING, **asdict(pair), n=limit, session=session)
+        return [(row.source, row.copy) for row in rows]
+
+    def copy(self, pair: Pair, session: SessionId) -> Counter[str]:
+        """Copy what the copy of a session lacks: how many ``sessions``, ``cells`` and ``candidates``.
+
+        Cells that wait for extraction get a row that no worker claims.
+        """
         name = self._db.scalar(
             sa.select(m.Session.external_id)
             .where(
@@ -160,50 +159,36 @@ class SessionCopies:
             .with_for_update(read=True)
         )
         if name is None:
-            return Copied()
+            return Counter()
         new = session_id(pair.copy, name)
         by, ids = {"session_id": [session]}, {"session_id": [new]}
-        statement, values = copy_rows("session", self._tenant, by, ids, {"forest_id": pair.copy})
+        statement = copy_rows("session", self._tenant, by, ids, {"forest_id": pair.copy})
         updated = {column: statement.excluded[column] for column in _UPDATED}
-        self._db.execute(
-            statement.on_conflict_do_update(index_elements=["tenant_id", "session_id"], set_=updated), values
-        )
+        self._db.execute(statement.on_conflict_do_update(index_elements=["tenant_id", "session_id"], set_=updated))
         last = sa.select(sa.func.coalesce(sa.func.max(m.TurnRow.ordinal), -1)).where(
             m.TurnRow.tenant_id == self._tenant, m.TurnRow.session_id == new
         )
-        self._db.execute(*copy_rows("turn", self._tenant, by, ids, {}, where=old("ordinal") > last.scalar_subquery()))
+        self._db.execute(copy_rows("turn", self._tenant, by, ids, {}, where=old("ordinal") > last.scalar_subquery()))
         self.copy_speakers(pair)
-        statement, values = copy_rows(
-            "vector",
-            self._tenant,
-            {"forest_id": [pair.source]},
-            {},
-            {"forest_id": pair.copy},
-            where=_OF_TEXTS.bindparams(t=self._tenant, old=session),
-            order_by=[old("model"), old("text_hash")],
-        )
-        self._db.execute(statement.on_conflict_do_nothing(), values)
+        texts = _OF_TEXTS.bindparams(t=self._tenant, old=session)
+        self._db.execute(copy_forest_rows("vector", self._tenant, pair.source, pair.copy, texts))
         return self._copy_cells(pair, session, new)
 
     def copy_speakers(self, pair: Pair) -> None:
-        """Copy who has spoken."""
-        statement, values = copy_rows(
-            "speaker", self._tenant, {"forest_id": [pair.source]}, {}, {"forest_id": pair.copy}
-        )
-        self._db.execute(statement.on_conflict_do_nothing(), values)
+        """Copy the speakers."""
+        self._db.execute(copy_forest_rows("speaker", self._tenant, pair.source, pair.copy))
 
     def remaining(self, copy: ForestId) -> Remaining:
         """What the copy still has to do."""
-        row = self._db.execute(_REMAINING, {"t": self._tenant, "f": copy}).one()
-        return Remaining(row.extracting, row.placing, row.trees, row.points, row.dead)
+        return Remaining(**self._run(_REMAINING, f=copy).one()._asdict())
 
     def make_due(self, copy: ForestId) -> None:
         """The copy is placed: its trees may be refreshed now."""
-        self._db.execute(_MAKE_DUE, {"t": self._tenant, "f": copy})
+        self._run(_MAKE_DUE, f=copy)
 
-    def _copy_cells(self, pair: Pair, session: SessionId, new: SessionId) -> Copied:
+    def _copy_cells(self, pair: Pair, session: SessionId, new: SessionId) -> Counter[str]:
         """Cells that are not there yet or only have a place, and the candidates of those that are extracted."""
-        cells = self._db.execute(_CELLS, {"t": self._tenant, "old": session}).all()
+        cells = self._run(_CELLS, old=session).all()
         of_copy = (m.Cell.tenant_id == self._tenant, m.Cell.session_id == new)
         dropped = sa.delete(m.Cell).where(*of_copy, m.Cell.state == "held").returning(m.Cell.ordinal, m.Cell.cell_id)
         places = {row.ordinal: row.cell_id for row in self._db.execute(dropped)}
@@ -211,10 +196,10 @@ class SessionCopies:
         there = set(self._db.scalars(sa.select(m.Cell.ordinal).where(*of_copy)))
         missing = [cell for cell in cells if cell.ordinal not in there]
         if not missing:
-            return Copied()
+            return Counter()
         copies = {cell.cell_id: cell_id(new, cell.ordinal) for cell in missing}
         outcome = "empty" if pair.extract else sa.func.coalesce(old("outcome"), "ok")
-        statement, values = copy_rows(
+        statement = copy_rows(
             "cell",
             self._tenant,
             {"cell_id": copies},
@@ -227,26 +212,14 @@ class SessionCopies:
             },
             left_out=_CELL_LEFT_OUT,
         )
-        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id"]), values)
+        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id"]))
         done = [cell.cell_id for cell in missing if not cell.on_its_way and not pair.extract]
-        statement, values = copy_rows(
-            "candidate",
-            self._tenant,
-            {"cell_id": done},
-            {"cell_id": [copies[cell] for cell in done]},
-            {},
-            where=old("item") >= 0,
-        )
-        candidates = self._db.execute(
-            statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id", "item"]), values
-        ).rowcount
+        by, ids = {"cell_id": done}, {"cell_id": [copies[cell] for cell in done]}
+        statement = copy_rows("candidate", self._tenant, by, ids, {}, where=old("item") >= 0)
+        statement = statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id", "item"])
+        candidates = self._db.execute(statement).rowcount
         want_indexed(self._db, self._tenant, pair.copy, "cell", list(copies.values()), lane=1)
-        return Copied(int(not there), len(missing), candidates)
-
-
-def parameters(tenant: TenantId, pair: Pair) -> dict[str, Any]:
-    """The parameters of statements over a live forest and its copy."""
-    return {"t": tenant, "source": pair.source, "copy": pair.copy, "extract": pair.extract}
+        return Counter(sessions=int(not there), cells=len(missing), candidates=candidates)
 
 
 def _state(cell: sa.Row[Any], extract: bool) -> str:

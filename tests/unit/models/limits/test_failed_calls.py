@@ -5,7 +5,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from memforest_core.errors import ModelAuthFailed, ModelUnavailable
-from memforest_core.models.limits.failed_calls import FailedCalls
+from memforest_core.models.limits.limited_models import FailedCalls
 
 
 def test_each_kind_is_told_at_once_and_its_repetitions_once_a_minute() -> None:

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, cell_id, session_id
-from memforest_core.transfer.merge.records import Overlap, StoredCell, StoredItem, StoredSession
-from memforest_core.transfer.merge.sessions import Meeting, SessionPlan, meet, named, names, place_cells, place_items
+from memforest_core.transfer.merge.records import Meeting, Overlap, SessionPlan, StoredCell, StoredItem, StoredSession
+from memforest_core.transfer.merge.sessions import meet, named, names, place_cells, place_items
 
 TARGET = ForestId(UUID(int=7))
 MINE = SessionId(UUID(int=1))
@@ -16,11 +16,11 @@ FACT, NEW_FACT = FactId(UUID(int=50)), FactId(UUID(int=60))
 
 
 def session(turns: int = 4, external_id: str = "s1") -> StoredSession:
-    return StoredSession(MINE, external_id, turns, (turns + 1) // 2)
+    return StoredSession(MINE, external_id, turns)
 
 
 def overlap(turns: int, *, cells: int = 1, differs: bool = False) -> Overlap:
-    return Overlap(MINE, session_id(TARGET, "s1"), turns, cells, differs)
+    return Overlap(turns, cells, differs)
 
 
 def cell(ordinal: int, first: int, last: int, *, session: SessionId = MINE, window: int | None = None) -> StoredCell:
@@ -41,8 +41,7 @@ def cell(ordinal: int, first: int, last: int, *, session: SessionId = MINE, wind
 
 
 def plan(found: Overlap | None, turns: int = 4) -> SessionPlan:
-    mine = session(turns)
-    met = meet(mine, named(TARGET, mine, "s1"), found)
+    met = meet(named(TARGET, session(turns), "s1"), found)
     assert met is not None
     return met
 
@@ -62,8 +61,7 @@ def test_a_session_that_the_target_lacks_is_new() -> None:
 
 
 def test_a_session_with_other_turns_has_to_try_another_name() -> None:
-    mine = session()
-    assert meet(mine, named(TARGET, mine, "s1"), overlap(4, differs=True)) is None
+    assert meet(named(TARGET, session(), "s1"), overlap(4, differs=True)) is None
 
 
 def test_a_session_that_the_target_has_whole_is_the_same() -> None:
@@ -74,11 +72,11 @@ def test_of_a_longer_session_only_the_rest_is_copied_behind_what_is_there() -> N
     met = plan(overlap(2, cells=1), turns=6)
     copies = place_cells([met], [cell(0, 0, 1), cell(1, 2, 3), cell(2, 4, 5, window=1)])
     assert met.meeting is Meeting.LONGER
-    assert [(copy.ordinal, copy.window, copy.first_turn, copy.cut) for copy in copies] == [
+    assert [(copy.ordinal, copy.window_ordinal, copy.first_turn, copy.cut) for copy in copies] == [
         (1, 1, 2, False),
         (2, 1, 4, False),
     ]
-    assert [copy.target for copy in copies] == [cell_id(met.target, 1), cell_id(met.target, 2)]
+    assert [copy.cell_id for copy in copies] == [cell_id(met.target, 1), cell_id(met.target, 2)]
 
 
 def test_a_cell_whose_first_turn_is_there_is_cut() -> None:

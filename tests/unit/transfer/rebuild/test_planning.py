@@ -13,11 +13,11 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract.prompt import SYSTEM, input_hash, render_window
 from memforest_core.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.extract.service import window_of
+from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
-from memforest_core.models.prices import ListPrices
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.planning import Models, Plan, Planner, planned
-from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent, Windows
+from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from tests.support.builders import FOREST, turn
 
@@ -52,12 +52,12 @@ class Rows:
         self._paid = paid
 
     def counts(self, source: ForestId, model: str) -> Counts:
-        return Counts(1, 4, 2, 4, 4, 800, 160, 0, 0)
+        return Counts(1, 4, 2, 4, 800, 160, 0, 0)
 
-    def windows_after(self, source: ForestId, after: SessionId | None, turns: int) -> Windows:
-        if after is not None:
-            return Windows((), None)
-        return Windows((window(0), window(2)), SessionId(UUID(int=1)))
+    def windows_after(
+        self, source: ForestId, after: SessionId | None, turns: int
+    ) -> tuple[list[ClaimedWindow], SessionId | None]:
+        return ([], None) if after is not None else ([window(0), window(2)], SessionId(UUID(int=1)))
 
     def cached_answers(self, hashes: Sequence[bytes]) -> frozenset[bytes]:
         return self._paid & frozenset(hashes)

@@ -1,0 +1,50 @@
+"""Requests to one model through litellm: embedding and reranking make them in the same way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import Any
+
+from memforest_core.models.call_loop import Finished, call_loop
+from memforest_core.models.litellm_failures import Target, missing_key
+from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
+from memforest_core.models.slots import CONCURRENCY, slot_of
+
+
+class LitellmRequests:
+    """Requests to ``target``, each with a hard deadline of ``target.timeout_s``. Thread-safe."""
+
+    def __init__(self, target: Target, api_key: str | None, what: str) -> None:
+        """``what`` the requests are for, in words for messages."""
+        self.target = target
+        self._api_key = api_key
+        self._what = what
+        self._slots = threading.BoundedSemaphore(CONCURRENCY)
+        self._has_key = False
+
+    def run(self, function: str, **arguments: object) -> tuple[Finished[Any], float]:
+        """How a call of this coroutine function of litellm ended, and its milliseconds.
+
+        Raises ModelAuthFailed when the model needs a key and none is set, ModelUnavailable when no slot became free.
+        """
+        target = self.target
+        litellm = litellm_module()  # its import takes seconds, which are no part of a call
+        if not self._has_key:
+            if lacks_key(target.model, self._api_key, target.api_base):
+                raise missing_key(target)
+            self._has_key = True
+        common = {
+            "model": target.model,
+            "api_base": target.api_base,
+            "api_key": key_argument(self._api_key, target.api_base),
+            "timeout": target.timeout_s,
+            "max_retries": 0,
+            "drop_params": True,
+        }
+        given = {name: value for name, value in (common | arguments).items() if value is not None}
+        with slot_of(self._slots, target.timeout_s, f"All {self._what} requests to {target}"):
+            started = time.perf_counter()
+            done = call_loop().run(partial(getattr(litellm, function), **given), target.timeout_s)
+            return done, (time.perf_counter() - started) * 1000.0
