@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import ParamSpec, Self, TypeAlias, TypeVar
@@ -126,6 +126,7 @@ class MemForestClient:
         wait: str = "none",
         started_at: object | None = None,
         display_name: str | None = None,
+        metadata: Mapping[str, object] | None = None,
         backfill: bool = False,
         transaction: Connection | None = None,
         trace: str | None = None,
@@ -137,7 +138,8 @@ class MemForestClient:
         ``turns`` are mappings as TurnInput; messages of the openai and LangChain packages are taken as they are.
         ``wait`` is "none", "raw", "facts" or "summaries": the stage to wait for, at most ``timeout_s`` seconds.
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
-        ``display_name`` is what an owner is called whose id is no name; it stays until another is given.
+        ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``
+        are the session's own fields (JSON values), by which recall can filter; given again, they replace the former.
         ``backfill`` puts the session behind live ones. ``transaction`` is an open SQLAlchemy connection (or ORM
         session) whose commit then stores the session together with the app's own data; it can't be waited for.
         ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s``
@@ -159,6 +161,7 @@ class MemForestClient:
                     turns,
                     started_at=started_at,
                     display_name=display_name,
+                    metadata=metadata,
                     lane=lane,
                     joined=transaction,
                     trace=own,
@@ -179,6 +182,7 @@ class MemForestClient:
         *,
         wait: str = "none",
         display_name: str | None = None,
+        metadata: Mapping[str, object] | None = None,
         close: bool = False,
         transaction: Connection | None = None,
         trace: str | None = None,
@@ -199,6 +203,7 @@ class MemForestClient:
                 session_id,
                 turn,
                 display_name=display_name,
+                metadata=metadata,
                 close=closes,
                 joined=transaction,
                 trace=own,

@@ -15,7 +15,15 @@ from memforest_core.accept.rows.accepting import AcceptRows, accepting
 from memforest_core.domain.cells import Cutting, assign_windows, cut_cells
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id
-from memforest_core.domain.turns import SessionFrame, Turn, TurnLimits, checked_name, parse_timestamp, parse_turns
+from memforest_core.domain.turns import (
+    SessionFrame,
+    Turn,
+    TurnLimits,
+    checked_metadata,
+    checked_name,
+    parse_timestamp,
+    parse_turns,
+)
 from memforest_core.errors import ForestFrozen, InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
 from memforest_core.settings import AcceptSettings
@@ -85,6 +93,7 @@ class Acceptance:
         *,
         started_at: object | None = None,
         display_name: str | None = None,
+        metadata: Mapping[str, object] | None = None,
         lane: Lane = Lane.LIVE,
         joined: object | None = None,
         trace: str | None = None,
@@ -92,18 +101,21 @@ class Acceptance:
         """Store a session, or what is new of it, and wake extraction.
 
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
-        ``display_name`` is what the owner is called from now on. ``trace`` is the W3C traceparent under which a new
-        session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much
-        waits or too much came within a day. Without a broker work is
+        ``display_name`` is what the owner is called from now on, ``metadata`` replaces the session's, ``trace`` is the
+        W3C traceparent under which a new session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable,
+        and QuotaExceeded while too much waits or too much came within a day. Without a broker work is
         delayed, not refused.
         """
         owner, session_id, called = self._names(owner, session_id, display_name)
+        about_session = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
         with accepting(self._engine, tenant, joined) as rows:
             forest = self._open_forest(rows, owner)
             frame = self._frame(forest, owner, called, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
             forest = self._forest(rows, forest, owner, called)
             head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace)
+            if about_session is not None:
+                rows.set_metadata(head.id, about_session)
             stored = [] if head.created else rows.turns(head.id)
             if stored:
                 # Undated turns fall back on the stored start, whatever time it is now.
@@ -137,6 +149,7 @@ class Acceptance:
         turn: object,
         *,
         display_name: str | None = None,
+        metadata: Mapping[str, object] | None = None,
         close: bool = False,
         joined: object | None = None,
         trace: str | None = None,
@@ -147,12 +160,15 @@ class Acceptance:
         Raises as ``enqueue``.
         """
         owner, session_id, called = self._names(owner, session_id, display_name)
+        about_session = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
         with accepting(self._engine, tenant, joined) as rows:
             forest = self._open_forest(rows, owner)
             frame = self._frame(forest, owner, called, [turn], None)
             first = parse_turns([turn], frame, self._limits)[0]
             forest = self._forest(rows, forest, owner, called)
             head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE, trace)
+            if about_session is not None:
+                rows.set_metadata(head.id, about_session)
             frame = replace(frame, first_ordinal=head.turn_count)
             new = parse_turns([turn], frame, self._limits)
             if self._known(rows, head.id, new[0]):

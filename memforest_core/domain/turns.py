@@ -189,9 +189,8 @@ def _role(raw: Mapping[str, object], where: str) -> Role:
         raise InvalidInput(f"{where}: set role to one of {known}.", code="unknown_role") from None
 
 
-def _metadata(raw: Mapping[str, object], where: str, limits: TurnLimits) -> Mapping[str, object]:
-    """The caller's own fields as plain JSON values, so that they are stored as they will be read."""
-    metadata = raw.get("metadata")
+def checked_metadata(metadata: object, where: str, limits: TurnLimits) -> dict[str, object]:
+    """The caller's own fields as plain JSON values, as they will be read back. Raises InvalidInput naming ``where``."""
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
@@ -288,7 +287,7 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
                 dated=stamp is not None,
                 speaker_id=speaker,
                 name=name,
-                metadata=_metadata(raw, where, limits),
+                metadata=checked_metadata(raw.get("metadata"), where, limits),
                 named=raw.get("name") is not None,
             )
         )

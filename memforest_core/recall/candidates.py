@@ -71,7 +71,7 @@ class Reads:
     said_until: datetime | None = None
     """What was said after this moment is not known yet; None for no limit."""
     metadata: Mapping[str, object] = field(default_factory=dict)
-    """Values that a turn's metadata must hold."""
+    """Values that a turn's metadata, or else its session's, must hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Mode, RecallResult
+from memforest_core.errors import InvalidInput
 
 SAID = {
     "spring": (
@@ -36,7 +38,7 @@ SAID = {
 @pytest.fixture
 def ann(pipeline: Stack) -> Stack:
     """Three sessions of two people, wholly processed."""
-    for session, said in SAID.items():
+    for session, lines in SAID.items():
         turns = [
             {
                 "id": f"{session}-{n}",
@@ -46,7 +48,7 @@ def ann(pipeline: Stack) -> Stack:
                 "timestamp": when,
                 "metadata": {"channel": "phone" if session == "summer" else "mail"},
             }
-            for n, (when, name, text) in enumerate(said)
+            for n, (when, name, text) in enumerate(lines)
         ]
         pipeline.memory.ingest("ann", session, turns)
     pipeline.drive()
@@ -153,3 +155,29 @@ def test_results_are_dictionaries_of_json_values(ann: Stack) -> None:
     assert result["evidence"][0]["turn_ids"] and result["evidence"][0]["path"][0]["tree_kind"] == "session"
     assert timeline["states"][0]["subject"] == "Ann"
     assert (status["stage"], status["ready"], status["coverage"]) == ("summaries", True, 1.0)
+
+
+def test_the_metadata_of_a_session_is_that_of_its_turns(pipeline: Stack) -> None:
+    """Given two sessions with metadata, then a condition finds the turns of the one that fulfils it; a turn's own value
+    counts before its session's; given again, a session's metadata are replaced."""
+    memory = pipeline.memory
+    client = memory.client
+    first = said("I live in Davis.", "I moved to Boston.")
+    first[1]["metadata"] = {"channel": "mail"}
+    client.enqueue("ann", "a", first, metadata={"channel": "phone", "team": 7})
+    client.append("ann", "b", said("I moved to Miami.")[0], metadata={"channel": "fax"}, close=True)
+    pipeline.drive()
+
+    def found(**metadata: object) -> set[str]:
+        pieces = memory.recall("ann", "Where does Ann live?", k=50, metadata=metadata).evidence
+        return {piece.text.split()[-1].strip(".") for piece in pieces}
+
+    assert found(channel="phone") == {"Davis"}
+    assert found(channel="mail") == {"Boston"}
+    assert found(team=7) == {"Davis", "Boston"}
+    assert found(channel="fax") == {"Miami"}
+    client.enqueue("ann", "a", first, metadata={"channel": "post"})
+    assert found(channel="post") == {"Davis"}
+    assert found(team=7) == set()
+    with pytest.raises(InvalidInput, match="The session: metadata must"):
+        client.enqueue("ann", "a", first, metadata={"x": object()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -93,6 +93,11 @@ class AcceptRows(TenantRows):
             lane=Lane(row.lane),
             created=made is not None,
         )
+
+    def set_metadata(self, session: SessionId, metadata: Mapping[str, object]) -> None:
+        """Replace the metadata of a session."""
+        own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+        self._db.execute(own.values(metadata_=dict(metadata)))
 
     def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
         t = m.TurnRow

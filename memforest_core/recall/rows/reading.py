@@ -164,7 +164,7 @@ class RecallRows:
         ]
 
     def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
-        """Those of the turns whose metadata holds all of these values."""
+        """The turns that have all of these values in their metadata or, where that is silent, in their session's."""
         rows = self._by_turns(sql.MARKED_TURNS, keys, metadata=json.dumps(metadata))
         return {(SessionId(row.session_id), row.ordinal) for row in rows}
 

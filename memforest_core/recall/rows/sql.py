@@ -151,7 +151,13 @@ TURNS = sa.text(f"""
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
 
-MARKED_TURNS = sa.text(f"SELECT t.session_id, t.ordinal {ASKED_TURNS} WHERE t.metadata @> CAST(:metadata AS jsonb)")
+MARKED_TURNS = sa.text(f"""
+    SELECT t.session_id, t.ordinal
+      {ASKED_TURNS}
+     CROSS JOIN LATERAL (
+        SELECT metadata FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
+     WHERE s.metadata || t.metadata @> CAST(:metadata AS jsonb)
+    """)  # noqa: S608 - constants of this package
 
 LAST_SAID = sa.text("SELECT max(time_end) FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f")
 
