@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -163,10 +162,9 @@ class RecallRows:
             for row in self._by_turns(sql.TURNS, keys)
         ]
 
-    def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
-        """The turns that have all of these values in their metadata or, where that is silent, in their session's."""
-        rows = self._by_turns(sql.MARKED_TURNS, keys, metadata=json.dumps(metadata))
-        return {(SessionId(row.session_id), row.ordinal) for row in rows}
+    def turn_metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Mapping[str, object]]:
+        """The metadata of turns; what they don't say their sessions say."""
+        return {(SessionId(row.session_id), row.ordinal): row.metadata for row in self._by_turns(sql.METADATA, keys)}
 
     def last_said(self, forest: ForestId) -> datetime | None:
         """When the latest turn was said; None for an empty forest."""

@@ -172,8 +172,8 @@ class Forest:
             if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id and leaf.kind in kinds
         ]
 
-    def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
-        return {key for key in keys if metadata.items() <= self.metadata.get(key, {}).items()}
+    def turn_metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Mapping[str, object]]:
+        return {key: self.metadata.get(key, {}) for key in keys}
 
     def last_said(self, forest: ForestId) -> datetime | None:
         return max((head.occurred_at for head in self.heads.values()), default=None)
