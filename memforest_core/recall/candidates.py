@@ -153,7 +153,7 @@ def gather(
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
     wanted_turns = list(keys)
     if (test := reads.metadata) is not None:
-        wanted_turns = [key for key, document in rows.turn_metadata(wanted_turns).items() if test(document)]
+        wanted_turns = [key for key, known in rows.metadata(wanted_turns).items() if test(known.merged)]
     return Candidates(
         cells=found,
         turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(wanted_turns)},

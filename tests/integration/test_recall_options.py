@@ -176,6 +176,8 @@ def test_the_metadata_of_a_session_is_that_of_its_turns(pipeline: Stack) -> None
     assert found(channel="phone") == {"Davis"}
     assert found(channel="mail") == {"Boston"}
     assert found(team=7) == {"Davis", "Boston"}
+    [piece] = memory.recall("ann", "Where does Ann live?", k=50, metadata={"channel": "mail"}).evidence
+    assert (piece.metadata, piece.session_metadata) == ({"channel": "mail"}, {"channel": "phone", "team": 7})
     assert found(channel="fax") == {"Miami"}
     assert found(team={"$gt": 6, "$lte": 7}) == {"Davis", "Boston"}
     assert found(**{"$or": [{"channel": {"$in": ["fax"]}}, {"$not": {"team": {"$exists": True}}}]}) == {"Miami"}

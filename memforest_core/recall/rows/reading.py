@@ -22,6 +22,7 @@ from memforest_core.recall.records import (
     FactText,
     FoundText,
     Link,
+    Metadata,
     PlacedNode,
     SaidTurn,
     TurnHead,
@@ -162,9 +163,10 @@ class RecallRows:
             for row in self._by_turns(sql.TURNS, keys)
         ]
 
-    def turn_metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Mapping[str, object]]:
-        """The metadata of turns; what they don't say their sessions say."""
-        return {(SessionId(row.session_id), row.ordinal): row.metadata for row in self._by_turns(sql.METADATA, keys)}
+    def metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Metadata]:
+        """The metadata of turns and of their sessions."""
+        rows = self._by_turns(sql.METADATA, keys)
+        return {(SessionId(row.session_id), row.ordinal): Metadata(row.metadata, row.of_session) for row in rows}
 
     def last_said(self, forest: ForestId) -> datetime | None:
         """When the latest turn was said; None for an empty forest."""

@@ -152,7 +152,7 @@ TURNS = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 METADATA = sa.text(f"""
-    SELECT t.session_id, t.ordinal, s.metadata || t.metadata AS metadata
+    SELECT t.session_id, t.ordinal, t.metadata, s.metadata AS of_session
       {ASKED_TURNS}
      CROSS JOIN LATERAL (
         SELECT metadata FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
