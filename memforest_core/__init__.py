@@ -43,12 +43,15 @@ if TYPE_CHECKING:
     from memforest_core.client import MemForestClient, SessionHandle
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
+    from memforest_core.domain.pages import Page
+    from memforest_core.domain.turns import Turn
     from memforest_core.embedded.account import NoServerAccount
     from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
     from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
     from memforest_core.erase.receipt import Receipt
     from memforest_core.lifecycle import Lifecycle, Operation
     from memforest_core.models.limits.model_limits import ModelPaused
+    from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_settings
@@ -67,12 +70,15 @@ _NAMES = {
     "memforest_core.client": ("MemForestClient", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
     "memforest_core.domain.evidence": ("Evidence", "RecallResult"),
+    "memforest_core.domain.pages": ("Page",),
+    "memforest_core.domain.turns": ("Turn",),
     "memforest_core.embedded.account": ("NoServerAccount",),
     "memforest_core.embedded.directory": ("DataDirectoryInUse", "DataDirectoryUnusable", "UsedAfterFork"),
     "memforest_core.embedded.process": ("EmbeddedPartMissing", "ServerFailed"),
     "memforest_core.erase.receipt": ("Receipt",),
     "memforest_core.lifecycle": ("Lifecycle", "Operation"),
     "memforest_core.models.limits.model_limits": ("ModelPaused",),
+    "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
     "memforest_core.settings": ("Settings", "load_settings"),
@@ -118,6 +124,7 @@ __all__ = [
     "Operation",
     "OperationFailed",
     "OperationTask",
+    "Page",
     "PermanentError",
     "QuotaExceeded",
     "RecallResult",
@@ -132,8 +139,13 @@ __all__ = [
     "StoreContended",
     "StoreRefused",
     "StoreUnavailable",
+    "StoredFact",
+    "StoredNode",
+    "StoredSession",
+    "StoredTree",
     "Timeline",
     "TimelineState",
+    "Turn",
     "TurnInput",
     "UsedAfterFork",
     "WaitTimeout",

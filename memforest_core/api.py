@@ -8,13 +8,17 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
+from uuid import UUID
 
 from memforest_core.bootstrap.producer import Producer
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.client import MemForestClient
 from memforest_core.domain.evidence import RecallResult
+from memforest_core.domain.pages import Page
+from memforest_core.domain.turns import Turn
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
+from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
 from memforest_core.recall.answering.answer import Answer
 from memforest_core.recall.answering.service import MAX_TOKENS
 from memforest_core.recall.asking import RecallOptions
@@ -164,6 +168,89 @@ class MemForest(MemForestClient):
             limit=limit,
             cursor=cursor,
         )
+
+    def sessions(self, owner: str, *, limit: int = 100, cursor: str | None = None) -> Page[StoredSession]:
+        """An owner's sessions, the newest first.
+
+        ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
+        memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+        """
+        self._check()
+        return self._services.reading.sessions(self._tenant, owner, limit=limit, cursor=cursor)
+
+    def turns(
+        self,
+        owner: str,
+        session_id: str,
+        *,
+        last: int | None = None,
+        before: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Turn]:
+        """A session's turns in order, page by page from the first one; or its ``last`` so many turns.
+
+        ``before`` is a turn's id: only those before it. ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound
+        for a session or a turn that the owner does not have, InvalidInput, StoreUnavailable.
+        """
+        self._check()
+        return self._services.reading.turns(
+            self._tenant, owner, session_id, last=last, before=before, limit=limit, cursor=cursor
+        )
+
+    def facts(
+        self,
+        owner: str,
+        *,
+        session_id: str | None = None,
+        about: str | None = None,
+        attribute: str | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        pinned: bool | None = None,
+        superseded: bool | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[StoredFact]:
+        """An owner's facts with the turns that say them, the one that was learned last first.
+
+        ``session_id`` keeps what was said in one session, ``about`` (a name or a speaker's id) what is about somebody,
+        ``attribute`` one state ("residence"), ``since`` and ``until`` what happened or, without a date, was mentioned
+        from that time to before that time (ISO 8601, unix seconds or datetimes), ``pinned`` and ``superseded`` what is
+        (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the
+        owner does not have, InvalidInput, StoreUnavailable.
+        """
+        self._check()
+        return self._services.reading.facts(
+            self._tenant,
+            owner,
+            session_id=session_id,
+            about=about,
+            attribute=attribute,
+            since=since,
+            until=until,
+            pinned=pinned,
+            superseded=superseded,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    def trees(
+        self, owner: str, *, kind: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page[StoredTree]:
+        """An owner's trees with the summaries of their roots, in the order of ``kind`` ("session", "entity" or
+        "scene"; all unless given) and scope. ``limit`` and ``cursor`` as in ``sessions``. Raises InvalidInput,
+        StoreUnavailable."""
+        self._check()
+        return self._services.reading.trees(self._tenant, owner, kind=kind, limit=limit, cursor=cursor)
+
+    def node(self, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
+        """A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
+
+        ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable.
+        """
+        self._check()
+        return self._services.reading.node(self._tenant, node_id, limit=limit, cursor=cursor)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

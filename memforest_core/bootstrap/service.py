@@ -21,6 +21,7 @@ from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
+from memforest_core.reading.service import ReadingService
 from memforest_core.recall.answering.service import AnswerService, open_answering
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
@@ -183,6 +184,11 @@ class Services(Process):
     def timeline(self) -> TimelineService:
         """The states of a subject, in order."""
         return open_timeline(self.engine)
+
+    @cached_property
+    def reading(self) -> ReadingService:
+        """What is stored, page by page."""
+        return ReadingService(self.engine)
 
     @cached_property
     def inspection(self) -> InspectionService:

@@ -22,6 +22,7 @@ from memforest_core.observe.cli.cost import cost
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top
 from memforest_core.observe.cli.tree import tree
+from memforest_core.reading import cli as reading
 from memforest_core.recall.calibration.cli import calibrate
 from memforest_core.recall.cli.recall import answer, recall
 from memforest_core.recall.timeline.cli import timeline
@@ -47,7 +48,9 @@ def _add(*commands: Callable[..., None]) -> None:
 
 _add(demo, up)
 ingest.register(app)
-_add(recall, answer, timeline, tree, status, top, cost)
+_add(recall, answer, timeline, tree)
+reading.register(app)
+_add(status, top, cost)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)

@@ -108,6 +108,11 @@ class Evidence:
     origin: str | None = None
     """Whose forest its session was in, when it came here by a merge."""
 
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    """The caller's metadata of its first source turn; those of predecessors and successors are not read."""
+    session_metadata: Mapping[str, object] = field(default_factory=dict)
+    """The caller's metadata of its session."""
+
     @property
     def tokens(self) -> int:
         """Estimated tokens of ``text``."""

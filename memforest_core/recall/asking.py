@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypedDict, TypeVar
 from zoneinfo import ZoneInfo
 
+from memforest_core.domain.conditions import Test, parse_conditions
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.turns import Role, checked_name, parse_timestamp
@@ -59,7 +60,8 @@ class RecallOptions(TypedDict, total=False):
     roles: Sequence[str] | None
     """Keeps what was said in these roles."""
     metadata: Mapping[str, object] | None
-    """Keeps turns that carry all of these values."""
+    """Keeps turns whose metadata (or their session's, where theirs are silent) fulfil these conditions: values, or
+    ``{"price": {"$lt": 9}}`` and the like; see ``domain.conditions``."""
     trees: Sequence[str] | None
     """Families of trees that take part: session, entity, scene; the setting recall.trees unless given."""
 
@@ -80,7 +82,7 @@ class Asked:
     min_score: float | None
     speakers: frozenset[str]
     roles: frozenset[str]
-    metadata: Mapping[str, object]
+    metadata: Test | None
     trees: frozenset[TreeKind]
     since: object | None
     until: object | None
@@ -90,7 +92,7 @@ class Asked:
     @property
     def filters_after(self) -> bool:
         """Whether turns are left out by what the index can't filter by: session, speaker, role or metadata."""
-        return bool(self.speakers or self.roles or self.metadata or self.exclude_sessions)
+        return bool(self.speakers or self.roles or self.metadata is not None or self.exclude_sessions)
 
     def between(self, zone: ZoneInfo) -> Range:
         """The time that evidence must lie in. Raises InvalidInput."""
@@ -143,7 +145,7 @@ def checked(
         min_score=_number(options.get("min_score"), "min_score", "a finite number", float("-inf")),
         speakers=frozenset(name.casefold() for name in _names(options.get("speakers"), "speakers")),
         roles=frozenset(_one_of(name, Role, "roles to some", "unknown_role").value for name in roles),
-        metadata=_metadata(options.get("metadata")),
+        metadata=None if (given := options.get("metadata")) in (None, {}) else parse_conditions(given),
         trees=frozenset(_one_of(name, TreeKind, "trees to some", "invalid_trees") for name in trees),
         since=since,
         until=until,
@@ -182,17 +184,6 @@ def _names(value: object, what: str) -> tuple[str, ...]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset) or len(value) > MAX_NAMES:
         raise InvalidInput(f"Give {what} as a list of at most {MAX_NAMES} names.", code=f"invalid_{what}")
     return tuple(checked_name(name, what) for name in value)
-
-
-def _metadata(value: object) -> Mapping[str, object]:
-    if value is None:
-        return {}
-    simple = str | int | float | bool
-    if not isinstance(value, Mapping) or not all(
-        isinstance(key, str) and isinstance(wanted, simple) for key, wanted in value.items()
-    ):
-        raise InvalidInput("Give metadata as names with plain values.", code="invalid_metadata")
-    return dict(value)
 
 
 def _moment(value: object | None, zone: ZoneInfo, name: str) -> datetime | None:

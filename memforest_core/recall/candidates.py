@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from memforest_core.domain.conditions import Test
 from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
@@ -70,8 +71,8 @@ class Reads:
     """Whether states before and after the found ones count; for all questions they would cost a point of recall."""
     said_until: datetime | None = None
     """What was said after this moment is not known yet; None for no limit."""
-    metadata: Mapping[str, object] = field(default_factory=dict)
-    """Values that a turn's metadata, or else its session's, must hold."""
+    metadata: Test | None = None
+    """What a turn's metadata, or where they are silent its session's, must fulfil."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +151,12 @@ def gather(
     for payload, node in rows.lowest_above(list(facts), reads.topics) if reads.topics else ():
         topics[payload] += (node,)
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
-    wanted_turns = keys.keys() if not reads.metadata else rows.marked_turns(list(keys), reads.metadata)
+    wanted_turns = list(keys)
+    if (test := reads.metadata) is not None:
+        wanted_turns = [key for key, known in rows.metadata(wanted_turns).items() if test(known.merged)]
     return Candidates(
         cells=found,
-        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(list(wanted_turns))},
+        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(wanted_turns)},
         links=links,
         heads={head.id: head for head in heads},
         topics=dict(topics),

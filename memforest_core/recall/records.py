@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -102,6 +103,19 @@ class TurnHead:
     role: str
     origin: str | None = None
     """The owner whose session it was before a merge brought it here; None without a merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The metadata of a turn and of its session."""
+
+    turn: Mapping[str, object]
+    session: Mapping[str, object]
+
+    @property
+    def merged(self) -> Mapping[str, object]:
+        """Both; a turn's own values count."""
+        return {**self.session, **self.turn}
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Resolver:
             kept.append((one, piece))
             if len(kept) == k:
                 break
-        kept = self._with_paths(kept)
+        kept = self._with_paths(self._with_metadata(kept))
         if neighbours:
             kept = self._with_neighbours(kept, neighbours)
         return tuple(piece for _, piece in kept)
@@ -171,6 +171,15 @@ class Resolver:
             freshness = self._freshness(one.item.cell, summaries)
             found.append((one, replace(piece, path=shown, freshness=freshness)))
         return found
+
+    def _with_metadata(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
+        """The pieces with what their callers noted about turn and session."""
+        known = self.rows.metadata(list(dict.fromkeys(_turn(one) for one, _ in kept)))
+        return [
+            (one, replace(piece, metadata=found.turn, session_metadata=found.session))
+            for one, piece in kept
+            for found in [known[_turn(one)]]
+        ]
 
     def _knows(self, node: PlacedNode) -> bool:
         """Whether a summary tells only what was said in time; entity and scene trees lie in the time of events."""

@@ -50,3 +50,12 @@ def rested(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embe
     """A clone of it, for one test."""
     with cloned(servers, grown, tmp_path, embedder) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def grown_once(
+    servers: SessionServers, grown: Grown, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
+) -> Iterator[Stack]:
+    """A clone of it that the module's tests share: they change nothing."""
+    with cloned(servers, grown, tmp_path_factory.mktemp("shared"), embedder) as running:
+        yield running

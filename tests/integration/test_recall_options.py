@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -168,14 +169,18 @@ def test_the_metadata_of_a_session_is_that_of_its_turns(pipeline: Stack) -> None
     client.append("ann", "b", said("I moved to Miami.")[0], metadata={"channel": "fax"}, close=True)
     pipeline.drive()
 
-    def found(**metadata: object) -> set[str]:
+    def found(**metadata: Any) -> set[str]:
         pieces = memory.recall("ann", "Where does Ann live?", k=50, metadata=metadata).evidence
         return {piece.text.split()[-1].strip(".") for piece in pieces}
 
     assert found(channel="phone") == {"Davis"}
     assert found(channel="mail") == {"Boston"}
     assert found(team=7) == {"Davis", "Boston"}
+    [piece] = memory.recall("ann", "Where does Ann live?", k=50, metadata={"channel": "mail"}).evidence
+    assert (piece.metadata, piece.session_metadata) == ({"channel": "mail"}, {"channel": "phone", "team": 7})
     assert found(channel="fax") == {"Miami"}
+    assert found(team={"$gt": 6, "$lte": 7}) == {"Davis", "Boston"}
+    assert found(**{"$or": [{"channel": {"$in": ["fax"]}}, {"$not": {"team": {"$exists": True}}}]}) == {"Miami"}
     client.enqueue("ann", "a", first, metadata={"channel": "post"})
     assert found(channel="post") == {"Davis"}
     assert found(team=7) == set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from memforest_core.recall.records import (
     FactText,
     FoundText,
     Link,
+    Metadata,
     PlacedNode,
     SaidTurn,
     TurnHead,
@@ -163,10 +163,10 @@ class RecallRows:
             for row in self._by_turns(sql.TURNS, keys)
         ]
 
-    def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
-        """The turns that have all of these values in their metadata or, where that is silent, in their session's."""
-        rows = self._by_turns(sql.MARKED_TURNS, keys, metadata=json.dumps(metadata))
-        return {(SessionId(row.session_id), row.ordinal) for row in rows}
+    def metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Metadata]:
+        """The metadata of turns and of their sessions."""
+        rows = self._by_turns(sql.METADATA, keys)
+        return {(SessionId(row.session_id), row.ordinal): Metadata(row.metadata, row.of_session) for row in rows}
 
     def last_said(self, forest: ForestId) -> datetime | None:
         """When the latest turn was said; None for an empty forest."""

@@ -151,12 +151,11 @@ TURNS = sa.text(f"""
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
 
-MARKED_TURNS = sa.text(f"""
-    SELECT t.session_id, t.ordinal
+METADATA = sa.text(f"""
+    SELECT t.session_id, t.ordinal, t.metadata, s.metadata AS of_session
       {ASKED_TURNS}
      CROSS JOIN LATERAL (
         SELECT metadata FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
-     WHERE s.metadata || t.metadata @> CAST(:metadata AS jsonb)
     """)  # noqa: S608 - constants of this package
 
 LAST_SAID = sa.text("SELECT max(time_end) FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f")

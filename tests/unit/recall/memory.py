@@ -23,6 +23,7 @@ from memforest_core.recall.records import (
     FactText,
     FoundText,
     Link,
+    Metadata,
     PlacedNode,
     SaidTurn,
     TurnHead,
@@ -57,7 +58,7 @@ class Forest:
     summaries_by_node: dict[NodeId, str] = field(default_factory=dict)
     states: list[list[FactId]] = field(default_factory=list)
     """Chains of facts about one attribute of one subject, in order."""
-    metadata: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
+    metadata_of: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
     unseen: list[UUID] = field(default_factory=list)
     transactions: int = 0
 
@@ -172,8 +173,8 @@ class Forest:
             if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id and leaf.kind in kinds
         ]
 
-    def marked_turns(self, keys: Sequence[TurnKey], metadata: Mapping[str, object]) -> set[TurnKey]:
-        return {key for key in keys if metadata.items() <= self.metadata.get(key, {}).items()}
+    def metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Metadata]:
+        return {key: Metadata(self.metadata_of.get(key, {}), {}) for key in keys}
 
     def last_said(self, forest: ForestId) -> datetime | None:
         return max((head.occurred_at for head in self.heads.values()), default=None)

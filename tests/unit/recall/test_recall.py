@@ -390,7 +390,7 @@ class TestWhereToLook:
 
     def test_metadata(self, world: World) -> None:
         key = next(key for key, head in world.forest.heads.items() if head.external_id == "pets-0")
-        world.forest.metadata[key] = {"channel": "phone", "page": 2}
+        world.forest.metadata_of[key] = {"channel": "phone", "page": 2}
         found = world.recall(metadata={"channel": "phone"}, k=1000).evidence
         assert [piece.turn_ids for piece in found] == [("pets-0",)]
 

@@ -1,0 +1,59 @@
+"""Pages of a list that is longer than an answer, and the cursors between them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from memforest_core.errors import InvalidInput
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+MAX_LIMIT = 1_000
+"""Items of one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Part of a list, and where the next part begins."""
+
+    items: tuple[T, ...]
+    cursor: str | None = None
+    """For the next call; None when nothing follows."""
+    owner_known: bool = True
+    """False when the owner has no memory yet."""
+
+
+def checked_limit(limit: object, most: int = MAX_LIMIT, name: str = "limit") -> int:
+    """A number of items. Raises InvalidInput."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
+        raise InvalidInput(f"Set {name} to a whole number from 1 to {most:,}.", code=f"invalid_{name}")
+    return limit
+
+
+def page_of(rows: Sequence[S], limit: int, item: Callable[[S], T], place: Callable[[S], Sequence[object]]) -> Page[T]:
+    """The first ``limit`` of rows that were read with one more than that; ``place`` is where in the list a row is."""
+    shown = rows[:limit]
+    cursor = to_cursor(place(shown[-1])) if len(rows) > limit else None
+    return Page(tuple(map(item, shown)), cursor)
+
+
+def to_cursor(place: Sequence[object]) -> str:
+    """A place in a list as text: plain values."""
+    return base64.urlsafe_b64encode(json.dumps(list(place)).encode()).decode().rstrip("=")
+
+
+def from_cursor(cursor: str, *kinds: type) -> list[object]:
+    """The values of ``to_cursor``, which have these types. Raises InvalidInput."""
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError, TypeError):
+        values = None
+    if not isinstance(values, list) or [type(value) for value in values] != list(kinds):
+        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor")
+    return values

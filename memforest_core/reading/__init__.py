@@ -1,0 +1,1 @@
+"""Reading what is stored, page by page, without a question and without models."""
