@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
-from uuid import UUID
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from memforest_core.bootstrap.producer import Producer
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.client import MemForestClient
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.domain.pages import Page
-from memforest_core.domain.turns import Turn
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
-from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
+from memforest_core.reading.service import ReadingService
 from memforest_core.recall.answering.answer import Answer
 from memforest_core.recall.answering.service import MAX_TOKENS
 from memforest_core.recall.asking import RecallOptions
-from memforest_core.recall.timeline.states import Timeline
+from memforest_core.recall.timeline.service import TimelineService
 from memforest_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from memforest_core.embedded.node import EmbeddedNode
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def served(
+    service: Callable[[Services], S], method: Callable[Concatenate[S, TenantId, P], T]
+) -> Callable[Concatenate[MemForest, P], T]:
+    """A method of ``MemForest`` that is a service's own, for its tenant: documented where it is done."""
+
+    @wraps(method)
+    def called(memory: MemForest, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        memory._check()
+        return method(service(memory._services), memory._tenant, *args, **kwargs)
+
+    own = signature(method)
+    called.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[each for name, each in own.parameters.items() if name != "tenant"]
+    )
+    return called
 
 
 class MemForest(MemForestClient):
@@ -132,125 +152,12 @@ class MemForest(MemForestClient):
             budget,
         )
 
-    def timeline(
-        self,
-        owner: str,
-        *,
-        entity: str | None = None,
-        attribute: str | None = None,
-        scene: str | None = None,
-        as_of: object | None = None,
-        since: object | None = None,
-        until: object | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Timeline:
-        """The states of an entity, an attribute or a scene in the order of time, each with the turns that say so.
-
-        ``entity`` is a name; without it the states are the owner's own, "*" is everybody. ``attribute`` is what is
-        stated ("residence"), ``scene`` a scene's label or id; of several of these, the states that all of them name.
-        ``as_of`` leaves out what was said later; ``since`` and ``until`` keep the states that happened or were
-        mentioned in that time, both ends included (ISO 8601, unix seconds or datetimes, naive ones in the owner's
-        zone). ``limit`` is the most states at once, 1 to 1,000; ``cursor`` is that of the page before. An owner without
-        a memory yet has none, and ``owner_known`` is False. Raises InvalidInput (naming what is known),
-        StoreUnavailable.
-        """
-        self._check()
-        return self._services.timeline.timeline(
-            self._tenant,
-            owner,
-            entity=entity,
-            attribute=attribute,
-            scene=scene,
-            as_of=as_of,
-            since=since,
-            until=until,
-            limit=limit,
-            cursor=cursor,
-        )
-
-    def sessions(self, owner: str, *, limit: int = 100, cursor: str | None = None) -> Page[StoredSession]:
-        """An owner's sessions, the newest first.
-
-        ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
-        memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
-        """
-        self._check()
-        return self._services.reading.sessions(self._tenant, owner, limit=limit, cursor=cursor)
-
-    def turns(
-        self,
-        owner: str,
-        session_id: str,
-        *,
-        last: int | None = None,
-        before: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Page[Turn]:
-        """A session's turns in order, page by page from the first one; or its ``last`` so many turns.
-
-        ``before`` is a turn's id: only those before it. ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound
-        for a session or a turn that the owner does not have, InvalidInput, StoreUnavailable.
-        """
-        self._check()
-        return self._services.reading.turns(
-            self._tenant, owner, session_id, last=last, before=before, limit=limit, cursor=cursor
-        )
-
-    def facts(
-        self,
-        owner: str,
-        *,
-        session_id: str | None = None,
-        about: str | None = None,
-        attribute: str | None = None,
-        since: object | None = None,
-        until: object | None = None,
-        pinned: bool | None = None,
-        superseded: bool | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Page[StoredFact]:
-        """An owner's facts with the turns that say them, the one that was learned last first.
-
-        ``session_id`` keeps what was said in one session, ``about`` (a name or a speaker's id) what is about somebody,
-        ``attribute`` one state ("residence"), ``since`` and ``until`` what happened or, without a date, was mentioned
-        from that time to before that time (ISO 8601, unix seconds or datetimes), ``pinned`` and ``superseded`` what is
-        (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the
-        owner does not have, InvalidInput, StoreUnavailable.
-        """
-        self._check()
-        return self._services.reading.facts(
-            self._tenant,
-            owner,
-            session_id=session_id,
-            about=about,
-            attribute=attribute,
-            since=since,
-            until=until,
-            pinned=pinned,
-            superseded=superseded,
-            limit=limit,
-            cursor=cursor,
-        )
-
-    def trees(
-        self, owner: str, *, kind: str | None = None, limit: int = 100, cursor: str | None = None
-    ) -> Page[StoredTree]:
-        """An owner's trees with the summaries of their roots, in the order of ``kind`` ("session", "entity" or
-        "scene"; all unless given) and scope. ``limit`` and ``cursor`` as in ``sessions``. Raises InvalidInput,
-        StoreUnavailable."""
-        self._check()
-        return self._services.reading.trees(self._tenant, owner, kind=kind, limit=limit, cursor=cursor)
-
-    def node(self, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
-        """A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
-
-        ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable.
-        """
-        self._check()
-        return self._services.reading.node(self._tenant, node_id, limit=limit, cursor=cursor)
+    timeline = served(lambda services: services.timeline, TimelineService.timeline)
+    sessions = served(lambda services: services.reading, ReadingService.sessions)
+    turns = served(lambda services: services.reading, ReadingService.turns)
+    facts = served(lambda services: services.reading, ReadingService.facts)
+    trees = served(lambda services: services.reading, ReadingService.trees)
+    node = served(lambda services: services.reading, ReadingService.node)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

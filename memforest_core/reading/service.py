@@ -30,7 +30,11 @@ class ReadingService:
     def sessions(
         self, tenant: TenantId, owner: str, *, limit: int = 100, cursor: str | None = None
     ) -> Page[StoredSession]:
-        """An owner's sessions, the newest first."""
+        """An owner's sessions, the newest first.
+
+        ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
+        memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+        """
         limit, after = checked_limit(limit), None
         if cursor is not None:
             started, session = from_cursor(cursor, str, str)
@@ -52,9 +56,10 @@ class ReadingService:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Turn]:
-        """A session's turns in order, from the first one; or the ``last`` so many, of those ``before`` a turn.
+        """A session's turns in order, page by page from the first one; or its ``last`` so many turns.
 
-        Raises NotFound for a session or a turn that the owner does not have.
+        ``before`` is a turn's id: only those before it. ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound
+        for a session or a turn that the owner does not have, InvalidInput, StoreUnavailable.
         """
         if last is not None and cursor is not None:
             raise InvalidInput("Give last or cursor, not both.", code="invalid_cursor")
@@ -90,10 +95,13 @@ class ReadingService:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[StoredFact]:
-        """An owner's facts, the one that was learned last first, with the turns that say each of them.
+        """An owner's facts with the turns that say them, the one that was learned last first.
 
-        ``about`` is a name or a speaker's id, ``attribute`` a state ("residence"); ``since`` and ``until`` bound the
-        time of what happened or, without a date, was mentioned (ISO 8601, unix seconds or datetimes).
+        ``session_id`` keeps what was said in one session, ``about`` (a name or a speaker's id) what is about somebody,
+        ``attribute`` one state ("residence"), ``since`` and ``until`` what happened or, without a date, was mentioned
+        from that time to before that time (ISO 8601, unix seconds or datetimes), ``pinned`` and ``superseded`` what is
+        (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the
+        owner does not have, InvalidInput, StoreUnavailable.
         """
         limit = checked_limit(limit)
         after = None if cursor is None else int(str(from_cursor(cursor, int)[0]))
@@ -123,7 +131,11 @@ class ReadingService:
     def trees(
         self, tenant: TenantId, owner: str, *, kind: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Page[StoredTree]:
-        """An owner's trees with the summaries of their roots, by kind ("session", "entity", "scene") and scope."""
+        """An owner's trees with the summaries of their roots, in the order of kind and scope.
+
+        ``kind`` is "session", "entity" or "scene"; all unless given. ``limit`` and ``cursor`` as in ``sessions``.
+        Raises InvalidInput, StoreUnavailable.
+        """
         limit = checked_limit(limit)
         if kind is not None and kind not in list(TreeKind):
             raise InvalidInput(f"Set kind to {', '.join(TreeKind)}, not {kind!r:.40}.", code="invalid_kind")
@@ -138,7 +150,10 @@ class ReadingService:
         return page_of(found, limit, tree_of, lambda row: [row.kind, row.scope_key])
 
     def node(self, tenant: TenantId, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
-        """A node with its parent, its neighbours in time, and a page of its children. Raises NotFound."""
+        """A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
+
+        ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable.
+        """
         limit = checked_limit(limit)
         after = None if cursor is None else from_cursor(cursor, int, int, int, str)
         wanted = NodeId(_uuid(str(node_id), "node_id"))

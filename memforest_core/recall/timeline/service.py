@@ -70,13 +70,15 @@ class TimelineService:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Timeline:
-        """The states of an entity, of an attribute (the owner's, or with the entity "*" everybody's) or in a scene.
+        """The states of an entity, an attribute or a scene in the order of time, each with the turns that say so.
 
-        Of several of these, what all of them name; of none, all states of the owner. ``as_of`` leaves out what was said
-        later; ``since`` and ``until`` keep the states that happened or were mentioned in that time (both ends
-        included). Times are ISO 8601, unix seconds or datetimes, naive ones in the owner's zone. ``limit`` (1 to 1,000)
-        states at once; ``cursor`` is that of the page before. An owner without a memory yet has no states, and
-        ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+        ``entity`` is a name; without it the states are the owner's own, "*" is everybody. ``attribute`` is what is
+        stated ("residence"), ``scene`` a scene's label or id; of several of these, the states that all of them name.
+        ``as_of`` leaves out what was said later; ``since`` and ``until`` keep the states that happened or were
+        mentioned in that time, both ends included (ISO 8601, unix seconds or datetimes, naive ones in the owner's
+        zone). ``limit`` is the most states at once, 1 to 1,000; ``cursor`` is that of the page before. An owner without
+        a memory yet has none, and ``owner_known`` is False. Raises InvalidInput (naming what is known),
+        StoreUnavailable.
         """
         with self.store.reading(tenant) as rows:
             forest = rows.forest(checked_name(owner, "owner"))
