@@ -20,15 +20,15 @@ from memforest_core.work.waiting import polled, waited
 
 BATCH_ROWS = 500
 SWEPT = 500
-"""Points that are looked for at once when some are left without a row."""
+"""Points without a row that are looked for at once."""
 
 WAIT_S = 1.0
-"""How long a step waits for writers, which mostly need some milliseconds, before it gives its task back."""
+"""Seconds that a step waits for writers before it gives its task back; most writers need some milliseconds."""
 POLL_S = 0.02
 
 
 class WriterAtWork(RetryableError):
-    """An indexer that began before an erasure has not ended: what it writes has to be deleted before the receipt."""
+    """An indexer that began before the deletion is still running: its points must be deleted before the receipt."""
 
     code = "writer_at_work"
 

@@ -17,7 +17,7 @@ from memforest_core.work.records import Numbers, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
 STEPS = "steps"
-"""How many steps a task has committed: tells which of two progresses is further."""
+"""How many steps a task has committed: of two progresses the one with more steps is newer."""
 
 # An owner's forest first, then what imports and merges fill for the owner, then copies of rebuilds.
 _FORESTS_OF_OWNER = sa.text("""
@@ -65,7 +65,7 @@ _COPIES_OF = sa.text(f"""
      WHERE o.tenant_id = :t AND o.forest_id = :f
 """)
 
-# What is rebuilt for an owner, or was and is being deleted, holds the same words.
+# Copies that a rebuild makes, or made and that are being deleted, hold the same words.
 _TOUCH_COPIES = sa.text(f"""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
     SELECT DISTINCT CAST(:t AS text), CAST(:task AS uuid), f.forest_id, 'erase'
