@@ -71,6 +71,7 @@ class Clearing:
             busy = gone is None and not points and rows.derived.has_points_in_work(forest)
             if gone is None and not points and not busy:
                 gone = {"forests": rows.clearing.drop_forest(forest)}
+                rows.deletion.cancel_exports(forest)
             if gone is not None:
                 return _kept(rows, task, progress, gone)
             progress = rows.deletion.further(task, progress) if task is not None else progress

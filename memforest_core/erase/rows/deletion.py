@@ -31,6 +31,11 @@ _IMPORTS_INTO = sa.text(f"""
      WHERE tenant_id = :t AND kind = 'import' AND state = 'held' AND forest_id = {IDS} ORDER BY task_id
 """)
 
+_EXPORTS_OF = sa.text("""
+    SELECT task_id, actor FROM memforest.maintenance
+     WHERE tenant_id = :t AND kind = 'export' AND state = 'held' AND forest_id = :f ORDER BY task_id
+""")
+
 _MERGED_BEFORE = sa.text("""
     SELECT EXISTS (
         SELECT 1 FROM memforest.maintenance k
@@ -139,6 +144,11 @@ class DeletionRows(BatchRows):
     def cancel_imports(self, forests: Sequence[ForestId], actor: str) -> None:
         """Have the imports undone that fill these forests."""
         for task in self._ids(_IMPORTS_INTO, forests).scalars().all():
+            self.tasks.cancel(TaskId(task), actor)
+
+    def cancel_exports(self, forest: ForestId) -> None:
+        """Cancel the exports of a forest that is gone: a process that was killed at one can't go on with it."""
+        for task, actor in self._run(_EXPORTS_OF, f=forest).all():
             self.tasks.cancel(TaskId(task), actor)
 
     def whole_forest_asked_for(self, forest: ForestId) -> bool:
