@@ -348,7 +348,10 @@ def _look(process: Process) -> Told:
     ] + [f"dead: {count} {what}" for what, count in report.dead.items() if count]
     for task, kind in dict.fromkeys((entry.task_id, entry.action) for entry in asked):
         ends = [entry.outcome for entry in entries if entry.task_id == task and entry.outcome in ENDS]
-        if ends != ["done"]:
+        if kind == OperationKind.EXPORT and ends == ["cancelled"]:
+            # Its process was killed, and its forest is gone: it has come to nothing, as if nobody had asked.
+            asked = [entry for entry in asked if entry.task_id != task]
+        elif ends != ["done"]:
             last = services.operations.get(tenant, task) if task is not None else None
             why = "" if last is None or last.error_code is None else f" [{last.error_code}] {last.error_text}"
             unclean.append(f"audit: {kind} ended {ends or 'never'}{why}")

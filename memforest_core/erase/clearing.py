@@ -20,15 +20,15 @@ from memforest_core.work.waiting import polled, waited
 
 BATCH_ROWS = 500
 SWEPT = 500
-"""Points that are looked for at once when some are left without a row."""
+"""Points without a row that are looked for at once."""
 
 WAIT_S = 1.0
-"""How long a step waits for writers, which mostly need some milliseconds, before it gives its task back."""
+"""Seconds that a step waits for writers before it gives its task back; most writers need some milliseconds."""
 POLL_S = 0.02
 
 
 class WriterAtWork(RetryableError):
-    """An indexer that began before an erasure has not ended: what it writes has to be deleted before the receipt."""
+    """An indexer that began before the deletion is still running: its points must be deleted before the receipt."""
 
     code = "writer_at_work"
 
@@ -71,6 +71,7 @@ class Clearing:
             busy = gone is None and not points and rows.derived.has_points_in_work(forest)
             if gone is None and not points and not busy:
                 gone = {"forests": rows.clearing.drop_forest(forest)}
+                rows.deletion.cancel_exports(forest)
             if gone is not None:
                 return _kept(rows, task, progress, gone)
             progress = rows.deletion.further(task, progress) if task is not None else progress

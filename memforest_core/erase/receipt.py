@@ -30,8 +30,7 @@ class Receipt:
     planned: bool = False
     """It was a dry run: nothing was removed."""
     vacuumed: bool = False
-    """Postgres has taken the deleted rows out of its pages since; until then they are in its files, and nobody can ask
-    for them."""
+    """Whether Postgres has since removed the deleted rows from its files (VACUUM); no query reads them before."""
 
     @property
     def clean(self) -> bool:

@@ -59,7 +59,7 @@ class HeldCell:
 
     @property
     def gone(self) -> bool:
-        """Whether no words are left in it."""
+        """Whether all its words are removed."""
         return not self.kept
 
 

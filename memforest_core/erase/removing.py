@@ -40,12 +40,12 @@ marked (``nodes``), points that were deleted or are written again (``points``), 
 (``fenced``)."""
 
 LEFT = "left."
-"""Before the name of a column in which references were left."""
+"""The prefix of a count of references that were left, before the name of their column."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What is to be removed at once, besides the facts that rest on nothing else."""
+    """What is removed at once; facts that have no other source are removed with it."""
 
     turns: Sequence[TurnKey] = ()
     cells: Sequence[HeldCell] = ()
@@ -105,7 +105,7 @@ class Removal:
         counts["occurrences"] += lost
         leaving = [fact for fact in touched if not fact.stated]
         reworded = [fact for fact in leaving if any(item.item >= 0 for item in fact.others)]
-        # What a better extraction has superseded already is not worth another place.
+        # Facts that a better extraction has superseded are not placed again.
         superseded = [item for fact in leaving for item in fact.others if item.item < 0]
         hashes |= targets.hashes_of([], [item for fact in leaving for item in fact.others], [f.id for f in leaving])
         payloads = [*(cell.id for cell in batch.cells), *(fact.id for fact in leaving)]
@@ -157,7 +157,7 @@ class Removal:
         self._counts["turns"] += remove(self._forest, batch.turns)
 
     def _finish(self, removed: Removed, batch: _Batch) -> Counter[str]:
-        """What is kept beside the memory itself; then the search for references."""
+        """Visits, caches and points; then the search for references."""
         derived, counts = self._rows.derived, self._counts
         sessions = batch.sessions or self._rows.targets.sessions_of([item.cell_id for item in batch.items])
         counts["visits"] += derived.drop_visits([*removed.cells, *removed.facts, *removed.nodes])
@@ -195,7 +195,7 @@ class Removal:
             ),
         )
         if any(item.vector is None or item.routing_vector is None for cell in batch.cells for item in cell.candidates):
-            # Nothing is embedded while the forest is held: the reducer does that, and makes the facts.
+            # Nothing is embedded under the lock: the reducer embeds these texts later, and makes the facts.
             reducing.queue.hand_back(cells)
             return frozenset()
         settings = ruled(self._settings, batch.rules, held=batch.held)

@@ -27,14 +27,14 @@ BUSY_S = 5.0
 """When to look again at a forest that is being merged."""
 PHASE = "phase"
 MARK = "mark"
-"""Versions of points erased so far are below it: what others erase meanwhile is not waited for."""
+"""The versions of all points erased so far are below it; points erased later by others are not waited for."""
 INDEX_LEFT = LEFT + "index.point"
 
 _COPIES, _ROWS, _INDEX, _SCAN, _SCANNED, _PLANNED = "copies", "rows", "index", "scan", "scanned", "planned"
 
 
 class Erasing:
-    """The handler of ERASE tasks. Each step can be taken again from any progress it was taken from before."""
+    """The handler of ERASE tasks. Each step can be repeated from the same progress."""
 
     def __init__(self, engine: Engine, index: VectorIndex, clearing: Clearing, model: str, settings: Settings) -> None:
         """``model`` is the embedding model in use."""
@@ -180,7 +180,7 @@ class Erasing:
         return sum(self._clearing.sweep(tenant, forest) for forest in went)
 
     def _scan(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
-        """Search once more by what names the target: every batch has searched for the ids that it removed."""
+        """Search once more for the target itself: every batch has searched for the ids that it removed."""
         with erasing(self._engine, tenant) as rows:
             orphans = rows.vectors.drop_orphans(scope.forest)
             found = rows.remaining.of_target(scope)
@@ -194,7 +194,7 @@ class Erasing:
         return dict(progress) | {INDEX_LEFT: int(progress.get(INDEX_LEFT, 0))} | left | {PHASE: _SCANNED}
 
     def _plan(self, tenant: TenantId, scope: Scope) -> Numbers:
-        """What would go: the same steps in a transaction that leaves no trace."""
+        """What would be deleted: the same steps in a transaction that is rolled back."""
         with erasing(self._engine, tenant, dry_run=True) as rows:
             rows.lock_forest(scope.forest)
             progress: Numbers = dict.fromkeys(COUNTED, 0)
@@ -210,11 +210,13 @@ class Erasing:
 
 
 def _check(state: str | None) -> None:
-    """Whether a forest can lose words now, and they are all there is of them."""
+    """Raises RetryableError for a forest that is being merged, and NotFound for one that is gone."""
     if state == "frozen":
-        raise RetryableError("The forest is being merged into another: what is to go waits for it.", retry_after=BUSY_S)
+        raise RetryableError(
+            "The forest is being merged into another: the deletion waits for the end of the merge.", retry_after=BUSY_S
+        )
     if state not in ("live", "hidden"):
-        raise NotFound("The forest has gone, or has become a part of another: ask for the deletion there.")
+        raise NotFound("The forest was deleted or merged into another: ask for the deletion there.")
 
 
 def _added(progress: Numbers, counts: Counter[str]) -> Numbers:

@@ -10,7 +10,7 @@ from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
 
 HELD_BACK_S = 10.0
-"""When to look again for an old transaction that has ended, or a table that is free."""
+"""Seconds until the next try, while an old transaction is open or a table is locked."""
 AFTER = "after"
 """The argument that names the last deleting transaction."""
 AT = "at"

@@ -31,7 +31,7 @@ TRANSIENT = {*CONTENDED, STATEMENT_TIMEOUT}
 PREPARED_STATEMENT_GONE = "26000"
 PREPARED_STATEMENT_TAKEN = "42P05"
 SHIFTED = {PREPARED_STATEMENT_GONE, PREPARED_STATEMENT_TAKEN}
-"""A pooler gave this connection another session of the server: what one of them prepared, the other does not have."""
+"""SQL states that show a transaction pooler: a statement prepared in one server session is missing in the next."""
 
 PREPARE_THRESHOLD: Final = 5
 """Runs of a statement until psycopg prepares it (its default)."""
@@ -59,7 +59,7 @@ TROUBLED = {
     "53300": "Postgres takes no more connections: raise max_connections or lower MEMFOREST_DATABASE__POOL_SIZE",
     "58030": "Postgres can't read or write its files: look at its log and its volume",
 }
-"""Errors of the server's machine, by SQL state; work succeeds again once an operator has fixed it."""
+"""Errors that an operator has to fix, by SQL state; work succeeds afterwards."""
 
 
 def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:
@@ -101,7 +101,7 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
 
 
 def _notice_pooler(connection: psycopg.Connection[Any], _record: object) -> None:
-    """Prepare nothing on a connection whose other end is not the server: a pooler names a process of its own."""
+    """Switch prepared statements off behind a pooler: its process id is not that of the server."""
     if connection.prepare_threshold is None:
         return
     connection.autocommit = True
@@ -118,7 +118,7 @@ def is_pooled(connection: sa.Connection) -> bool:
 
 
 def _discard_shifted(context: sa.engine.ExceptionContext) -> None:
-    """Close a connection whose prepared statements are out of step, and no other: a new one begins without any."""
+    """Close only the connection that lost its prepared statements: a new one begins without any."""
     if getattr(context.original_exception, "sqlstate", None) in SHIFTED:
         context.is_disconnect = True
         context.invalidate_pool_on_disconnect = False

@@ -56,7 +56,7 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     that role lacks a right, StoreUnavailable, and StoreRefused for a wrong password, role or database.
     """
     with opened_owner(settings) as engine, transaction(engine) as connection, _needs_rights(settings):
-        # Another upgrade is waited for longer than any table: it may be at a long migration.
+        # The lock timeout is off while it waits for another upgrade, whose migration may be long.
         connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
         connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})

@@ -138,7 +138,7 @@ class Forest(OfTenant, Base):
     rules: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
     """The branching and thresholds it was materialized with, where they differ from the settings."""
     display_name: Mapped[str | None]
-    """What the owner is called, for an owner whose id is no name."""
+    """The owner's display name, when the id is no name."""
 
 
 class Session(OfTenant, Base):
@@ -197,7 +197,7 @@ class TurnRow(OfTenant, Base):
     name: Mapped[str]
     metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
     erased: Mapped[bool] = mapped_column(server_default="false")
-    """Its words are deleted; the row keeps its place and its id, so that a session sent again is still the same."""
+    """The content is deleted; the row keeps its ordinal and id, so that sending the session again changes nothing."""
 
 
 class Cell(OfTenant, Work, Base):
@@ -485,7 +485,7 @@ class ExtractionCache(OfTenant, Base):
 
 
 class IndexRow(OfTenant, Work, Base):
-    """What the vector index should hold for a row; behind when ``indexed_version`` lags."""
+    """What the vector index should hold for a row; out of date while ``indexed_version`` is lower than the version."""
 
     __tablename__ = "index_row"
     __table_args__ = (
@@ -502,7 +502,7 @@ class IndexRow(OfTenant, Work, Base):
     forest_id: Mapped[UUID]
     kind: Mapped[str]
     version: Mapped[int] = mapped_column(BigInteger, server_default=text("nextval('memforest.point_version')"))
-    """From one sequence, so that a point that is gone and comes again is newer than it ever was."""
+    """From one sequence: a point that is deleted and written again has a higher version than before."""
     erased_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Points up to this version hold words that were erased; 0 once a newer one is written."""
     indexed_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -539,9 +539,9 @@ class OperationRow(OfTenant, Work, Base):
     forest_id: Mapped[UUID | None]
     actor: Mapped[str] = mapped_column(server_default="")
     asked: Mapped[int] = mapped_column(BigInteger, Identity())
-    """Its place in the order of asking: of two tasks that exclude each other the later one waits."""
+    """Its position in the order of requests: of two tasks that exclude each other the later one waits."""
     cancelled_by: Mapped[str | None]
-    """The actor that cancelled it: it is undone instead of continued."""
+    """The actor that cancelled it: workers undo it instead of continuing."""
 
 
 class OperationForestRow(OfTenant, Base):
@@ -655,7 +655,7 @@ class Collection(Base):
     live: Mapped[bool]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     generation: Mapped[UUID | None]
-    """What the index was marked with last; another mark there tells that one of the stores went back in time."""
+    """The mark written to the index last; another mark there means that one of the stores was restored."""
     store_started: Mapped[str | None]
     """Which start of which Postgres server the generation was confirmed under."""
 

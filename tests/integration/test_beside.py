@@ -421,6 +421,23 @@ def test_an_import_whose_file_is_gone_can_be_cancelled_or_forgotten(forests: Sta
     assert_whole(forests)
 
 
+def test_an_export_that_was_killed_ends_with_its_memory(forests: Stack, tmp_path: Path) -> None:
+    """Given an export whose process was killed, when its owner is forgotten, then its record is cancelled: nobody could
+    go on with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service, "write_forest", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            do(forests).export("ann", tmp_path / "killed.memforest", actor=BY)
+    (export,) = (each for each in do(forests).operations() if each.kind == OperationKind.EXPORT)
+    deletion = do(forests).forget("ann", everything=True, actor=BY)
+    rest(forests)
+    assert do(forests).receipt(deletion.id).clean
+    assert do(forests).operation(export.id).cancelled
+    assert ends(forests, "export") == ["asked", "cancelled"]
+    assert list(tmp_path.glob("*.memforest*")) == []
+    assert_whole(forests)
+
+
 def test_a_merge_that_was_given_up_releases_its_sources(forests: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a merge that fails before it has moved anything, then its sources take sessions again, and tried again it
     is done; given one that has moved a source, then the rest stays held until it is tried again."""

@@ -34,12 +34,12 @@ _NAMES = {
     "index_row": "points",
     "forest": "forests",
 }
-"""The names that rows are counted by, by their tables; leaves are counted apart from other nodes."""
+"""The names under which rows are counted, by table; leaves are counted apart from other nodes."""
 
 _ROOTS = ("cell", "fact", "node")
 """Their rows go first, together with the rows that refer to them."""
 
-# What is left then, in an order that foreign keys allow. Nobody adds a vector to a forest that was given up.
+# The other tables, in an order that foreign keys allow. No vector is added to a forest that was given up.
 _REST = (
     *("vector", "placement", "tree", "extraction_cache", "summary_cache"),
     *("turn", "session", "speaker", "visit", "retention_policy"),

@@ -17,7 +17,7 @@ from memforest_core.work.records import Numbers, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
 STEPS = "steps"
-"""How many steps a task has committed: tells which of two progresses is further."""
+"""How many steps a task has committed: of two progresses the one with more steps is newer."""
 
 # An owner's forest first, then what imports and merges fill for the owner, then copies of rebuilds.
 _FORESTS_OF_OWNER = sa.text("""
@@ -29,6 +29,11 @@ _FORESTS_OF_OWNER = sa.text("""
 _IMPORTS_INTO = sa.text(f"""
     SELECT task_id FROM memforest.maintenance
      WHERE tenant_id = :t AND kind = 'import' AND state = 'held' AND forest_id = {IDS} ORDER BY task_id
+""")
+
+_EXPORTS_OF = sa.text("""
+    SELECT task_id, actor FROM memforest.maintenance
+     WHERE tenant_id = :t AND kind = 'export' AND state = 'held' AND forest_id = :f ORDER BY task_id
 """)
 
 _MERGED_BEFORE = sa.text("""
@@ -65,7 +70,7 @@ _COPIES_OF = sa.text(f"""
      WHERE o.tenant_id = :t AND o.forest_id = :f
 """)
 
-# What is rebuilt for an owner, or was and is being deleted, holds the same words.
+# Copies that a rebuild makes, or made and that are being deleted, hold the same words.
 _TOUCH_COPIES = sa.text(f"""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
     SELECT DISTINCT CAST(:t AS text), CAST(:task AS uuid), f.forest_id, 'erase'
@@ -139,6 +144,11 @@ class DeletionRows(BatchRows):
     def cancel_imports(self, forests: Sequence[ForestId], actor: str) -> None:
         """Have the imports undone that fill these forests."""
         for task in self._ids(_IMPORTS_INTO, forests).scalars().all():
+            self.tasks.cancel(TaskId(task), actor)
+
+    def cancel_exports(self, forest: ForestId) -> None:
+        """Cancel the exports of a forest that is gone: a process that was killed at one can't go on with it."""
+        for task, actor in self._run(_EXPORTS_OF, f=forest).all():
             self.tasks.cancel(TaskId(task), actor)
 
     def whole_forest_asked_for(self, forest: ForestId) -> bool:

@@ -43,14 +43,14 @@ _UNUSED_VECTORS = sa.text(
     f"SELECT count(*) FROM memforest.vector v WHERE v.tenant_id = :t AND v.forest_id = :f AND {UNUSED}"
 )
 
-# What has no column for its forest is held by a foreign key to one of these, so it can't be left either.
+# Tables without a column for the forest have a foreign key to one of these, so none of their rows can be left.
 _OF_FOREST = (
     *(m.Forest, m.Session, m.Cell, m.FactRow, m.Tree, m.Speaker, m.Visit, m.RetentionPolicy),
     *(m.ExtractionCache, m.Summary, m.VectorRow, m.IndexRow),
 )
 
 Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
-"""A column, and ids that none of its values should be."""
+"""A column, and ids that must not occur in it."""
 
 
 class RemainingRows(BatchRows):

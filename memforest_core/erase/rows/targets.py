@@ -23,7 +23,7 @@ MAX_WINDOW_TURNS = 16
 CELL_CHARS = 6_000
 """About how many characters of a long turn a cell holds."""
 
-# What is salted with the forest can't be looked up in another one.
+# The digest is salted with the forest: the same speaker has another digest in another forest.
 _DIGEST = (
     "encode(sha256(convert_to(CAST(CAST(:f AS uuid) AS text) || chr(31) || t.speaker_id, 'UTF8')), 'hex') = :speaker"
 )
