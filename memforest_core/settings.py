@@ -228,6 +228,10 @@ class ReduceSettings(Group):
     scene_weak: float = Field(default=0.58, ge=0, le=1)
     scene_merge: float = Field(default=0.88, ge=0, le=1)
     scene_cap: int = Field(default=60, ge=2)
+    scene_min_facts: int = Field(default=3, ge=1)
+    """A scene has a tree from so many facts on; before that it waits as a candidate, as entities do."""
+    scene_neighbours: int = Field(default=24, ge=1, le=256)
+    """A fact is compared with the scenes of so many of its nearest facts, however many scenes the forest has."""
     scene_time_bonus: float = Field(default=0.08, ge=0, le=1)
     scene_time_days: float = Field(default=45.0, gt=0)
 

@@ -49,6 +49,10 @@ class Scores:
             {id_: self.dense[id_] for id_ in wanted if id_ in self.dense},
         )
 
+    def __or__(self, other: Scores) -> Scores:
+        """The scores of both."""
+        return Scores(self.lexical | other.lexical, self.dense | other.dense)
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -56,9 +60,10 @@ class Item:
 
     ``place`` is (session, turn ordinal, offset in the turn): neighbours follow each other in it. ``interval`` is the
     lowest node above its cell, ``root`` its session's root, ``topics`` the lowest nodes above its facts in entity and
-    scene trees, ``chained`` the states before and after its facts' own; ``in_time`` tells that it was said, or
-    happened, when the question asks about; ``position`` is where a chat model ranked it among its siblings, 0 the best.
-    ``fact`` is set when that fact's sentence is the evidence, and not its turn.
+    scene trees (a fact itself where no scene's tree has it), ``chained`` the states before and after its facts' own;
+    ``in_time`` tells that it was said, or happened, when the question asks about; ``position`` is where a chat model
+    ranked it among its siblings, 0 the best. ``fact`` is set when that fact's sentence is the evidence, and not its
+    turn.
     """
 
     place: tuple[UUID, int, int]
@@ -110,7 +115,8 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
     fact_scores = fused(facts.only([fact for item in items for fact in (*item.facts, *item.chained)]), weights)
     intervals = fused(nodes.only([i.interval for i in items if i.interval]), weights)
     roots = fused(nodes.only([i.root for i in items if i.root]), weights)
-    topics = fused(nodes.only([topic for item in items for topic in item.topics]), weights)
+    voting = [topic for item in items for topic in item.topics]
+    topics = fused(nodes.only(voting) | facts.only(voting), weights)
     added: list[dict[str, float]] = []
     for item in items:
         signals = {

@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from memforest_core.domain.conditions import Test
-from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId
+from memforest_core.domain.ids import FactId, ForestId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, TurnHead, TurnKey
@@ -84,8 +84,9 @@ class Candidates:
     links: Collection[Link]
     """Occurrences of facts that are not known to be wrong."""
     heads: Mapping[FactId, FactHead]
-    topics: Mapping[PayloadId, tuple[NodeId, ...]]
-    """The lowest nodes above the facts that were found, in entity and scene trees."""
+    topics: Mapping[PayloadId, tuple[UUID, ...]]
+    """The lowest nodes above the facts that were found, in entity and scene trees. A fact in no scene's tree stands for
+    the scene that it would be alone."""
     chains: Mapping[FactId, tuple[FactId, ...]]
     """The states next to a fact's own: before it, after it."""
     sentences: bool
@@ -108,8 +109,8 @@ class Candidates:
         head = self.heads.get(fact)
         return self.sentences and head is not None and not head.pointer
 
-    def topics_of(self, facts: Iterable[FactId]) -> tuple[NodeId, ...]:
-        """The lowest nodes above these facts in entity and scene trees."""
+    def topics_of(self, facts: Iterable[FactId]) -> tuple[UUID, ...]:
+        """What votes for these facts as their topics."""
         return tuple({node: None for fact in facts for node in self.topics.get(PayloadId(fact), ())})
 
     def chained_to(self, facts: Iterable[FactId]) -> tuple[FactId, ...]:
@@ -119,8 +120,8 @@ class Candidates:
     def voters(self) -> dict[UUID, PointKind]:
         """Every point whose score counts for some candidate, with what it is."""
         voters: dict[UUID, PointKind] = dict.fromkeys(self.cells, PointKind.CELL)
-        voters.update((link.fact_id, PointKind.FACT) for link in self.links)
         voters.update((node, PointKind.NODE) for nodes in self.topics.values() for node in nodes)
+        voters.update((link.fact_id, PointKind.FACT) for link in self.links)
         for cell in self.cells:
             path = self.trees.session_path(cell)
             voters.update((node.id, PointKind.NODE) for node in (path[:1] + path[-1:]))
@@ -147,9 +148,6 @@ def gather(
     trees = KnownTrees()
     if reads.session_paths:
         trees.add(rows.paths(list(found)))
-    topics: dict[PayloadId, tuple[NodeId, ...]] = defaultdict(tuple)
-    for payload, node in rows.lowest_above(list(facts), reads.topics) if reads.topics else ():
-        topics[payload] += (node,)
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
     wanted_turns = list(keys)
     if (test := reads.metadata) is not None:
@@ -159,12 +157,26 @@ def gather(
         turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(wanted_turns)},
         links=links,
         heads={head.id: head for head in heads},
-        topics=dict(topics),
+        topics=_topics(rows, facts, reads.topics) if reads.topics else {},
         chains=dict(chains),
         sentences=reads.sentences,
         trees=trees,
         corrections=_corrections(occurrences),
     )
+
+
+def _topics(
+    rows: RecallRows, facts: Iterable[UUID], families: frozenset[TreeKind]
+) -> Mapping[PayloadId, tuple[UUID, ...]]:
+    topics: dict[PayloadId, tuple[UUID, ...]] = defaultdict(tuple)
+    alone = dict.fromkeys(map(PayloadId, facts)) if TreeKind.SCENE in families else {}
+    for payload, node, family in rows.lowest_above(list(facts), families):
+        topics[payload] += (node,)
+        if family is TreeKind.SCENE:
+            alone.pop(payload, None)
+    for payload in alone:
+        topics[payload] += (payload,)
+    return dict(topics)
 
 
 def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:

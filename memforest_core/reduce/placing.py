@@ -17,11 +17,15 @@ from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
 from memforest_core.reduce.records import Attachment, Member, ReduceBatch, ScopeDraft
+from memforest_core.reduce.routing.activity import NOTHING, deserves_tree
 from memforest_core.reduce.routing.entities import entity_scopes
 from memforest_core.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import Settings
 from memforest_core.store.trees import TreeChange
+
+NEWEST_SCENES = 256
+"""Scenes that a batch may join while the vector index is away: without it nobody knows which are near."""
 
 
 def _new_node() -> NodeId:
@@ -46,12 +50,20 @@ class Placing:
     """One batch on its way into a forest."""
 
     def __init__(
-        self, rows: ReduceRows, batch: ReduceBatch, compared: Mapping[FactId, Known], settings: Settings
+        self,
+        rows: ReduceRows,
+        batch: ReduceBatch,
+        compared: Mapping[FactId, Known],
+        settings: Settings,
+        nearby: Sequence[FactId] | None = None,
     ) -> None:
+        """``compared`` are facts that may be the same as one of the batch; ``nearby`` those whose scenes it may join
+        beside theirs, None when the vector index could not be asked."""
         self._rows = rows
         self._batch = batch
         self._forest = batch.forest_id
         self._compared = compared
+        self._nearby = nearby
         self._settings = settings
         self._leaves: dict[TreeId, dict[UUID, Leaf]] = defaultdict(dict)
         self._sessions: dict[FactId, SessionId] = {}
@@ -157,7 +169,7 @@ class Placing:
             return [], []
         rules = self._settings.reduce
         scenes = SceneMap(
-            self._rows.scopes.scenes(self._forest),
+            self._near_scenes(),
             SceneRules(
                 rules.scene_assign,
                 rules.scene_weak,
@@ -196,19 +208,26 @@ class Placing:
         ]
         return drafts, mergers
 
+    def _near_scenes(self) -> list[Scene]:
+        """The scenes that the batch may join: a bounded number, however many the forest has."""
+        scopes = self._rows.scopes
+        near = {scene.id: scene for scene in scopes.scenes_of(self._forest, [*self._compared, *(self._nearby or ())])}
+        if self._nearby is None:
+            near |= {scene.id: scene for scene in scopes.newest_scenes(self._forest, NEWEST_SCENES)}
+        return [near[id_] for id_ in sorted(near, key=str)]
+
     def _insert(self, rebuilt: set[TreeId], retired: set[TreeId]) -> None:
         """Insert the collected leaves; scopes that have become active are built from all their facts."""
         touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
         heads = self._rows.scopes.scopes(touched)
         candidates = [tree for tree in touched if heads[tree].head is None]
-        evidence = self._rows.scopes.evidence([tree for tree in candidates if heads[tree].kind is TreeKind.ENTITY])
-        rules = self._settings.reduce
+        evidence = self._rows.scopes.evidence([tree for tree in candidates if heads[tree].kind is not TreeKind.SESSION])
         to_build = [
             tree
             for tree in candidates
-            if heads[tree].kind is not TreeKind.ENTITY
-            or tree in self._persons
-            or (evidence[tree][0] >= rules.entity_min_facts and evidence[tree][1] >= rules.entity_min_sessions)
+            if deserves_tree(
+                heads[tree].kind, evidence.get(tree, NOTHING), self._settings.reduce, person=tree in self._persons
+            )
         ]
         grown = {tree: head for tree in touched if (head := heads[tree].head) is not None}
         changes: list[TreeChange] = []

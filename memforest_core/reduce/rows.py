@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -29,12 +30,13 @@ from memforest_core.reduce.records import (
     WaitingCell,
     WaitingForest,
 )
+from memforest_core.reduce.routing.activity import Evidence
 from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import lock_forest
 from memforest_core.store.removal import RemovalRows
-from memforest_core.store.rows import TenantRows, seconds_from_now
+from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.trees import head_of
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
@@ -372,28 +374,30 @@ class ScopeRows(TenantRows):
             TreeId(row.tree_id): ScopeHead(TreeKind(row.kind), head_of(row) if row.root_id else None) for row in rows
         }
 
-    def scenes(self, forest: ForestId) -> list[Scene]:
-        """All live scene scopes of a forest."""
-        rows = self._db.execute(
-            sa.select(m.Tree.__table__)
-            .where(
-                m.Tree.tenant_id == self._tenant,
-                m.Tree.forest_id == forest,
-                m.Tree.kind == "scene",
-                m.Tree.state == "active",
-            )
-            .order_by(m.Tree.tree_id)
-        ).all()
+    def scenes_of(self, forest: ForestId, facts: Sequence[FactId]) -> list[Scene]:
+        """The scenes that hold any of these facts."""
+        if not facts:
+            return []
+        p = m.Placement
+        holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts))
+        return self._scenes(_scenes(self._tenant, forest).where(m.Tree.tree_id.in_(holding)))
+
+    def newest_scenes(self, forest: ForestId, most: int) -> list[Scene]:
+        """The ``most`` scenes that reach furthest in time."""
+        newest = _scenes(self._tenant, forest).order_by(m.Tree.time_end.desc(), m.Tree.tree_id)
+        return self._scenes(newest.limit(most))
+
+    def _scenes(self, found: sa.Select[Any]) -> list[Scene]:
         return [
             Scene(
                 TreeId(row.tree_id),
                 row.domain,
                 from_bytes(row.centroid),
-                row.leaf_count,
+                row.leaf_count if row.root_id is not None else row.members,
                 micros(row.time_start),
                 micros(row.time_end),
             )
-            for row in rows
+            for row in self._db.execute(found)
         ]
 
     def next_scene(self, forest: ForestId) -> int:
@@ -454,11 +458,11 @@ class ScopeRows(TenantRows):
             ],
         )
 
-    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, int]]:
-        """(facts, distinct sessions) that speak for each scope."""
+    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, Evidence]:
+        """What speaks for each of these scopes that has members."""
         if not ids:
             return {}
-        return {TreeId(row.tree_id): (row.facts, row.sessions) for row in self._run(_EVIDENCE, ids=list(ids))}
+        return {TreeId(row.tree_id): Evidence(row.facts, row.sessions) for row in self._run(_EVIDENCE, ids=list(ids))}
 
     def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
         """The facts of each scope: payload, leaf key, start and end in microseconds."""
@@ -479,6 +483,20 @@ class ScopeRows(TenantRows):
         self._db.execute(
             sa.delete(m.Placement).where(m.Placement.tenant_id == self._tenant, m.Placement.tree_id == absorbed)
         )
+
+
+def _scenes(tenant: TenantId, forest: ForestId) -> sa.Select[Any]:
+    """The scenes of a forest that facts can join; one without a tree has as many facts as members."""
+    r, p = m.Tree, m.Placement
+    members = sa.select(sa.func.count()).where(p.tenant_id == tenant, p.tree_id == r.tree_id).scalar_subquery()
+    columns = (r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count)
+    counted = sa.case((r.root_id.is_(None), members), else_=0).label("members")
+    return sa.select(*columns, counted).where(
+        r.tenant_id == tenant,
+        r.forest_id == forest,
+        r.kind == TreeKind.SCENE,
+        r.state.in_((ScopeState.ACTIVE, ScopeState.CANDIDATE)),
+    )
 
 
 _REVIVE = sa.text("""

@@ -18,6 +18,7 @@ REDUCE_RULES = (
     "scene_weak",
     "scene_merge",
     "scene_cap",
+    "scene_min_facts",
     "entity_min_facts",
     "entity_min_sessions",
     "scene_time_bonus",
@@ -25,7 +26,7 @@ REDUCE_RULES = (
 )
 """Thresholds of canonicalization and routing."""
 RULES = (*TREE_RULES, *REDUCE_RULES)
-WHOLE = frozenset({*TREE_RULES, "scene_cap", "entity_min_facts", "entity_min_sessions"})
+WHOLE = frozenset({*TREE_RULES, "scene_cap", "scene_min_facts", "entity_min_facts", "entity_min_sessions"})
 """Rules that are whole numbers."""
 
 HELD_S = 10 * 365 * 86_400.0

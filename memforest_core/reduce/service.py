@@ -60,6 +60,14 @@ class Reduction:
     near_merging: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Stored facts near a batch's candidates: those that may be the ``same``, and those whose scenes it may join."""
+
+    same: tuple[FactId, ...]
+    neighbours: tuple[FactId, ...]
+
+
 Made = tuple[Mapping[str, Vectors], CallRecord]
 """The vectors of texts that were embedded again for a batch, and the call that made them."""
 
@@ -135,7 +143,7 @@ class ReductionService:
                     rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
                 return Reduction(Reduced.LATER, waiting.forest_id)
             settings = ruled(self._settings, batch.rules, held=batch.held)
-            near, complete = self._near(tenant, batch, settings)
+            near = self._near(tenant, batch, settings)
             with ReduceRows.opened(self._engine, tenant) as rows:
                 if rows.lock_forest(batch.forest_id, wait=False) is None:
                     return Reduction(Reduced.BUSY, batch.forest_id)
@@ -143,7 +151,7 @@ class ReductionService:
         # Cells of a rebuild are old: their age says nothing about the delay of new facts.
         for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
-        return replace(reduction, near_merging=complete)
+        return replace(reduction, near_merging=near is not None)
 
     def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
         """The batch with the vectors that were missing, and the call that made them; nothing is locked meanwhile.
@@ -189,29 +197,32 @@ class ReductionService:
             spans.enter_context(self._telemetry.span(STEP, trace, session=str(session), forest=str(batch.forest_id)))
         return spans
 
-    def _near(self, tenant: TenantId, batch: ReduceBatch, settings: Settings) -> tuple[list[FactId], bool]:
-        """Facts close to the batch's candidates, looked up before the lock; False when the index is away."""
+    def _near(self, tenant: TenantId, batch: ReduceBatch, settings: Settings) -> Near | None:
+        """Facts close to the batch's candidates, looked up before the lock; None when the index is away."""
         where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
-        floor = settings.reduce.near_duplicate
+        rules = settings.reduce
+        most = max(NEAR_LIMIT, rules.scene_neighbours)
         queries = [
-            IndexQuery(waiting.vector, where, NEAR_LIMIT, floor)
+            IndexQuery(waiting.vector, where, most)
             for cell in batch.cells
             for waiting in cell.candidates
             if waiting.vector is not None
         ]
         if not queries:
-            return [], True
+            return Near((), ())
         try:
             found = self._index.search(queries)
         except IndexUnavailable:
-            return [], False
-        return [FactId(hit.id) for hits in found for hit in hits], True
+            return None
+        same = [hit.id for hits in found for hit in hits[:NEAR_LIMIT] if hit.score >= rules.near_duplicate]
+        beside = [hit.id for hits in found for hit in hits[: rules.scene_neighbours]]
+        return Near(*(tuple(FactId(id_) for id_ in dict.fromkeys(ids)) for ids in (same, beside)))
 
     def _place(
         self,
         rows: ReduceRows,
         batch: ReduceBatch,
-        near: Sequence[FactId],
+        near: Near | None,
         settings: Settings,
         made: Made | None,
     ) -> tuple[Reduction, Sequence[float]]:
@@ -224,7 +235,7 @@ class ReductionService:
         compared = {
             fact.id: fact
             for fact in (
-                *rows.canon.known_facts(list(dict.fromkeys(near)), self._model),
+                *rows.canon.known_facts(near.same if near is not None else (), self._model),
                 *rows.canon.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
             )
         }
@@ -232,7 +243,8 @@ class ReductionService:
         again = [cell.id for cell in batch.cells if cell.again]
         for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
-        new_facts = Placing(rows, batch, compared, settings).run()
+        nearby = near.neighbours if near is not None else None
+        new_facts = Placing(rows, batch, compared, settings, nearby).run()
         if again:
             retire(rows, batch.forest_id, again, self._model, settings)
         # The delay from session to facts is measured at cells that are placed for the first time.

@@ -178,6 +178,11 @@ class RemovalRows(TreeRows):
             if key in vectors:
                 totals[tree] -= vectors[key]
         set_centroids(self._db, self._tenant, totals)
+        # A scene that waited for more facts and lost those it had; one with a tree ends with its last leaf.
+        r, p = m.Tree, m.Placement
+        holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)
+        empty = (among(r.tree_id, totals), r.state == ScopeState.CANDIDATE, ~holding.exists())
+        self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *empty).values(state=ScopeState.MERGED))
 
     def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:
         """Facts whose only candidates are those of these cells below item 0: they are about to be deleted."""

@@ -127,10 +127,12 @@ class RecallRows:
             )
         return found
 
-    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
-        """Each payload with the parent of each leaf that holds it in trees of these families."""
+    def lowest_above(
+        self, payloads: Sequence[UUID], kinds: Collection[TreeKind]
+    ) -> list[tuple[PayloadId, NodeId, TreeKind]]:
+        """Each payload with the parent of each leaf that holds it in trees of these families, and the tree's family."""
         rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        return [(PayloadId(row.payload_id), NodeId(row.parent_id)) for row in rows]
+        return [(PayloadId(row.payload_id), NodeId(row.parent_id), TreeKind(row.kind)) for row in rows]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""

@@ -1,4 +1,4 @@
-"""Scene scopes: online clustering on centroids, with a bonus for closeness in time and a cap on size."""
+"""Scene scopes: online clustering on centroids within a domain, with a bonus for closeness in time and a cap."""
 
 from __future__ import annotations
 
@@ -51,7 +51,11 @@ class SceneFact:
 
 
 class SceneMap:
-    """The scenes of a forest while a batch is routed; mutated in place, in the order of the facts."""
+    """The scenes that a batch may join, while it is routed; mutated in place, in the order of the facts.
+
+    A fact joins scenes of its own domain only; facts without a domain (those that the offline rules can't name) have
+    scenes of their own. A full scene is left out, so that the next fact finds the scene that continues it.
+    """
 
     def __init__(self, scenes: Sequence[Scene], rules: SceneRules, new_id: Callable[[], TreeId]) -> None:
         self.scenes = list(scenes)
@@ -69,10 +73,8 @@ class SceneMap:
         ranked = self._ranked(fact)
         if ranked:
             best, score = ranked[0]
-            if score >= rules.assign and best.size < rules.cap:
-                chosen = [best]
-                if len(ranked) > 1 and ranked[1][1] >= rules.assign and ranked[1][0].size < rules.cap:
-                    chosen.append(ranked[1][0])
+            if score >= rules.assign:
+                chosen = [scene for scene, near in ranked if near >= rules.assign]
                 for scene in chosen:
                     self._add(scene, fact)
                 return tuple(chosen)
@@ -105,7 +107,7 @@ class SceneMap:
         return pairs
 
     def _ranked(self, fact: SceneFact) -> list[tuple[Scene, float]]:
-        """The two best scenes of a fitting domain with their scores, the best first."""
+        """The two best scenes of the fact's domain that have room, with their scores, the best first."""
         if not self.scenes:
             return []
         rules = self._rules
@@ -117,7 +119,7 @@ class SceneMap:
         best: list[tuple[Scene, float]] = []
         for row in np.argsort(-scores, kind="stable"):
             scene = self.scenes[row]
-            if fact.domain and scene.domain and fact.domain != scene.domain:
+            if fact.domain != scene.domain or scene.size >= rules.cap:
                 continue
             best.append((scene, float(scores[row])))
             if len(best) == 2:

@@ -11,6 +11,7 @@ from memforest_core.domain.ids import NodeId, PayloadId, SessionId, TreeId, leaf
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
+from memforest_core.reduce.routing.activity import NOTHING, deserves_tree
 from memforest_core.settings import Settings
 from memforest_core.store.trees import TreeChange
 from memforest_core.transfer.merge.records import (
@@ -212,17 +213,20 @@ class Uniting:
         return changes
 
     def _build(self, scopes: Sequence[_Scope]) -> list[TreeChange]:
-        """Trees for sessions, and for entities that reach the activity rule now."""
-        entities = [scope.id for scope in scopes if scope.source.kind is TreeKind.ENTITY]
-        evidence = self._rows.reduce.scopes.evidence(entities)
+        """Trees for sessions, and for entities and scenes that have enough facts now."""
+        counted = [scope.id for scope in scopes if scope.source.kind is not TreeKind.SESSION]
+        evidence = self._rows.reduce.scopes.evidence(counted)
+        entities = any(scope.source.kind is TreeKind.ENTITY for scope in scopes)
         people = self._people() if entities else frozenset()
-        rules = self._settings.reduce
         active = [
             scope
             for scope in scopes
-            if scope.source.kind is not TreeKind.ENTITY
-            or scope.key in people
-            or (evidence[scope.id][0] >= rules.entity_min_facts and evidence[scope.id][1] >= rules.entity_min_sessions)
+            if deserves_tree(
+                scope.source.kind,
+                evidence.get(scope.id, NOTHING),
+                self._settings.reduce,
+                person=scope.source.kind is TreeKind.ENTITY and scope.key in people,
+            )
         ]
         whole = self._rows.reduce.scopes.members(
             [scope.id for scope in active if scope.source.kind is not TreeKind.SESSION]

@@ -166,9 +166,11 @@ class Forest:
             if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.kind in kinds
         ]
 
-    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
+    def lowest_above(
+        self, payloads: Sequence[UUID], kinds: Collection[TreeKind]
+    ) -> list[tuple[PayloadId, NodeId, TreeKind]]:
         return [
-            (leaf.payload_id, leaf.parent_id)
+            (leaf.payload_id, leaf.parent_id, leaf.kind)
             for leaf in self.placed
             if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id and leaf.kind in kinds
         ]

@@ -109,16 +109,18 @@ def test_a_full_second_best_is_left_out() -> None:
     assert route(fact(leaning(a=0.706, b=0.705)), scene(1, 0), scene(2, 1, 60)) == [1]
 
 
-def test_when_the_best_is_full_a_scene_is_spawned_though_the_second_has_room() -> None:
-    assert route(fact(leaning(a=0.706, b=0.705)), scene(1, 0, 60), scene(2, 1)) == [100]
+def test_when_the_best_is_full_the_next_one_takes_its_place() -> None:
+    """A scene that went on in another one is left aside, so that each further fact does not found one of its own."""
+    assert route(fact(leaning(a=0.706, b=0.705)), scene(1, 0, 60), scene(2, 1)) == [2]
+    assert route(fact(leaning(a=0.706, b=0.5)), scene(1, 0, 60), scene(2, 1)) == [100]
 
 
 @pytest.mark.parametrize(
     ("of_fact", "of_scene", "goes_to"),
-    [("home", "home", 1), ("home", "work", 100), ("", "work", 1), ("home", "", 1), ("", "", 1)],
+    [("home", "home", 1), ("home", "work", 100), ("", "work", 100), ("home", "", 100), ("", "", 1)],
     ids=["same", "other", "fact without", "scene without", "both without"],
 )
-def test_domains_gate_and_an_unknown_one_is_a_wildcard(of_fact: str, of_scene: str, goes_to: int) -> None:
+def test_a_fact_joins_scenes_of_its_own_domain_only(of_fact: str, of_scene: str, goes_to: int) -> None:
     assert route(fact(axis(0), of_fact), scene(1, 0, domain=of_scene)) == [goes_to]
 
 
@@ -128,11 +130,12 @@ def test_the_second_best_is_the_second_of_a_fitting_domain() -> None:
     assert found == [1, 3]
 
 
-def test_a_scene_keeps_the_domain_it_was_born_with() -> None:
+def test_what_a_fact_founds_has_its_domain() -> None:
     born = scene(1, 0, domain="home")
-    scene_map(born).route(fact(axis(0), ""))
+    scenes = scene_map(born)
+    (founded,) = scenes.route(fact(axis(0), ""))
 
-    assert born.domain == "home"
+    assert (born.domain, founded.domain, founded.id != born.id) == ("home", "", True)
 
 
 @pytest.mark.parametrize(
