@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import count
 from uuid import UUID, uuid4
 
 from memforest_core.domain.facts import Fact
@@ -168,6 +169,8 @@ class Placing:
         if not facts:
             return [], []
         rules = self._settings.reduce
+        last = self._rows.scopes.last_scene(self._forest)
+        numbers = count(last + 1)
         scenes = SceneMap(
             self._near_scenes(),
             SceneRules(
@@ -178,13 +181,16 @@ class Placing:
                 rules.scene_time_bonus,
                 rules.scene_time_days,
             ),
-            lambda: tree_id(self._forest, TreeKind.SCENE, str(self._rows.scopes.next_scene(self._forest))),
+            lambda: tree_id(self._forest, TreeKind.SCENE, str(next(numbers))),
         )
         for fact in facts:
             start, end = fact_span(fact)
             known = SceneFact(fact.id, routing[fact.id], fact.statement.domain, start, end)
             for scene in scenes.route(known):
                 self._fact_leaf(scene.id, fact)
+        taken = next(numbers) - 1
+        if taken > last:
+            self._rows.scopes.set_last_scene(self._forest, taken)
         mergers = scenes.mergers()
         for kept, absorbed in mergers:
             self._leaves.pop(absorbed.id, None)

@@ -30,7 +30,7 @@ from memforest_core.reduce.records import (
     WaitingCell,
     WaitingForest,
 )
-from memforest_core.reduce.routing.activity import Evidence
+from memforest_core.reduce.routing.activity import NOTHING, Evidence
 from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
@@ -376,39 +376,45 @@ class ScopeRows(TenantRows):
 
     def scenes_of(self, forest: ForestId, facts: Sequence[FactId]) -> list[Scene]:
         """The scenes that hold any of these facts."""
-        if not facts:
-            return []
         p = m.Placement
-        holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts))
-        return self._scenes(_scenes(self._tenant, forest).where(m.Tree.tree_id.in_(holding)))
+        holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts)).distinct()
+        trees = self._db.scalars(holding).all() if facts else ()
+        # In two statements: without fresh statistics one would be planned as a scan of all trees.
+        return self._scenes(_scenes(self._tenant, forest).where(among(m.Tree.tree_id, trees))) if trees else []
 
     def newest_scenes(self, forest: ForestId, most: int) -> list[Scene]:
         """The ``most`` scenes that reach furthest in time."""
         newest = _scenes(self._tenant, forest).order_by(m.Tree.time_end.desc(), m.Tree.tree_id)
         return self._scenes(newest.limit(most))
 
-    def _scenes(self, found: sa.Select[Any]) -> list[Scene]:
+    def _scenes(self, statement: sa.Select[Any]) -> list[Scene]:
+        found = self._db.execute(statement).all()
+        # A scene without a tree has as many facts as members.
+        waiting = self.evidence([TreeId(row.tree_id) for row in found if row.root_id is None])
         return [
             Scene(
                 TreeId(row.tree_id),
                 row.domain,
                 from_bytes(row.centroid),
-                row.leaf_count if row.root_id is not None else row.members,
+                row.leaf_count if row.root_id is not None else waiting.get(TreeId(row.tree_id), NOTHING).facts,
                 micros(row.time_start),
                 micros(row.time_end),
             )
-            for row in self._db.execute(found)
+            for row in found
         ]
 
-    def next_scene(self, forest: ForestId) -> int:
-        """A number that no scene of the forest has had."""
-        number = self._db.scalar(
-            sa.update(m.Forest)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
-            .values(scene_seq=m.Forest.scene_seq + 1)
-            .returning(m.Forest.scene_seq)
+    def last_scene(self, forest: ForestId) -> int:
+        """The highest number that a scene of the forest has had; the caller holds the forest."""
+        f = m.Forest
+        return int(
+            self._db.scalar(sa.select(f.scene_seq).where(f.tenant_id == self._tenant, f.forest_id == forest)) or 0
         )
-        return int(number or 0)
+
+    def set_last_scene(self, forest: ForestId, number: int) -> None:
+        """Store the highest number that a scene of the forest has had."""
+        f = m.Forest
+        own = sa.update(f).where(f.tenant_id == self._tenant, f.forest_id == forest)
+        self._db.execute(own.values(scene_seq=number))
 
     def put_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
         """Create scopes as candidates, or update their centroid and span."""
@@ -486,17 +492,16 @@ class ScopeRows(TenantRows):
 
 
 def _scenes(tenant: TenantId, forest: ForestId) -> sa.Select[Any]:
-    """The scenes of a forest that facts can join; one without a tree has as many facts as members."""
-    r, p = m.Tree, m.Placement
-    members = sa.select(sa.func.count()).where(p.tenant_id == tenant, p.tree_id == r.tree_id).scalar_subquery()
+    """The scenes of a forest that facts can join."""
+    r = m.Tree
     columns = (r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count)
-    counted = sa.case((r.root_id.is_(None), members), else_=0).label("members")
-    return sa.select(*columns, counted).where(
+    found: sa.Select[Any] = sa.select(*columns).where(
         r.tenant_id == tenant,
         r.forest_id == forest,
         r.kind == TreeKind.SCENE,
         r.state.in_((ScopeState.ACTIVE, ScopeState.CANDIDATE)),
     )
+    return found
 
 
 _REVIVE = sa.text("""
