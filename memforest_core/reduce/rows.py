@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -380,15 +379,26 @@ class ScopeRows(TenantRows):
         holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts)).distinct()
         trees = self._db.scalars(holding).all() if facts else ()
         # In two statements: without fresh statistics one would be planned as a scan of all trees.
-        return self._scenes(_scenes(self._tenant, forest).where(among(m.Tree.tree_id, trees))) if trees else []
+        return self._scenes(forest, among(m.Tree.tree_id, trees)) if trees else []
 
     def newest_scenes(self, forest: ForestId, most: int) -> list[Scene]:
         """The ``most`` scenes that reach furthest in time."""
-        newest = _scenes(self._tenant, forest).order_by(m.Tree.time_end.desc(), m.Tree.tree_id)
-        return self._scenes(newest.limit(most))
+        return self._scenes(forest, sa.true(), most)
 
-    def _scenes(self, statement: sa.Select[Any]) -> list[Scene]:
-        found = self._db.execute(statement).all()
+    def _scenes(self, forest: ForestId, which: sa.ColumnElement[bool], most: int | None = None) -> list[Scene]:
+        r = m.Tree
+        found = self._db.execute(
+            sa.select(r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count)
+            .where(
+                r.tenant_id == self._tenant,
+                r.forest_id == forest,
+                r.kind == TreeKind.SCENE,
+                r.state.in_((ScopeState.ACTIVE, ScopeState.CANDIDATE)),
+                which,
+            )
+            .order_by(r.time_end.desc(), r.tree_id)
+            .limit(most)
+        ).all()
         # A scene without a tree has as many facts as members.
         waiting = self.evidence([TreeId(row.tree_id) for row in found if row.root_id is None])
         return [
@@ -489,19 +499,6 @@ class ScopeRows(TenantRows):
         self._db.execute(
             sa.delete(m.Placement).where(m.Placement.tenant_id == self._tenant, m.Placement.tree_id == absorbed)
         )
-
-
-def _scenes(tenant: TenantId, forest: ForestId) -> sa.Select[Any]:
-    """The scenes of a forest that facts can join."""
-    r = m.Tree
-    columns = (r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count)
-    found: sa.Select[Any] = sa.select(*columns).where(
-        r.tenant_id == tenant,
-        r.forest_id == forest,
-        r.kind == TreeKind.SCENE,
-        r.state.in_((ScopeState.ACTIVE, ScopeState.CANDIDATE)),
-    )
-    return found
 
 
 _REVIVE = sa.text("""
