@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from memforest_core.erase.receipt import Receipt
     from memforest_core.lifecycle import Lifecycle, Operation
     from memforest_core.models.limits.model_limits import ModelPaused
+    from memforest_core.observe.records import LoggedCall
     from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
@@ -78,6 +79,7 @@ _NAMES = {
     "memforest_core.erase.receipt": ("Receipt",),
     "memforest_core.lifecycle": ("Lifecycle", "Operation"),
     "memforest_core.models.limits.model_limits": ("ModelPaused",),
+    "memforest_core.observe.records": ("LoggedCall",),
     "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
@@ -111,6 +113,7 @@ __all__ = [
     "InvalidSettings",
     "InvariantViolated",
     "Lifecycle",
+    "LoggedCall",
     "MemForest",
     "MemForestClient",
     "MemForestError",

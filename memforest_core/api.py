@@ -17,6 +17,7 @@ from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
+from memforest_core.observe.inspection import InspectionService
 from memforest_core.reading.service import ReadingService
 from memforest_core.recall.answering.answer import Answer
 from memforest_core.recall.answering.service import MAX_TOKENS
@@ -158,6 +159,7 @@ class MemForest(MemForestClient):
     facts = served(lambda services: services.reading, ReadingService.facts)
     trees = served(lambda services: services.reading, ReadingService.trees)
     node = served(lambda services: services.reading, ReadingService.node)
+    calls = served(lambda services: services.inspection, InspectionService.calls)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

@@ -64,6 +64,9 @@ def test_a_model_ranks_the_children_and_every_call_is_kept(ann: Stack, server: M
     assert result.calls > 0
     assert spent(ann)["browse"] - before == result.calls == len(server.requests)
     assert result.degraded == ()
+    logged = ann.memory.calls("ann", step="browse", limit=result.calls).items
+    assert {(call.model, call.outcome) for call in logged} == {("openai/test-model", "ok")}
+    assert all(call.latency_ms >= 20 and call.prompt_tokens > 0 for call in logged)
 
 
 def test_the_planner_asks_each_tree_its_own_question(ann: Stack, server: ModelServer) -> None:
