@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
-    from memforest_core.settings import Settings, load_settings
+    from memforest_core.settings import Settings, load_default_config, load_settings
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.operations import OperationFailed
     from memforest_core.work.records import OperationTask
@@ -83,7 +83,7 @@ _NAMES = {
     "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
-    "memforest_core.settings": ("Settings", "load_settings"),
+    "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
     "memforest_core.work.jobs": ("WorkError",),
     "memforest_core.work.operations": ("OperationFailed",),
     "memforest_core.work.records": ("OperationTask",),
@@ -153,6 +153,7 @@ __all__ = [
     "UsedAfterFork",
     "WaitTimeout",
     "WorkError",
+    "load_default_config",
     "load_settings",
 ]
 
