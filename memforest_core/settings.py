@@ -221,6 +221,24 @@ class ExtractSettings(Group):
     again_longest_s: float = Field(default=86_400.0, gt=0)
 
 
+class PromptSettings(Group):
+    """Files of instructions in place of the built-in ones (UTF-8, at most 20,000 characters). What a model is
+    shown, that it is data, and the answer's shape are told after them."""
+
+    extract: Path | None = None
+    """What is worth remembering, in which language, with which examples. Part of the key of answers paid for."""
+    summarize: Path | None = None
+    """What a node's summary keeps. Part of the key of summaries."""
+    browse: Path | None = None
+    """Which children of a node help to answer."""
+    plan: Path | None = None
+    """How a question is taken apart for trees."""
+    rewrite: Path | None = None
+    """How a follow-up question is completed."""
+    answer: Path | None = None
+    """How an answer is written."""
+
+
 class ReduceSettings(Group):
     """Canonicalization and routing. The cosines belong to an embedding model (artifact values)."""
 
@@ -397,6 +415,7 @@ class Settings(BaseSettings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     accept: AcceptSettings = AcceptSettings()
     extract: ExtractSettings = ExtractSettings()
+    prompts: PromptSettings = PromptSettings()
     reduce: ReduceSettings = ReduceSettings()
     tree: TreeSettings = TreeSettings()
     refresh: RefreshSettings = RefreshSettings()
