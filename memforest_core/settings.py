@@ -340,7 +340,7 @@ class RecallSettings(Group):
     """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
     k: int = Field(default=10, ge=1, le=1000)
-    mode: Literal["auto", "flat", "root", "embedding", "llm", "planner"] = "embedding"
+    mode: Literal["auto", "flat", "root", "embedding", "llm", "planner", "embedding+planner"] = "embedding"
     trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
     """Families of trees that are browsed and vote."""
     flat_limit: int = Field(default=60, ge=1)

@@ -74,7 +74,7 @@ class RecallService:
 
     @cached_property
     def _gathering(self) -> Gathering:
-        return Gathering(self.store, self.index, self.settings, self._weights, self.pointers)
+        return Gathering(self.store, self.index, self.settings, self._weights, self.pointers, self.embedder)
 
     def recall(
         self,
@@ -94,7 +94,7 @@ class RecallService:
         asked = checked(self.settings, question, k, mode, options)
         owner = checked_name(owner, "owner")
         clock = Clock()
-        if asked.mode in (Mode.LLM, Mode.PLANNER) and self.chat is None:
+        if (asked.mode.ranks or asked.mode.plans) and self.chat is None:
             raise no_chat_model()
         place, turns = self._place(tenant, owner, asked)
         if place is None:
