@@ -180,6 +180,9 @@ class EmbeddingSettings(Group):
     input_usd_per_mtok: float | None = None
 
 
+Marker = Annotated[str, Field(min_length=3, max_length=60, pattern=r"^[^\x00-\x1f\s][^\x00-\x1f]*$")]
+
+
 class AcceptSettings(Group):
     """What is accepted, and how turns are cut into cells (artifact: 2 turns, 8,000 characters, 6 h)."""
 
@@ -188,6 +191,10 @@ class AcceptSettings(Group):
     cell_turns: int = Field(default=2, ge=1, le=16)
     cell_chars: int = Field(default=8_000, ge=200)
     cell_gap_h: float = Field(default=6.0, gt=0)
+    topic_markers: tuple[Marker, ...] = Field(
+        default=("--- topic", "--- session", "new topic:", "switching gears"), max_length=32
+    )
+    """Beginnings of a line, as a JSON list, with which a turn starts a cell of its own (artifact); [] for none."""
     window_turns: int = Field(default=4, ge=1, le=16)
     """Turns that one extraction call reads, at most (measured: up to 8 keep 99% of what matters)."""
     quiet_s: float = Field(default=20.0, ge=0)
