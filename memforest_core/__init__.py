@@ -51,10 +51,11 @@ if TYPE_CHECKING:
     from memforest_core.erase.receipt import Receipt
     from memforest_core.lifecycle import Lifecycle, Operation
     from memforest_core.models.limits.model_limits import ModelPaused
+    from memforest_core.observe.records import LoggedCall
     from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
-    from memforest_core.settings import Settings, load_settings
+    from memforest_core.settings import Settings, load_default_config, load_settings
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.operations import OperationFailed
     from memforest_core.work.records import OperationTask
@@ -78,10 +79,11 @@ _NAMES = {
     "memforest_core.erase.receipt": ("Receipt",),
     "memforest_core.lifecycle": ("Lifecycle", "Operation"),
     "memforest_core.models.limits.model_limits": ("ModelPaused",),
+    "memforest_core.observe.records": ("LoggedCall",),
     "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
-    "memforest_core.settings": ("Settings", "load_settings"),
+    "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
     "memforest_core.work.jobs": ("WorkError",),
     "memforest_core.work.operations": ("OperationFailed",),
     "memforest_core.work.records": ("OperationTask",),
@@ -111,6 +113,7 @@ __all__ = [
     "InvalidSettings",
     "InvariantViolated",
     "Lifecycle",
+    "LoggedCall",
     "MemForest",
     "MemForestClient",
     "MemForestError",
@@ -150,6 +153,7 @@ __all__ = [
     "UsedAfterFork",
     "WaitTimeout",
     "WorkError",
+    "load_default_config",
     "load_settings",
 ]
 

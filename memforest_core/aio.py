@@ -94,6 +94,7 @@ class AsyncMemForest(Face[MemForest]):
     facts = on_thread(MemForest.facts)
     trees = on_thread(MemForest.trees)
     node = on_thread(MemForest.node)
+    calls = on_thread(MemForest.calls)
     status = on_thread(MemForest.status)
     quota = on_thread(MemForest.quota)
     set_limits = on_thread(MemForest.set_limits)

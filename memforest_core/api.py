@@ -17,6 +17,7 @@ from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
+from memforest_core.observe.inspection import InspectionService
 from memforest_core.reading.service import ReadingService
 from memforest_core.recall.answering.answer import Answer
 from memforest_core.recall.answering.service import MAX_TOKENS
@@ -113,7 +114,8 @@ class MemForest(MemForestClient):
     ) -> RecallResult:
         """The ``k`` best pieces of evidence (1 to 1,000; the setting recall.k unless given) for a question, best first.
 
-        ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "root", "embedding", "llm" or "planner".
+        ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "root", "embedding", "llm", "planner" or
+        "embedding+planner".
         Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` says when it is asked
         (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be spent,
         ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running session,
@@ -158,6 +160,7 @@ class MemForest(MemForestClient):
     facts = served(lambda services: services.reading, ReadingService.facts)
     trees = served(lambda services: services.reading, ReadingService.trees)
     node = served(lambda services: services.reading, ReadingService.node)
+    calls = served(lambda services: services.inspection, InspectionService.calls)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

@@ -13,13 +13,9 @@ from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
-from memforest_core.settings import Settings, load_settings
+from memforest_core.settings import Settings, load_default_config
 
-
-def load_default_config(name: str = "default") -> Settings:
-    """The settings from the environment; ``name`` chose a model size in the artifact, here settings do."""
-    checked_name(name, "config name")
-    return load_settings()
+__all__ = ["MemForest", "QueryResult", "load_default_config"]
 
 
 @dataclass(frozen=True, slots=True)

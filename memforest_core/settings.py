@@ -1,10 +1,10 @@
-"""Every setting, in one tree, read once from the environment: ``MEMFOREST_<GROUP>__<FIELD>``."""
+"""Every setting, in one tree, read once from the environment (``MEMFOREST_<GROUP>__<FIELD>``) and a settings file."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -21,15 +21,19 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from memforest_core.errors import InvalidSettings
+from memforest_core.settings_file import read_file, read_named
 
 OFFLINE = "offline"
 """The model name of the built-in provider that needs no network and no key."""
 
 PREFIX = "MEMFOREST_"
 """Every variable of ours begins so."""
+
+CONFIG_VARIABLE = "MEMFOREST_CONFIG"
+"""Names a settings file in YAML."""
 
 _BROKER_SCHEMES = {"redis", "rediss", "redis+socket"}
 
@@ -176,6 +180,9 @@ class EmbeddingSettings(Group):
     input_usd_per_mtok: float | None = None
 
 
+Marker = Annotated[str, Field(min_length=3, max_length=60, pattern=r"^[^\x00-\x1f\s][^\x00-\x1f]*$")]
+
+
 class AcceptSettings(Group):
     """What is accepted, and how turns are cut into cells (artifact: 2 turns, 8,000 characters, 6 h)."""
 
@@ -184,6 +191,10 @@ class AcceptSettings(Group):
     cell_turns: int = Field(default=2, ge=1, le=16)
     cell_chars: int = Field(default=8_000, ge=200)
     cell_gap_h: float = Field(default=6.0, gt=0)
+    topic_markers: tuple[Marker, ...] = Field(
+        default=("--- topic", "--- session", "new topic:", "switching gears"), max_length=32
+    )
+    """Beginnings of a line, as a JSON list, with which a turn starts a cell of its own (artifact); [] for none."""
     window_turns: int = Field(default=4, ge=1, le=16)
     """Turns that one extraction call reads, at most (measured: up to 8 keep 99% of what matters)."""
     quiet_s: float = Field(default=20.0, ge=0)
@@ -215,6 +226,24 @@ class ExtractSettings(Group):
     again_s: float = Field(default=60.0, gt=0)
     """A cell that was kept word by word is extracted again after this long, then after twice that, and so on."""
     again_longest_s: float = Field(default=86_400.0, gt=0)
+
+
+class PromptSettings(Group):
+    """Files of instructions in place of the built-in ones (UTF-8, at most 20,000 characters). What a model is
+    shown, that it is data, and the answer's shape are told after them."""
+
+    extract: Path | None = None
+    """What is worth remembering, in which language, with which examples. Part of the key of answers paid for."""
+    summarize: Path | None = None
+    """What a node's summary keeps. Part of the key of summaries."""
+    browse: Path | None = None
+    """Which children of a node help to answer."""
+    plan: Path | None = None
+    """How a question is taken apart for trees."""
+    rewrite: Path | None = None
+    """How a follow-up question is completed."""
+    answer: Path | None = None
+    """How an answer is written."""
 
 
 class ReduceSettings(Group):
@@ -322,7 +351,7 @@ class RecallSettings(Group):
     """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
     k: int = Field(default=10, ge=1, le=1000)
-    mode: Literal["auto", "flat", "root", "embedding", "llm", "planner"] = "embedding"
+    mode: Literal["auto", "flat", "root", "embedding", "llm", "planner", "embedding+planner"] = "embedding"
     trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
     """Families of trees that are browsed and vote."""
     flat_limit: int = Field(default=60, ge=1)
@@ -397,6 +426,7 @@ class Settings(BaseSettings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     accept: AcceptSettings = AcceptSettings()
     extract: ExtractSettings = ExtractSettings()
+    prompts: PromptSettings = PromptSettings()
     reduce: ReduceSettings = ReduceSettings()
     tree: TreeSettings = TreeSettings()
     refresh: RefreshSettings = RefreshSettings()
@@ -407,20 +437,66 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Settings from the environment, then ``overrides``; InvalidSettings names what to change.
+    """Settings from the file that MEMFOREST_CONFIG names, if it is set, then the environment, then ``overrides``.
 
-    A variable that begins with MEMFOREST_ and is no setting is refused: it would be a setting that is silently not set.
+    InvalidSettings names what to change. A variable that begins with MEMFOREST_, and a name in the file, that is no
+    setting is refused: it would be a setting that is silently not set.
     """
+    return _loaded({}, overrides)
+
+
+def load_default_config(name: str = "default", **overrides: object) -> Settings:
+    """Settings that come along under a name, below those of ``load_settings``, which win.
+
+    ``default`` sets nothing, ``offline`` needs no network and no key, ``chat`` is for one person and an assistant,
+    ``group`` for several people in a channel, ``import`` for archives, ``paper`` has the paper's values. Raises
+    InvalidSettings with these names for another.
+    """
+    return _loaded(read_named(name, Settings), overrides)
+
+
+def _loaded(base: dict[str, object], overrides: Mapping[str, object]) -> Settings:
     for name in unknown_variables(os.environ):
         near = nearest_variable(name)
         advice = "unset it (memforest config lists all)" if near is None else f"did you mean {near}"
         raise InvalidSettings(f"{name} is no setting: {advice}{'.' if near is None else '?'}")
+    place = settings_place(os.environ)
+    written = base if place is None else _merged(base, read_file(place, Settings))
+    environment = EnvSettingsSource(Settings)() if written else {}
     try:
-        return Settings(**overrides)  # type: ignore[arg-type]
+        return Settings(**_merged(_merged(written, environment), overrides))  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = "__".join(str(part) for part in first["loc"]).upper()
-        raise InvalidSettings(f"Set MEMFOREST_{where} to a valid value: {first['msg']}.") from None
+        loc = [str(part) for part in first["loc"]]
+        if place is not None and _has(written, loc) and not _has(environment, loc):
+            raise InvalidSettings(f"{place}: set {'.'.join(loc)} to a valid value: {first['msg']}.") from None
+        raise InvalidSettings(f"Set MEMFOREST_{'__'.join(loc).upper()} to a valid value: {first['msg']}.") from None
+
+
+def settings_place(environment: Mapping[str, str]) -> str | None:
+    """The settings file that MEMFOREST_CONFIG names, in whatever case it is written; None when it is unset or empty."""
+    return next((value for name, value in environment.items() if name.upper() == CONFIG_VARIABLE and value), None)
+
+
+def _merged(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
+    """Both; of a setting that both have, the upper one."""
+    merged = dict(lower)
+    for name, value in upper.items():
+        known = merged.get(name)
+        merged[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _has(settings: Mapping[str, object], loc: Sequence[str]) -> bool:
+    """Whether there is a value at a place, or around it."""
+    value: object = settings
+    for name in loc:
+        if not isinstance(value, dict):
+            return True
+        if name not in value:
+            return False
+        value = value[name]
+    return True
 
 
 _OURS = re.compile(
@@ -433,7 +509,7 @@ _LINK = re.compile(r"(tcp|udp)://")
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """The variables that look like ours, have a value and are no setting, sorted."""
-    known = {*_variables(Settings), *_variables(Settings, groups=True)}
+    known = {CONFIG_VARIABLE, *_variables(Settings), *_variables(Settings, groups=True)}
     return sorted(
         name
         for name, value in environment.items()
@@ -447,7 +523,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 def nearest_variable(name: str) -> str | None:
     """The setting's variable that is written most like ``name``; None when nothing is like it."""
-    bare = {variable.removeprefix(PREFIX): variable for variable in _variables(Settings)}
+    bare = {variable.removeprefix(PREFIX): variable for variable in (*_variables(Settings), CONFIG_VARIABLE)}
     near = get_close_matches(name.upper().removeprefix(PREFIX), bare, n=1)
     return bare[near[0]] if near else None
 

@@ -193,11 +193,25 @@ def pass_at(judged: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(judged - correct, k) / math.comb(judged, k)
 
 
-def table(rows: Sequence[Judged]) -> list[Row]:
-    """For each method and model pass@1 .. pass@8 and the accuracy (pass@1) by category, in percent.
+def first(verdicts: Sequence[Verdict], k: int) -> bool:
+    """Whether one of the first ``k`` samples is correct: pass@k as the paper's artifact computes it.
 
-    pass_k is a mean over the questions with at least k judged samples; ``questions_k`` says how many these are when
-    they are not all. ``failed`` counts samples without a verdict.
+    It takes the maximum of the columns judge_1 .. judge_k, so that pass@1 is judge_1 alone. In the mean over many
+    questions that is pass_at; a single question's is 0 or 1, and which it is hangs on the order of the samples.
+    Raises ValueError when one of the first ``k`` has no verdict.
+    """
+    drawn = verdicts[:k]
+    if k < 1 or len(drawn) < k or Verdict.FAILED in drawn:
+        raise ValueError(f"pass@{k} needs the first {k} samples judged")
+    return Verdict.CORRECT in drawn
+
+
+def table(rows: Sequence[Judged]) -> list[Row]:
+    """For each method and model pass@1 .. pass@8 both ways, and the accuracy (pass@1) by category, in percent.
+
+    pass_k is ``pass_at`` of all judged samples, a mean over the questions with at least k of them; ``questions_k`` says
+    how many these are when they are not all. first_k is ``first``, over the questions whose first k samples are all
+    judged, counted by ``first_questions_k`` in the same way. ``failed`` counts samples without a verdict.
     """
     groups: dict[tuple[str, str], list[Judged]] = defaultdict(list)
     for row in rows:
@@ -213,12 +227,21 @@ def _summary(method: str, size: str, rows: Sequence[Judged]) -> Row:
             passes[f"pass_{k}"] = _percent([pass_at(row.judged, row.correct, k) for row in enough])
             if len(enough) < len(rows):
                 passes[f"questions_{k}"] = len(enough)
+    firsts: Row = {}
+    for k in range(1, MAX_K + 1):
+        verdicts = [[sample.verdict for sample in row.samples[:k]] for row in rows]
+        whole = [each for each in verdicts if len(each) == k and Verdict.FAILED not in each]
+        if whole:
+            firsts[f"first_{k}"] = _percent([float(first(each, k)) for each in whole])
+            if len(whole) < len(rows):
+                firsts[f"first_questions_{k}"] = len(whole)
     return {
         "method": method,
         "model_size": size,
         "n": len(rows),
         "failed": sum(len(row.samples) - row.judged for row in rows),
         **passes,
+        **firsts,
         "by_category": _by_category(rows),
     }
 

@@ -46,7 +46,7 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
         if _has_model(llm, llm.browse.model):
             modes.append("llm")
             if _has_model(llm, llm.plan.model):
-                modes.append("planner")
+                modes += ["planner", "embedding+planner"]
         chosen += [Variant(f"{MEMFOREST}:{mode}", mode=mode) for mode in modes]
     if group in {"signals", "all"}:
         signals = [name.removesuffix(_WEIGHT) for name in RecallSettings.model_fields if name.endswith(_WEIGHT)]

@@ -32,7 +32,9 @@ CHUNK_BYTES = 2**18
 """Read at once, at most."""
 
 Wait = Literal["none", "raw", "facts", "summaries"]
-FileFormat = Literal["jsonl", "auto", "locomo", "longmemeval", "openai", "sharegpt", "mem0"]
+FileFormat = Literal[
+    "jsonl", "auto", "locomo", "longmemeval", "openai", "sharegpt", "mem0", "langchain", "history", "sqlite"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def ingest(
         typer.Option(
             "--format",
             help="jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
-            " mem0: exported memories. locomo, longmemeval: the data sets' files. Default: told by the file's"
+            " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
+            " messages. locomo, longmemeval: the data sets' files. Default: told by the file's"
             " beginning, jsonl when nothing tells it; with auto that is an error.",
             show_default=False,
         ),
@@ -102,13 +105,27 @@ def ingest(
             "--owner",
             "-o",
             help="Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
-            " that name none; for locomo and longmemeval, in place of the sample's or question's id.",
+            " that name none; for the others in place of what the file says.",
             show_default=False,
         ),
     ] = None,
     display_name: Annotated[
         str | None,
         typer.Option("--display-name", help="What the owner of --owner is called.", show_default=False),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(help="The session of a file of one conversation that has no id.", show_default=False),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="WHAT=NAME",
+            help="For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
+            " can be given several times.",
+            show_default=False,
+        ),
     ] = None,
     wait: Annotated[
         Wait | None,
@@ -135,15 +152,16 @@ def ingest(
     with _opened(file) as source:
         progress = _progress(as_json)
         format_found, chunks = _recognized(format_, _chunks(source, progress), as_json)
-        items = (_called(item, owner, display_name) for item in _items(format_found, chunks, owner))
+        told = _Told(session, tuple(columns or ()), None if file == "-" else Path(file))
+        items = (_called(item, owner, display_name) for item in _items(format_found, chunks, owner, told))
         report = Report(format_found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
         with opened_store(data, create=True) as store, progress:
             sessions: list[tuple[str, str]] = []
             for handle in _handed_over(items, store.client, backfill, timeout, report):
                 if report.waited != "none":
                     sessions.append((handle.owner, handle.session_id))
-            for session in progress.track(sessions, description=f"waiting for {report.waited}"):
-                store.client.wait(*session, report.waited, timeout)
+            for accepted in progress.track(sessions, description=f"waiting for {report.waited}"):
+                store.client.wait(*accepted, report.waited, timeout)
     _print(report, as_json)
     if report.failed:
         raise typer.Exit(Exit.MEND)
@@ -217,13 +235,28 @@ def _recognized(
     return found, chain([head], chunks)
 
 
-def _items(format_: Format | None, chunks: Iterator[bytes], owner: str | None) -> Iterator[Item]:
-    """What the file holds. Raises InvalidInput when an owner is needed."""
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the caller says of the file."""
+
+    session: str | None
+    columns: tuple[str, ...]
+    place: Path | None
+
+
+def _items(format_: Format | None, chunks: Iterator[bytes], owner: str | None, told: _Told) -> Iterator[Item]:
+    """What the file holds. Raises InvalidInput when an owner is needed, or for an option that says nothing here."""
+    from memforest_core.formats.columns import parse_columns
+    from memforest_core.formats.formats import Format, Reading, converted
+
+    columns = parse_columns(told.columns)
+    if told.columns and format_ not in (Format.HISTORY, Format.SQLITE):
+        raise InvalidInput("Leave --map out: it is for --format history and sqlite.", code="invalid_map")
+    if told.session is not None and format_ not in (Format.HISTORY, Format.LANGCHAIN):
+        raise InvalidInput("Leave --session out: it is for --format langchain and history.", code="invalid_session")
     if format_ is None:
         return read_lines(chunks, owner)
-    from memforest_core.formats.formats import converted
-
-    return converted(format_, chunks, owner)
+    return converted(format_, chunks, owner, Reading(told.session, columns, told.place))
 
 
 def _handed_over(

@@ -81,7 +81,9 @@ class Acceptance:
         self._zone = zone(settings.time_zone)
         self._limits = TurnLimits(settings.max_turns, settings.max_turn_bytes)
         gap = timedelta(hours=settings.cell_gap_h)
-        self._cutting = Cutting(settings.cell_turns, settings.cell_chars, gap, settings.window_turns)
+        self._cutting = Cutting(
+            settings.cell_turns, settings.cell_chars, gap, settings.window_turns, settings.topic_markers
+        )
 
     @repeated
     def enqueue(

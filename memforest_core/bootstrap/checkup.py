@@ -23,6 +23,7 @@ from memforest_core.messages import Queue
 from memforest_core.models.calls import ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.redis_ledger import client_address, open_redis
 from memforest_core.models.opening import open_chat, open_embedder, step_settings
+from memforest_core.models.prompts import open_prompts
 from memforest_core.observe.inspection import open_inspection
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.engine import Engine, open_engine, server_time, server_version, transaction
@@ -76,6 +77,8 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
     yield _tried("embedding", lambda: _embedding(settings, opened))
     if opened:
         yield _tried("index", lambda: _index(settings, opened[0], used["index"]))
+    if any(path is not None for _, path in settings.prompts):
+        yield _tried("prompts", lambda: _prompts(settings))
     yield from _chat(settings, call)
     yield _disk(place or settings.index.path or Path(tempfile.gettempdir()))
 
@@ -144,6 +147,10 @@ def _embedding(settings: Settings, opened: list[Embedder]) -> Check:
     dimension = embedder.dimension
     opened.append(embedder)
     return Check("embedding", State.OK, f"{embedder.model}, {dimension} dimensions")
+
+
+def _prompts(settings: Settings) -> Check:
+    return Check("prompts", State.OK, f"own instructions for {', '.join(open_prompts(settings.prompts).replaced)}")
 
 
 def _index(settings: Settings, embedder: Embedder, place: str) -> Check:

@@ -11,6 +11,7 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.opening import step_settings
+from memforest_core.models.prompts import Prompts, open_prompts
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, place_of
 from memforest_core.work.operations import Operations
@@ -35,6 +36,11 @@ class Process:
     def engine(self) -> Engine:
         """The connection pool."""
         return self.producer.engine
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        """The application's own instructions, read once. Raises InvalidSettings."""
+        return open_prompts(self.settings.prompts)
 
     @cached_property
     def operations(self) -> Operations:

@@ -70,12 +70,15 @@ class Services(Process):
         """The extraction model, or the offline rules."""
         if self._offline(Step.EXTRACT):
             return OfflineProposer()
-        return ModelProposer(self.chat, self.settings.extract.repairs, fixed_part(self.settings.extract))
+        fixed = fixed_part(self.settings.extract, self.prompts.extract)
+        return ModelProposer(self.chat, self.settings.extract.repairs, fixed)
 
     @cached_property
     def summarizer(self) -> Summarizer:
         """The summary model, or the offline summarizer."""
-        return OfflineSummarizer() if self._offline(Step.SUMMARIZE) else ModelSummarizer(self.chat)
+        if self._offline(Step.SUMMARIZE):
+            return OfflineSummarizer()
+        return ModelSummarizer(self.chat, self.prompts.summarize)
 
     @cached_property
     def extraction(self) -> ExtractionService:
@@ -168,6 +171,7 @@ class Services(Process):
             reranker=open_reranker(self.settings.recall.rerank),
             visits=self.visits,
             states=TimelineStore(self.engine),
+            prompts=self.prompts,
         )
 
     @cached_property
@@ -178,7 +182,7 @@ class Services(Process):
     @cached_property
     def answering(self) -> AnswerService:
         """Evidence to answers. Raises InvalidSettings without a chat model."""
-        return open_answering(self.settings.llm, lambda: self.chat, self.engine, self.telemetry)
+        return open_answering(self.settings.llm, lambda: self.chat, self.engine, self.telemetry, self.prompts.answer)
 
     @cached_property
     def timeline(self) -> TimelineService:
@@ -216,9 +220,9 @@ def open_services(
     """Wire the whole service and check that it fits the stored state.
 
     ``owns_index`` says that this process is the node whose directory the in-process index lies in.
-    Raises InvalidSettings for a database at another schema, a superuser role, or an embedding model that the
-    stored vectors were not made with; StoreUnavailable. An index that is away is no error: what is written is indexed
-    when it is back.
+    Raises InvalidSettings for a database at another schema, a superuser role, an embedding model that the
+    stored vectors were not made with, or a file of instructions that can't be used; StoreUnavailable. An index that is
+    away is no error: what is written is indexed when it is back.
     """
     with ExitStack() as undo:
         producer = open_producer(settings, telemetry)
@@ -229,5 +233,7 @@ def open_services(
         embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
         index = open_index(settings, embedder, owned=owns_index)
         claim_collection(producer.engine, index.name, embedder.model, embedder.dimension)
+        services = Services(settings, producer, index, embedder, limits, telemetry)
+        services.prompts  # noqa: B018 - read now, so that a bad file is refused at the start
         undo.pop_all()
-    return Services(settings, producer, index, embedder, limits, telemetry)
+    return services

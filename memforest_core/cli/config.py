@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
+import typer
+
 from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import console, print_json
+from memforest_core.cli.output import console, print_json, printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -94,16 +97,24 @@ def walk(settings: BaseModel, prefix: str = "", default: BaseModel | None = None
         )
 
 
-def config(as_json: JsonOption = False) -> None:
+def config(
+    name: Annotated[
+        str, typer.Option("--name", help="Over the settings that come along under this name: offline, chat, ...")
+    ] = "default",
+    as_json: JsonOption = False,
+) -> None:
     """Print every setting: value, default, environment variable, meaning; and what they add up to in connections."""
-    from memforest_core.settings import load_settings
+    from memforest_core.settings import load_default_config, settings_place
     from memforest_core.store.connections import connection_plan
 
-    loaded = load_settings()
+    loaded, place = load_default_config(name), settings_place(os.environ)
     settings, plan = list(walk(loaded)), connection_plan(loaded)
     if as_json:
-        print_json({"settings": settings, "connections": asdict(plan) | {"total": plan.total}})
+        connections = asdict(plan) | {"total": plan.total}
+        print_json({"settings": settings, "connections": connections, "file": place})
         return
+    if place is not None:
+        console().print(f"Settings file: {printable(place)}; variables go before it.")
     _print(settings)
     console().print(
         f"Postgres connections: ({plan.worker_processes} workers + {plan.client_processes} clients) x"

@@ -18,6 +18,7 @@ from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
 from memforest_core.domain.operations import FOLDERS
 from memforest_core.index import cli as index
+from memforest_core.observe.cli.calls import calls
 from memforest_core.observe.cli.cost import cost
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top
@@ -50,7 +51,7 @@ _add(demo, up)
 ingest.register(app)
 _add(recall, answer, timeline, tree)
 reading.register(app)
-_add(status, top, cost)
+_add(status, top, cost, calls)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)

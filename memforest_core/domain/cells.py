@@ -11,6 +11,10 @@ from memforest_core.domain.turns import Role, Turn
 TOPIC_MARKER = "new_topic"
 """Metadata key with which a caller says that a turn starts something new (a hard topic marker)."""
 
+TEXT_MARKERS = ("--- topic", "--- session", "new topic:", "switching gears")
+"""Beginnings of a line with which a turn's own words say that it starts something new (artifact, which looks for them
+anywhere in the text)."""
+
 WINDOW_CHARS_PER_CELL = 2
 """A window holds at most this many full cells' worth of characters, however many turns it may have."""
 
@@ -23,6 +27,8 @@ class Cutting:
     cell_chars: int = 8_000
     gap: timedelta = timedelta(hours=6)
     window_turns: int = 4
+    markers: tuple[str, ...] = TEXT_MARKERS
+    """Beginnings of a line that close the cell before their turn; upper and lower case are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +81,21 @@ def pieces(content: str, limit: int) -> Iterator[tuple[int, int]]:
     yield start, len(content)
 
 
+def starts_topic(turn: Turn, markers: Sequence[str]) -> bool:
+    """Whether a turn says that it starts something new: by its metadata, or by a line of its text."""
+    if turn.metadata.get(TOPIC_MARKER) is True:
+        return True
+    if not markers:
+        return False
+    beginnings = tuple(marker.casefold() for marker in markers)
+    return any(line.lstrip().startswith(beginnings) for line in turn.content.casefold().splitlines())
+
+
 def _joins(cell: Sequence[Turn], turn: Turn, cutting: Cutting) -> bool:
     """Whether a turn may join the open cell."""
     if len(cell) >= cutting.cell_turns:
         return False
-    if turn.metadata.get(TOPIC_MARKER) is True or turn.role is Role.SYSTEM:
+    if turn.role is Role.SYSTEM or starts_topic(turn, cutting.markers):
         return False
     if abs(turn.occurred_at - cell[-1].occurred_at) > cutting.gap:
         return False

@@ -31,6 +31,18 @@ class Mode(StrEnum):
     """As embedding, but a chat model ranks the children of each node."""
     PLANNER = "planner"
     """As llm, and a first call gives each tree a question of its own."""
+    EMBEDDING_PLANNER = "embedding+planner"
+    """As embedding, and a first call gives each tree a question of its own: one call in all."""
+
+    @property
+    def plans(self) -> bool:
+        """Whether a chat model gives each tree a question of its own."""
+        return self in (Mode.PLANNER, Mode.EMBEDDING_PLANNER)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a chat model ranks the children of nodes."""
+        return self in (Mode.LLM, Mode.PLANNER)
 
 
 class EvidenceKind(StrEnum):

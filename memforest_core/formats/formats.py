@@ -5,13 +5,18 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import assert_never
 
 from memforest_core.errors import InvalidInput
-from memforest_core.formats import locomo, longmemeval, mem0, openai, sharegpt
+from memforest_core.formats import locomo, longmemeval, mem0, openai, sharegpt, sqlite
+from memforest_core.formats.columns import Columns
+from memforest_core.formats.history import History
 from memforest_core.formats.items import Item
 from memforest_core.formats.json_items import json_items
+from memforest_core.formats.sqlite import MAGIC
 
 HEAD_BYTES = 2**16
 """Bytes of a file's beginning that are read to recognize its format."""
@@ -25,14 +30,23 @@ class Format(StrEnum):
     OPENAI = "openai"
     SHAREGPT = "sharegpt"
     MEM0 = "mem0"
+    LANGCHAIN = "langchain"
+    HISTORY = "history"
+    SQLITE = "sqlite"
 
 
 OWN_LINES = "jsonl"
 """Our own format, one session a line."""
 
 _KEYS: tuple[tuple[str, Format | None], ...] = (
-    ("session_id", None),
     ("turns", None),
+    ("lc", Format.LANGCHAIN),
+    ("data", Format.LANGCHAIN),
+    ("messages", Format.HISTORY),
+    ("sessions", Format.HISTORY),
+    ("content", Format.HISTORY),
+    ("message", Format.HISTORY),
+    ("session_id", None),
     ("owner", None),
     ("mapping", Format.OPENAI),
     ("current_node", Format.OPENAI),
@@ -66,6 +80,8 @@ def is_recognizable(head: bytes) -> bool:
 
 def _formats_of(head: bytes) -> list[Format | None]:
     """What the keys of the first object tell, the surest first."""
+    if head.startswith(MAGIC):
+        return [Format.SQLITE]
     keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
     return [format_ for mark, format_ in _KEYS if mark in keys]
 
@@ -91,11 +107,27 @@ def _first_keys(text: str) -> set[str]:
     return keys
 
 
-def converted(format_: Format, chunks: Iterable[bytes], owner: str | None) -> Iterator[Item]:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a caller says of a file beside its owner."""
+
+    session: str | None = None
+    """The session of a file of one conversation that names none (langchain, history)."""
+    columns: Columns = field(default_factory=Columns)
+    """Names of columns (history, sqlite)."""
+    place: Path | None = None
+    """Where the file is, which sqlite needs; None for a pipe."""
+
+
+def converted(
+    format_: Format, chunks: Iterable[bytes], owner: str | None, reading: Reading | None = None
+) -> Iterator[Item]:
     """The sessions in a file that is handed over in chunks, and what was refused.
 
     Raises InvalidInput before anything is read when the format names no owner and none is given.
     """
+    reading = reading or Reading()
+    history = History(reading.columns, owner, reading.session)
     match format_:
         case Format.LOCOMO:
             return locomo.convert(json_items(chunks), owner)
@@ -107,6 +139,12 @@ def converted(format_: Format, chunks: Iterable[bytes], owner: str | None) -> It
             return sharegpt.convert(json_items(chunks), _given(owner, format_))
         case Format.MEM0:
             return mem0.convert(json_items(chunks, mem0.UNDER), owner)
+        case Format.LANGCHAIN | Format.HISTORY:
+            return history.convert(json_items(chunks))
+        case Format.SQLITE:
+            if reading.place is None:
+                raise InvalidInput("Give the SQLite file's path: it is not read from a pipe.", code="unreadable_file")
+            return sqlite.convert(reading.place, history)
     assert_never(format_)
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
+from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.models.calls import Step
 from memforest_core.observe.records import (
+    CallFilter,
     CostBy,
     CostFilter,
     Costs,
     ForestState,
     GrownTree,
+    LoggedCall,
     ModelCalls,
     Overview,
     Spent,
@@ -26,6 +32,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
 from memforest_core.store.schema import head_revision
 
+UTC_ZONE = ZoneInfo("UTC")
 LAST_MINUTE = timedelta(minutes=1)
 MAX_NAMED = 8
 """Trees that an ambiguous name lists in its error."""
@@ -104,6 +111,77 @@ class InspectionService:
                 _forest(rows, which.owner)
             found = tuple(rows.spent_on(by, which))
         return Costs(by, found, summed([row.spent for row in found]))
+
+    def calls(
+        self,
+        tenant: TenantId,
+        owner: str | None = None,
+        *,
+        session_id: str | None = None,
+        step: str | None = None,
+        outcome: str | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[LoggedCall]:
+        """The model calls that were made, failed ones too, the newest first: tokens, dollars and latency of each.
+
+        ``owner`` and ``session_id`` keep the calls made for them, ``step`` those of one step ("extract", "summarize",
+        "browse", "plan", "answer", "judge", "embed"), ``outcome`` those that ended so ("ok" or an error's code),
+        ``since`` and ``until`` those recorded from that time to before that time (ISO 8601, unix seconds or datetimes;
+        UTC without a zone). ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before.
+        Without an owner the whole tenant's; an owner without a memory yet has none, and ``owner_known`` is False.
+        Raises NotFound for a session that the owner does not have, InvalidInput, StoreUnavailable.
+        """
+        which = _wanted(owner, session_id, step, outcome, since, until)
+        limit, after = checked_limit(limit), None
+        if cursor is not None:
+            after = _place(cursor)
+        with self.store.observing(tenant) as rows:
+            if which.owner is not None:
+                forest = rows.forest(which.owner)
+                if forest is None:
+                    return Page((), owner_known=False)
+                if which.session_id is not None and not rows.has_session(forest, which.session_id):
+                    raise NotFound(f"Owner {which.owner!r:.80} has no session {which.session_id!r:.80}.")
+            found = rows.calls(which, after, limit + 1)
+        shown = tuple(found[:limit])
+        more = len(found) > limit
+        return Page(shown, to_cursor([shown[-1].at.isoformat(), shown[-1].id]) if more else None)
+
+
+def _wanted(
+    owner: str | None, session_id: str | None, step: str | None, outcome: str | None, since: object, until: object
+) -> CallFilter:
+    """Which calls are wanted. Raises InvalidInput."""
+    if session_id is not None and owner is None:
+        raise InvalidInput("Give owner with session_id: session ids are an owner's.", code="missing_owner")
+    if step is not None and step not in list(Step):
+        raise InvalidInput(f"Set step to one of {', '.join(Step)}, not {step!r:.40}.", code="invalid_step")
+    first, last = (
+        None if given is None else parse_timestamp(given, UTC_ZONE, name)
+        for name, given in (("since", since), ("until", until))
+    )
+    if first is not None and last is not None and first >= last:
+        raise InvalidInput("Set until to a time after since.", code="invalid_period")
+    return CallFilter(
+        owner=None if owner is None else checked_name(owner, "owner"),
+        session_id=None if session_id is None else checked_name(session_id, "session_id"),
+        step=None if step is None else Step(step).value,
+        outcome=None if outcome is None else checked_name(outcome, "outcome"),
+        since=first,
+        until=last,
+    )
+
+
+def _place(cursor: str) -> tuple[datetime, int]:
+    """The time and the id of the call that a page ended with. Raises InvalidInput."""
+    at, number = from_cursor(cursor, str, int)
+    try:
+        return datetime.fromisoformat(str(at)).astimezone(UTC), int(str(number))
+    except (ValueError, OverflowError):
+        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None
 
 
 def summed(parts: Sequence[Spent]) -> Spent:

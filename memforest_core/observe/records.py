@@ -180,6 +180,45 @@ class ModelCalls(Spent):
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedCall:
+    """One model call as it was recorded: what it was for, how long it took and what it cost; none of its words."""
+
+    id: int
+    """Later calls have larger ones."""
+    at: datetime
+    """When it was recorded: after its answer, or its failure."""
+    step: str
+    """extract, summarize, browse, plan, answer, judge or embed."""
+    model: str
+    owner: str
+    """Empty for calls that belong to none; of an owner who was deleted the forest's id."""
+    session_id: str
+    """The caller's session id, which calls of extraction have; else empty. Of a deleted session our own id."""
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    """Part of ``prompt_tokens``: what the provider's cache knew."""
+    cost_usd: float
+    latency_ms: float
+    outcome: str
+    """"ok" or the error's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    """Which calls; None leaves one out of account."""
+
+    owner: str | None = None
+    session_id: str | None = None
+    step: str | None = None
+    outcome: str | None = None
+    since: datetime | None = None
+    """Included."""
+    until: datetime | None = None
+    """Not included."""
+
+
+@dataclass(frozen=True, slots=True)
 class SpentOn:
     """What was spent on one thing."""
 

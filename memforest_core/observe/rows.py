@@ -16,8 +16,10 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidSettings
 from memforest_core.observe.records import (
+    CallFilter,
     CostBy,
     CostFilter,
+    LoggedCall,
     ModelCalls,
     QueueDepth,
     Spent,
@@ -265,13 +267,7 @@ class ObserveRows:
         """Spending by one thing: days in order, all else the dearest first."""
         name, owner = _NAMES[by]
         statement = (
-            sa.select(name.label("name"), owner.label("owner"), *_SUMS)
-            .select_from(m.LlmCall)
-            .outerjoin(m.Forest, sa.and_(m.Forest.tenant_id == _CALL.tenant_id, m.Forest.forest_id == _CALL.forest_id))
-            .outerjoin(
-                m.Session, sa.and_(m.Session.tenant_id == _CALL.tenant_id, m.Session.session_id == _CALL.session_id)
-            )
-            .where(_CALL.tenant_id == self._tenant)
+            self._calls(name.label("name"), owner.label("owner"), *_SUMS)
             .group_by(sa.text("1, 2"))
             .order_by(
                 *([] if by is CostBy.DAY else [sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls")]),
@@ -285,6 +281,44 @@ class ObserveRows:
         if which.owner is not None:
             statement = statement.where(m.Forest.owner == which.owner)
         return [SpentOn(row.name, row.owner, Spent(**_amounts(row))) for row in self._db.execute(statement)]
+
+    def calls(self, which: CallFilter, after: tuple[datetime, int] | None, limit: int) -> list[LoggedCall]:
+        """Single calls, the newest first, from the one after this time and id."""
+        statement = self._calls(*_CALL, _OWNER.label("owner"), _SESSION.label("session"))
+        conditions = {
+            m.Forest.owner: which.owner,
+            m.Session.external_id: which.session_id,
+            _CALL.step: which.step,
+            _CALL.outcome: which.outcome,
+        }
+        statement = statement.where(*(column == value for column, value in conditions.items() if value is not None))
+        if which.since is not None:
+            statement = statement.where(_CALL.at >= which.since)
+        if which.until is not None:
+            statement = statement.where(_CALL.at < which.until)
+        if after is not None:
+            statement = statement.where(sa.tuple_(_CALL.at, _CALL.call_id) < sa.tuple_(*after))
+        newest = statement.order_by(_CALL.at.desc(), _CALL.call_id.desc()).limit(limit)
+        return [_logged(row) for row in self._db.execute(newest)]
+
+    def has_session(self, forest: ForestId, external_id: str) -> bool:
+        """Whether a forest has a session of this name."""
+        session = sa.select(m.Session.session_id).where(
+            m.Session.tenant_id == self._tenant, m.Session.forest_id == forest, m.Session.external_id == external_id
+        )
+        return self._db.scalar(session) is not None
+
+    def _calls(self, *columns: sa.ColumnElement[Any]) -> sa.Select[*tuple[Any, ...]]:
+        """Calls with the forests and sessions that they belong to."""
+        return (
+            sa.select(*columns)
+            .select_from(m.LlmCall)
+            .outerjoin(m.Forest, sa.and_(m.Forest.tenant_id == _CALL.tenant_id, m.Forest.forest_id == _CALL.forest_id))
+            .outerjoin(
+                m.Session, sa.and_(m.Session.tenant_id == _CALL.tenant_id, m.Session.session_id == _CALL.session_id)
+            )
+            .where(_CALL.tenant_id == self._tenant)
+        )
 
     def _mine(self, table: type[m.Base], forest: ForestId | None) -> list[sa.ColumnElement[bool]]:
         columns = table.__table__.c
@@ -351,6 +385,23 @@ def _workers(connection: sa.Connection, dead_after_s: float) -> list[WorkerBeat]
         WorkerBeat(row.name, tuple(row.queues), row.version, row.s, row.s <= dead_after_s, row.started_at)
         for row in connection.execute(statement)
     ]
+
+
+def _logged(row: sa.Row[*tuple[Any, ...]]) -> LoggedCall:
+    return LoggedCall(
+        id=row.call_id,
+        at=row.at.astimezone(UTC),
+        step=row.step,
+        model=row.model,
+        owner=row.owner,
+        session_id=row.session,
+        prompt_tokens=row.prompt_tokens,
+        completion_tokens=row.completion_tokens,
+        cached_tokens=row.cached_tokens,
+        cost_usd=row.cost_usd,
+        latency_ms=row.latency_ms,
+        outcome=row.outcome,
+    )
 
 
 def _amounts(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:

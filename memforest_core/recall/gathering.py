@@ -18,6 +18,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Scores, Weights, coverage, fused
 from memforest_core.domain.text import normalize_name, terms
 from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex
+from memforest_core.models.calls import Embedder
 from memforest_core.recall.asking import Asked, Range
 from memforest_core.recall.browsing import Browsed, browse
 from memforest_core.recall.candidates import Candidates, Reads, gather
@@ -27,6 +28,7 @@ from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import FoundText
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.recall.sub_questions import browse_each
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
@@ -35,7 +37,7 @@ FILTER_FACTOR = 4
 """How many times more the flat search brings when turns are left out by what the index can't filter by."""
 RAW_LIMIT = 64
 """Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
-TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER})
+TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER, Mode.EMBEDDING_PLANNER})
 """Modes that unite flat hits with what the trees add."""
 
 
@@ -92,6 +94,7 @@ class Gathering:
     settings: RecallSettings
     weights: Weights
     pointers: bool
+    embedder: Embedder
 
     def gather(
         self,
@@ -119,16 +122,21 @@ class Gathering:
             raw = raw_hits(rows, forest.id, asked.question)
             roots = self._roots(rows, forest, asked, search, hits)
             ranked = roots[: self.settings.llm_trees]
-            trees = plan_trees(rows, ranked) if asked.mode is Mode.PLANNER else []
+            trees = plan_trees(rows, ranked) if asked.mode.plans else []
         if raw.catching_up:
             degraded.append("The vector index is catching up: full text was asked for what it does not hold yet.")
         questions = dict.fromkeys(ranked, asked.question.text)
-        if asked.mode is Mode.PLANNER:
+        if asked.mode.plans:
             with clock.stage("plan"):
                 questions |= thought.plan(asked.question.text, trees)
         with clock.stage("browse"):
-            ranker = thought.ranker() if asked.mode in (Mode.LLM, Mode.PLANNER) else None
-            leaves = browse(reading, search, roots, self.settings.beam, self.weights, ranker, questions)
+            beam, weights = self.settings.beam, self.weights
+            if asked.mode is Mode.EMBEDDING_PLANNER:
+                text = asked.question.text
+                leaves = browse_each(reading, search, roots, beam, weights, text, questions, self.embedder)
+            else:
+                ranker = thought.ranker() if asked.mode.ranks else None
+                leaves = browse(reading, search, roots, beam, weights, ranker, questions)
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys()
             candidates = gather(

@@ -20,6 +20,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.models.calls import ChatModel, Embedder, Reranker
+from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
 from memforest_core.recall.gathering import Clock, Gathered, Gathering, Place
@@ -50,7 +51,7 @@ class RecallService:
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
     costs, ``reranker`` scores the best pieces again, ``visits`` counts what was returned, ``states`` finds the states
-    that hold now.
+    that hold now, ``prompts`` are an application's own instructions.
     """
 
     store: RecallStore
@@ -64,6 +65,7 @@ class RecallService:
     reranker: Reranker | None = None
     visits: VisitCounter | None = None
     states: TimelineStore | None = None
+    prompts: Prompts = BUILT_IN
     _paces: Paces = field(default_factory=Paces)
 
     @cached_property
@@ -72,7 +74,7 @@ class RecallService:
 
     @cached_property
     def _gathering(self) -> Gathering:
-        return Gathering(self.store, self.index, self.settings, self._weights, self.pointers)
+        return Gathering(self.store, self.index, self.settings, self._weights, self.pointers, self.embedder)
 
     def recall(
         self,
@@ -92,14 +94,14 @@ class RecallService:
         asked = checked(self.settings, question, k, mode, options)
         owner = checked_name(owner, "owner")
         clock = Clock()
-        if asked.mode in (Mode.LLM, Mode.PLANNER) and self.chat is None:
+        if (asked.mode.ranks or asked.mode.plans) and self.chat is None:
             raise no_chat_model()
         place, turns = self._place(tenant, owner, asked)
         if place is None:
             mode = Mode.FLAT if asked.mode is Mode.AUTO else asked.mode
             return RecallResult(question, mode, (), clock.total(), owner_known=False)
         forest = place.forest
-        thought = Thought(self.settings, asked.moment(ZoneInfo(forest.time_zone)), self.chat)
+        thought = Thought(self.settings, asked.moment(ZoneInfo(forest.time_zone)), self.chat, self.prompts)
         degraded: list[str] = []
         if turns:
             with clock.stage("rewrite"):

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from memforest_core.errors import InvalidInput, MemForestError
 from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Step, failed_call
+from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.recall.planning import Plan, PlanTree, planned
 from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import SaidTurn
@@ -43,6 +44,7 @@ class Thought:
     settings: RecallSettings
     asked_at: datetime
     open_chat: Callable[[], ChatModel] | None = None
+    prompts: Prompts = BUILT_IN
     plans: list[Plan] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     _counted: CountedChat | None = None
@@ -61,20 +63,21 @@ class Thought:
         """The question made to stand alone, when it leans on the session's last turns and a model is there."""
         if not turns or not self.possible:
             return Rewritten(question)
-        rewritten = standalone(self._chat(), question, turns, self.asked_at)
+        rewritten = standalone(self._chat(), question, turns, self.asked_at, self.prompts.rewrite)
         self.degraded += rewritten.degraded
         return rewritten
 
     def plan(self, question: str, trees: Sequence[PlanTree]) -> Mapping[UUID, str]:
         """What each tree is asked, by its root: one call."""
-        plan = planned(self._chat(), question, trees, self.asked_at)
+        plan = planned(self._chat(), question, trees, self.asked_at, self.prompts.plan)
         self.plans.append(plan)
         self.degraded += plan.degraded
         return plan.questions
 
     def ranker(self) -> LlmRanker:
         """Ranks children of tree nodes, one call each."""
-        return LlmRanker(self._chat(), self.settings.llm_calls, self.settings.llm_children, self.asked_at)
+        settings = self.settings
+        return LlmRanker(self._chat(), settings.llm_calls, settings.llm_children, self.asked_at, self.prompts.browse)
 
     def _chat(self) -> CountedChat:
         if self.open_chat is None:
@@ -87,6 +90,7 @@ class Thought:
 def no_chat_model() -> InvalidInput:
     """The error of a mode that needs a chat model when none is configured."""
     return InvalidInput(
-        "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm and planner, or choose mode embedding.",
+        "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm, planner and embedding+planner, or choose mode"
+        " embedding.",
         code="no_chat_model",
     )

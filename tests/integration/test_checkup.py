@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,17 @@ def test_a_part_that_is_away_does_not_end_the_others(pipeline: Stack) -> None:
         "index": "index_unavailable",
     }
     assert "MEMFOREST_BROKER__URL" in found["broker"].says
+
+
+def test_instructions_from_files_are_read(pipeline: Stack, tmp_path: Path) -> None:
+    file = tmp_path / "answer.txt"
+    file.write_text("Answer like a pirate.")
+    found = by_name(changed(pipeline, prompts={"answer": file}))
+    assert found["prompts"] == Check("prompts", State.OK, "own instructions for answer")
+    file.unlink()
+    lost = by_name(changed(pipeline, prompts={"answer": file}))["prompts"]
+    assert (lost.state, lost.code) == (State.FAIL, "invalid_settings")
+    assert "MEMFOREST_PROMPTS__ANSWER" in lost.says
 
 
 def test_a_database_of_another_version_is_told_apart_from_one_that_is_missing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,47 @@ def test_exported_memories_are_statements_that_evidence_cites(
     ]
     again = json.loads(ingest(shell, page, tmp_path, "--format", "auto", "--json").stdout)
     assert (again["accepted"], again["unchanged"], again["failed"]) == (0, 1, 1)
+
+
+def test_a_chatbots_history_is_imported_with_its_own_names(pipeline: Stack, shell: typer.Typer, tmp_path: Path) -> None:
+    """Given rows under names of their own, then options say what they are, and importing again adds nothing."""
+    rows = [
+        {"room": "deck", "who": "captain", "content": "I bought two kayaks in Oslo.", "at": 1_700_000_000},
+        {"room": "deck", "who": "bot", "content": "Enjoy the water.", "at": 1_700_000_009},
+    ]
+    mapped = ["--map", "session=room", "--map", "role=who", "--map", "role:captain=user", "--map", "time=at"]
+    first = ingest(shell, rows, tmp_path, "--owner", "ann", *mapped)
+    assert (first.exit_code, "Format: history." in first.stderr) == (0, True), first.output
+    again = json.loads(ingest(shell, rows, tmp_path, "--owner", "ann", *mapped, "--json").stdout)
+    assert (again["accepted"], again["unchanged"]) == (0, 1)
+    stored = pipeline.rows("SELECT role, content, occurred_at FROM memforest.turn ORDER BY ordinal")
+    assert [(row[0], row[1], row[2].timestamp()) for row in stored] == [
+        ("user", "I bought two kayaks in Oslo.", 1_700_000_000),
+        ("assistant", "Enjoy the water.", 1_700_000_009),
+    ]
+
+
+def test_langchain_messages_and_a_sqlite_file_are_imported(pipeline: Stack, shell: typer.Typer, tmp_path: Path) -> None:
+    kinds = {"human": "I keep bees.", "ai": "How many?"}
+    messages = [{"type": kind, "data": {"content": text}} for kind, text in kinds.items()]
+    refused = ingest(shell, messages, tmp_path, "--owner", "ann", "--json")
+    assert (refused.exit_code, json.loads(refused.stderr)["error"]["code"]) == (2, "missing_session")
+    assert ingest(shell, messages, tmp_path, "--owner", "ann", "--session", "bees").exit_code == 0
+
+    path = tmp_path / "chat.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE messages (session_id, role, content)")
+    connection.execute("INSERT INTO messages VALUES ('boats', 'user', 'I row.')")
+    connection.commit()
+    connection.close()
+    done = CliRunner().invoke(shell, ["ingest", str(path), "--owner", "ann"])
+    assert (done.exit_code, "Format: sqlite." in done.stderr) == (0, True), done.output
+    stored = pipeline.rows("SELECT content FROM memforest.turn ORDER BY content")
+    assert [row[0] for row in stored] == ["How many?", "I keep bees.", "I row."]
+
+
+@pytest.mark.parametrize("more", [("--map", "id=key"), ("--session", "s1")])
+def test_options_of_another_format_are_refused(shell: typer.Typer, tmp_path: Path, more: tuple[str, str]) -> None:
+    refused = ingest(shell, {"session_id": "s1", "turns": []}, tmp_path, "--owner", "ann", *more)
+    assert refused.exit_code == 2
+    assert f"Leave {more[0]} out" in refused.stderr

@@ -15,7 +15,7 @@ from benchmarks.support.stack import Stack
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
-from memforest_core.observe.cli import cost, status, top
+from memforest_core.observe.cli import calls, cost, status, top
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.records import CostBy, CostFilter, Spent
 from tests.integration.test_pipeline import said
@@ -28,7 +28,7 @@ OTHER_TENANT = TenantId("rival")
 def program() -> typer.Typer:
     """The commands of this file, as the program has them."""
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    for command in (status.status, top.top, cost.cost):
+    for command in (status.status, top.top, cost.cost, calls.calls):
         app.command()(command)
     return app
 
@@ -192,6 +192,74 @@ def test_cost_as_a_shell_sees_it(spent: Stack, shell: Shell) -> None:
 )
 def test_bad_questions_about_cost_end_with_2(shell: Shell, arguments: tuple[str, ...], code: str) -> None:
     assert shell.json("cost", *arguments, code=2)["error"]["code"] == code
+
+
+def test_single_calls_come_newest_first_and_page_by_page(spent: Stack) -> None:
+    """Given four calls of one moment and a later one, then pages of two hold each once, whatever their time."""
+    memory = spent.memory
+    whole = memory.calls().items
+    assert [call.cost_usd for call in whole] == [0.5, 0.125, 2.0, 0.0, 0.25]
+    assert [call.id for call in whole[2:]] == sorted((call.id for call in whole[2:]), reverse=True)
+    found, cursor = [], None
+    for _ in range(3):
+        page = memory.calls(limit=2, cursor=cursor)
+        found += page.items
+        cursor = page.cursor
+    assert cursor is None
+    assert tuple(found) == whole
+    newest = whole[0]
+    assert (newest.step, newest.model, newest.owner, newest.session_id) == ("extract", "gpt", "bob", "chat-2")
+    assert (newest.prompt_tokens, newest.cached_tokens, newest.completion_tokens) == (100, 40, 10)
+    assert (newest.latency_ms, newest.outcome, newest.at) == (5.0, "ok", MAY + timedelta(days=1))
+
+
+def test_single_calls_can_be_narrowed(spent: Stack) -> None:
+    memory = spent.memory
+
+    def dollars(*owner: str, **which: Any) -> list[float]:
+        return [call.cost_usd for call in memory.calls(*owner, **which).items]
+
+    assert dollars("bob") == [0.5, 0.0, 0.25]
+    assert dollars("bob", session_id="chat-1") == [0.0, 0.25]
+    assert dollars(step="summarize") == [2.0]
+    assert dollars(outcome="model_unavailable") == [0.0]
+    assert dollars(since=MAY + timedelta(hours=1)) == [0.5, 0.125]
+    assert dollars(since=MAY, until="2024-05-06T12:00:01Z") == [2.0, 0.0, 0.25]
+    nobodys = memory.calls("nobody")
+    assert (nobodys.items, nobodys.owner_known) == ((), False)
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        ({"session_id": "chat-1"}, "missing_owner"),
+        ({"step": "weather"}, "invalid_step"),
+        ({"since": MAY, "until": MAY}, "invalid_period"),
+        ({"since": "soon"}, "invalid_timestamp"),
+        ({"limit": 0}, "invalid_limit"),
+        ({"cursor": "WyJzb29uIiwgMV0"}, "invalid_cursor"),
+        ({"cursor": "?"}, "invalid_cursor"),
+    ],
+)
+def test_bad_questions_about_single_calls_are_refused(spent: Stack, arguments: dict[str, Any], code: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        spent.memory.calls(**arguments)
+    assert refused.value.code == code
+    with pytest.raises(NotFound):
+        spent.memory.calls("bob", session_id="unknown")
+
+
+def test_single_calls_as_a_shell_sees_them(spent: Stack, shell: Shell) -> None:
+    found = shell.json("calls", "--owner", "bob", "--since", "2024-05-06", "--until", "2024-05-06", "--limit", "1")
+    [call] = found["items"]
+    assert (call["outcome"], call["session_id"], call["latency_ms"]) == ("model_unavailable", "chat-1", 5.0)
+    next_page = shell.json("calls", "-o", "bob", "--until", "2024-05-06", "--cursor", found["cursor"])
+    assert [(call["cost_usd"], call["step"]) for call in next_page["items"]] == [(0.25, "extract")]
+    table = shell("calls", "--owner", "bob", "--session", "chat-2").splitlines()
+    assert table[0].split() == ["at", "step", "model", "owner", "session", *calls._NUMBERS, "outcome"]
+    assert table[1].split()[2:] == ["extract", "gpt", "bob", "chat-2", "100", "40", "10", "0.5000", "0.01", "ok"]
+    assert "has no memory yet" in shell("calls", "--owner", "nobody")
+    assert SECRET not in json.dumps(found)
 
 
 def test_an_overview_is_what_the_rows_say(pipeline: Stack, service: InspectionService) -> None:

@@ -24,8 +24,9 @@ from memforest_core.errors import (
     StoreUnavailable,
 )
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
+from memforest_core.models.prompts import told
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
-from memforest_core.recall.answering.prompt import SYSTEM, piece_lines, question_line, render
+from memforest_core.recall.answering.prompt import FRAME, SYSTEM, piece_lines, question_line, render
 from memforest_core.recall.answers import parsed
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.settings import OFFLINE, LlmSettings
@@ -90,15 +91,22 @@ def parse_reply(text: str, known: Collection[int]) -> Reply:
 
 
 def open_answering(
-    settings: LlmSettings, chat: Callable[[], ChatModel], engine: Engine, telemetry: Telemetry
+    settings: LlmSettings,
+    chat: Callable[[], ChatModel],
+    engine: Engine,
+    telemetry: Telemetry,
+    own: str | None = None,
 ) -> AnswerService:
-    """Answers by the chat model of the step answer. Raises InvalidSettings without one."""
+    """Answers by the chat model of the step answer, by ``own`` instructions if given.
+
+    Raises InvalidSettings without a model.
+    """
     if (settings.answer.model or settings.model) == OFFLINE:
         raise InvalidSettings(
             "Set MEMFOREST_LLM__MODEL (or MEMFOREST_LLM__ANSWER__MODEL) to a chat model: answers are written by one; "
             "recall gives the evidence without."
         )
-    return AnswerService(chat(), AnswerCalls(engine), telemetry)
+    return AnswerService(chat(), AnswerCalls(engine), telemetry, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,8 @@ class AnswerService:
     chat: ChatModel
     ledger: AnswerCalls
     telemetry: Telemetry = SILENT
+    own: str | None = None
+    """Instructions in place of the built-in ones."""
 
     def answer(
         self,
@@ -157,7 +167,7 @@ class AnswerService:
 
     def _asked(self, shown: str, known: Collection[int], calls: list[CallRecord]) -> Reply:
         """A reply that holds. Raises ContentFault after the last try, and the model errors."""
-        messages = [Message("system", SYSTEM), Message("user", shown)]
+        messages = [Message("system", told(SYSTEM, self.own, FRAME)), Message("user", shown)]
         fault = ContentFault("no answer")
         for _ in range(TRIES):
             try:

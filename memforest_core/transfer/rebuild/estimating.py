@@ -42,11 +42,16 @@ class SummaryWork:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How summaries are made: the model's name, their length in characters, and how long a model's usually are."""
+    """How summaries are made."""
 
     model: str
+    """As part of their keys."""
     budget: int
+    """Their length in characters."""
     usual: int
+    """How long a model's usually are."""
+    own: str | None = None
+    """Instructions in place of the built-in ones."""
 
 
 class _Counting:
@@ -105,11 +110,11 @@ def _parent(
         work.reused += 1
         return Text(known[key], len(known[key]))
     work.calls += 1
-    work.prompt_chars += _prompt_chars(tree, children, expected.budget)
+    work.prompt_chars += _prompt_chars(tree, children, expected)
     return Text(None, expected.usual)
 
 
-def _prompt_chars(tree: PlannedTree, children: Sequence[Text], budget: int) -> int:
+def _prompt_chars(tree: PlannedTree, children: Sequence[Text], expected: Expected) -> int:
     """Characters of the call, as the summarizer would make it."""
     shown = tuple(ChildText(child.text or "x" * child.chars, None, TermCounts(()), 1) for child in children)
     counting = _Counting()
@@ -128,5 +133,5 @@ def _prompt_chars(tree: PlannedTree, children: Sequence[Text], budget: int) -> i
         stored_text=None,
         stored_source=None,
     )
-    ModelSummarizer(counting).summarize(node, budget, [])
+    ModelSummarizer(counting, expected.own).summarize(node, expected.budget, [])
     return counting.chars

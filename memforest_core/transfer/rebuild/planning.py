@@ -12,7 +12,9 @@ from memforest_core.extract import prompt as extraction
 from memforest_core.extract.service import window_of
 from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
+from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.reduce.rules import ruled
+from memforest_core.refresh.summarizer import keyed_model
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
 from memforest_core.transfer.rebuild.options import rules_of
@@ -81,12 +83,20 @@ Reading = Callable[[TenantId], AbstractContextManager[PlanRows]]
 class Planner:
     """Makes plans. Thread-safe."""
 
-    def __init__(self, reading: Reading, settings: Settings, models: Models, prices: ListPrices) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        settings: Settings,
+        models: Models,
+        prices: ListPrices,
+        prompts: Prompts = BUILT_IN,
+    ) -> None:
         self._reading = reading
         self._settings = settings
         self._models = models
         self._by_step = {Step.EXTRACT: models.extract, Step.SUMMARIZE: models.summarize, Step.EMBED: models.embed}
         self._prices = prices
+        self._prompts = prompts
 
     def plan(self, tenant: TenantId, source: SourceForest, options: Options) -> Plan:
         """The plan for a forest. Raises InvalidInput for an impossible rule, StoreUnavailable."""
@@ -115,7 +125,7 @@ class Planner:
                 model = self._models.extract
                 if model is not None:
                     windows = [window_of(each)[0] for each in claimed]
-                    system = extraction.fixed_part(self._settings.extract)
+                    system = extraction.fixed_part(self._settings.extract, self._prompts.extract)
                     keys = [extraction.input_hash(window, model, system) for window in windows]
                     paid = rows.cached_answers(keys)
                     for window, key in zip(windows, keys, strict=True):
@@ -135,7 +145,8 @@ class Planner:
             TreeKind.SCENE: settings.tree.scene_k,
         }
         model, total = self._models.summarize, SummaryWork()
-        expected = Expected(model or "", budget, usual)
+        own = self._prompts.summarize
+        expected = Expected(keyed_model(model or "", own), budget, usual, own)
         reuse = model is not None and not options.summaries
         after: TreeId | None = None
         while True:

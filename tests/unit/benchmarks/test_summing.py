@@ -146,7 +146,7 @@ def test_every_weight_of_recall_has_a_row_without_it() -> None:
 def test_modes_that_ask_a_model_need_one() -> None:
     assert [one.mode for one in variants("modes", LlmSettings())] == ["embedding", "flat", "root"]
     with_model = variants("modes", LlmSettings(model="openai/small"))
-    assert [one.mode for one in with_model] == ["embedding", "flat", "root", "llm", "planner"]
+    assert [one.mode for one in with_model] == ["embedding", "flat", "root", "llm", "planner", "embedding+planner"]
 
 
 def test_rows_are_chosen_by_name_and_kept_in_order() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.eval.tables import Judged, Sample, Verdict, WrongTable, main, pass_at, read, table, write
+from benchmarks.eval.tables import Judged, Sample, Verdict, WrongTable, first, main, pass_at, read, table, write
 
 HEAD = "method,model_size,question_type,qid,question,gold_answer,answer_1,answer_2,judge_1,judge_2\n"
 
@@ -105,6 +105,33 @@ def test_pass_at_k_needs_k_samples() -> None:
     for k in (0, 3):
         with pytest.raises(ValueError, match="needs"):
             pass_at(2, 1, k)
+
+
+def test_the_first_k_are_the_artifacts_pass_at_k() -> None:
+    """Given the verdicts wrong, correct, wrong, correct, then by the artifact's way judge_1 alone is pass@1 and each
+    later k has a correct one; by draws it is 2 of 4, 5 of 6, 1, 1."""
+    verdicts = [Verdict.WRONG, Verdict.CORRECT, Verdict.WRONG, Verdict.CORRECT]
+    assert [first(verdicts, k) for k in range(1, 5)] == [False, True, True, True]
+    assert [pass_at(4, 2, k) for k in range(1, 5)] == pytest.approx([1 / 2, 5 / 6, 1, 1])
+    for wrong in (0, 5):
+        with pytest.raises(ValueError, match="needs"):
+            first(verdicts, wrong)
+    with pytest.raises(ValueError, match="judged"):
+        first([Verdict.FAILED, Verdict.CORRECT], 2)
+
+
+def test_both_ways_stand_in_the_table() -> None:
+    (row,) = table([judged("wcwc", qid="1"), judged("cwww", qid="2"), judged("fccc", qid="3")])
+    assert [row[f"pass_{k}"] for k in (1, 2, 3, 4)] == [58.3, 77.8, 91.7, 100.0]
+    assert [row[f"first_{k}"] for k in (1, 2, 3, 4)] == [50.0, 100.0, 100.0, 100.0]
+    assert (row["first_questions_1"], row["questions_4"]) == (2, 2)
+    assert "questions_1" not in row
+
+
+@pytest.mark.parametrize("n, correct, k", [(8, 5, 1), (8, 5, 3), (6, 2, 2)])
+def test_over_all_orders_both_ways_are_the_same(n: int, correct: int, k: int) -> None:
+    orders = set(itertools.permutations([Verdict.CORRECT] * correct + [Verdict.WRONG] * (n - correct), n))
+    assert sum(first(order, k) for order in orders) / len(orders) == pytest.approx(pass_at(n, correct, k))
 
 
 def test_a_method_gets_pass_at_k_and_accuracy_by_category() -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from memforest_core.domain.cells import TOPIC_MARKER, CellCut, Cutting, assign_windows, cut_cells, pieces
+from memforest_core.domain.cells import (
+    TEXT_MARKERS,
+    TOPIC_MARKER,
+    CellCut,
+    Cutting,
+    assign_windows,
+    cut_cells,
+    pieces,
+)
 from memforest_core.domain.turns import Role, Turn
+from memforest_core.settings import AcceptSettings
 from tests.support.builders import NOON, turn
 
 SMALL = Cutting(cell_turns=2, cell_chars=100, window_turns=4)
@@ -54,6 +64,9 @@ def test_a_cell_spans_its_turns_times_in_whatever_order_they_come() -> None:
         (turn(1, "x" * 85), False),
         (turn(1, metadata={TOPIC_MARKER: True}), False),
         (turn(1, metadata={TOPIC_MARKER: "yes"}), True),
+        (turn(1, "--- topic: boats"), False),
+        (turn(1, "Fine.\n  New Topic: boats"), False),
+        (turn(1, "Is this a new topic: boats?"), True),
         (turn(1, role=Role.ASSISTANT), True),
         (turn(1, role=Role.SYSTEM), False),
     ],
@@ -65,6 +78,9 @@ def test_a_cell_spans_its_turns_times_in_whatever_order_they_come() -> None:
         "one character too many",
         "topic marker",
         "something else in its place",
+        "topic in words",
+        "topic in a later line",
+        "words that only look like it",
         "assistant",
         "system",
     ],
@@ -150,3 +166,16 @@ def test_more_short_cells_than_turns_allow_are_parted() -> None:
     apart = [turn(ordinal, metadata={TOPIC_MARKER: True}) for ordinal in range(6)]
 
     assert windows(cut_cells(apart, 0, SMALL)) == [0, 0, 0, 0, 4, 4]
+
+
+def test_the_words_that_start_a_topic_are_a_setting() -> None:
+    said = [turn(0), turn(1, "new topic: tea"), turn(2, "ABOUT: boats")]
+    assert [(cell.first_turn, cell.last_turn) for cell in cut_cells(said, 0, SMALL)] == [(0, 0), (1, 2)]
+    own = replace(SMALL, markers=("about:",))
+    assert [(cell.first_turn, cell.last_turn) for cell in cut_cells(said, 0, own)] == [(0, 1), (2, 2)]
+    none = replace(SMALL, markers=())
+    assert [(cell.first_turn, cell.last_turn) for cell in cut_cells(said, 0, none)] == [(0, 1), (2, 2)]
+
+
+def test_the_settings_words_are_the_rules() -> None:
+    assert AcceptSettings().topic_markers == TEXT_MARKERS == Cutting().markers

@@ -420,7 +420,7 @@ class TestHowMuch:
         world.embedder.away = True
         assert world.recall(mode="auto").mode is Mode.FLAT
 
-    @pytest.mark.parametrize("mode", ["llm", "planner"])
+    @pytest.mark.parametrize("mode", ["llm", "planner", "embedding+planner"])
     def test_modes_of_a_chat_model_need_one(self, world: World, mode: str) -> None:
         with pytest.raises(InvalidInput, match="MEMFOREST_LLM__MODEL"):
             world.recall(mode=mode)

@@ -1,0 +1,241 @@
+"""A chatbot's own history, as JSON and as a SQLite file: usual names, names that are mapped, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from memforest_core.errors import InvalidInput
+from memforest_core.formats.columns import Columns, parse_columns
+from memforest_core.formats.formats import Format, Reading, converted, recognized
+from memforest_core.formats.items import Converted, Item, Refused, Wordless
+
+ANN = {"role": "user", "content": "I row.", "created_at": "2024-05-06T07:00:00Z", "id": 1}
+BOT = {"role": "bot", "content": "Where?", "created_at": "1714978801", "id": 2}
+TURNS = [
+    {"role": "user", "content": "I row.", "id": "1", "timestamp": "2024-05-06T07:00:00Z"},
+    {"role": "assistant", "content": "Where?", "id": "2", "timestamp": 1_714_978_801.0},
+]
+
+
+def read(content: object, *mapped: str, owner: str | None = "ann", session: str | None = None) -> list[Item]:
+    raw = json.dumps(content).encode()
+    format_ = recognized(raw)
+    assert format_ in (Format.HISTORY, Format.LANGCHAIN)
+    return list(converted(format_, [raw], owner, Reading(session, parse_columns(mapped))))
+
+
+def one(items: Iterable[Item]) -> Converted:
+    [item] = items
+    assert isinstance(item, Converted), item
+    return item
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"session_id": "s1", "messages": [ANN, BOT]},
+        [{"id": "s1", "messages": [ANN, BOT]}],
+        [ANN | {"session_id": "s1"}, BOT | {"session_id": "s1"}],
+        {"sessions": [{"id": "s1"}], "messages": [ANN | {"session_id": "s1"}, BOT | {"session_id": "s1"}]},
+        {"sessions": [{"id": "s1", "messages": [ANN, BOT]}]},
+    ],
+)
+def test_each_shape_is_told_and_read(content: object) -> None:
+    found = one(read(content))
+    assert (found.owner, found.session_id, found.started_at) == ("ann", "s1", None)
+    assert list(found.turns) == TURNS
+
+
+def test_langchain_messages_stand_in_conversations_in_rows_and_alone() -> None:
+    human, ai = ({"type": kind, "data": {"content": f"I am {kind}."}} for kind in ("human", "ai"))
+    said = [("user", "I am human."), ("assistant", "I am ai.")]
+    for content, session, name in (
+        ([human, ai], "alone", "alone"),
+        ({"thread_id": "s1", "messages": [human, ai]}, None, "s1"),
+        ([{"session_id": "s1", "message": human}, {"session_id": "s1", "message": json.dumps(ai)}], None, "s1"),
+    ):
+        found = one(read(content, session=session))
+        assert [(turn["role"], turn["content"]) for turn in found.turns] == said
+        assert found.session_id == name
+
+
+def test_bare_messages_need_a_session() -> None:
+    with pytest.raises(InvalidInput, match="--session") as refused:
+        read([ANN, BOT])
+    assert refused.value.code == "missing_session"
+    assert one(read([ANN, BOT], session="mine")).session_id == "mine"
+
+
+def test_sessions_say_whose_they_are_when_they_began_and_what_about() -> None:
+    info = {"id": 7, "user_id": "zoe", "started_at": "2024-05-06", "title": "Boats", "messages": [ANN]}
+    found = one(read([info], owner=None))
+    assert (found.owner, found.session_id, found.started_at) == ("zoe", "7", "2024-05-06")
+    assert found.turns[0]["metadata"] == {"title": "Boats"}
+    assert one(read([info], owner="club")).owner == "club"
+    [nobodys] = read([{"id": 7, "messages": [ANN]}], owner=None)
+    assert isinstance(nobodys, Refused)
+    assert nobodys.error.code == "missing_owner"
+
+
+def test_speakers_of_a_group_have_ids_and_names_and_the_bot_is_not_its_user() -> None:
+    rows = [
+        {"session_id": "g", "user_id": "111", "username": "gruz", "content": "I cook."},
+        {"session_id": "g", "user_id": "111", "role": "assistant", "content": "Yum."},
+        {"session_id": "g", "speaker_id": "b1", "role": "assistant", "content": [{"type": "text", "text": "More?"}]},
+    ]
+    turns = one(read(rows)).turns
+    assert [(turn["role"], turn.get("speaker_id"), turn.get("name"), turn["content"]) for turn in turns] == [
+        ("user", "111", "gruz", "I cook."),
+        ("assistant", None, None, "Yum."),
+        ("assistant", "b1", None, "More?"),
+    ]
+
+
+def test_names_and_roles_are_mapped() -> None:
+    rows = [
+        {"room": "s1", "who": "captain", "body": "I row.", "content": "x", "key": "k1"},
+        {"room": "s1", "who": "ship", "body": "Splash.", "content": "x", "key": "k2"},
+    ]
+    mapped = ("content=body", "session=room", "role=who", "id=KEY", "role:captain=user", "role:ship=tool")
+    found = one(read(rows, *mapped))
+    assert [(turn["id"], turn["role"], turn["content"]) for turn in found.turns] == [
+        ("k1", "user", "I row."),
+        ("k2", "tool", "Splash."),
+    ]
+    [refused] = read(rows, *mapped[:-1])
+    assert isinstance(refused, Refused)
+    assert "role:ship=user" in refused.error.message
+
+
+@pytest.mark.parametrize("given", ["content", "content=", "colour=red", "role:x=captain"])
+def test_a_mapping_that_says_nothing_is_refused(given: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_columns([given])
+    assert refused.value.code == "invalid_map"
+
+
+def test_bad_sessions_are_refused_alone_and_wordless_ones_are_told() -> None:
+    content = [
+        {"id": "bad", "messages": [{"role": "user", "content": 7}]},
+        {"id": "empty", "messages": [{"role": "user", "content": " "}]},
+        {"messages": [ANN]},
+        {"id": "good", "messages": [ANN]},
+    ]
+    by_name = {getattr(item, "session_id", None): item for item in read(content)}
+    assert isinstance(by_name["bad"], Refused)
+    assert by_name["bad"].position == 1
+    assert isinstance(by_name["empty"], Wordless)
+    assert isinstance(by_name[None], Refused)
+    assert isinstance(by_name["good"], Converted)
+
+
+def database(path: Path, script: str) -> Path:
+    connection = sqlite3.connect(path)
+    connection.executescript(script)
+    connection.commit()
+    connection.close()
+    return path
+
+
+def tables(path: Path, *mapped: str, owner: str | None = "ann") -> list[Item]:
+    head = path.read_bytes()[:100]
+    assert recognized(head) is Format.SQLITE
+    return list(converted(Format.SQLITE, [head], owner, Reading(columns=parse_columns(mapped), place=path)))
+
+
+def test_tables_of_sessions_and_messages_are_read_in_the_order_of_insertion(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "chat 100%?.db",
+        """
+        CREATE TABLE sessions (id TEXT PRIMARY KEY, user_id TEXT, created_at TEXT, title TEXT);
+        CREATE TABLE messages (
+          id TEXT PRIMARY KEY, session_id TEXT, role TEXT, content TEXT, created_at REAL, face BLOB);
+        INSERT INTO sessions VALUES ('s2', 'zoe', '2024-05-06', 'Boats');
+        INSERT INTO messages VALUES
+          ('z', 's2', 'user', 'I row.', 1714978800, x'00'), ('b', 's1', 'user', 'Tea.', NULL, NULL),
+          ('a', 's2', 'assistant', 'Where?', 1714978801.5, NULL), ('c', NULL, 'user', 'Lost.', NULL, NULL);
+        """,
+    )
+    lost, first, second = tables(path, owner=None)
+    assert isinstance(lost, Refused)
+    assert isinstance(first, Refused)
+    assert first.error.code == "missing_owner"
+    assert isinstance(second, Converted)
+    assert (second.owner, second.session_id, second.started_at) == ("zoe", "s2", "2024-05-06")
+    assert [(turn["id"], turn["content"], turn["timestamp"]) for turn in second.turns] == [
+        ("z", "I row.", 1_714_978_800.0),
+        ("a", "Where?", 1_714_978_801.5),
+    ]
+    assert [item.session_id for item in tables(path) if isinstance(item, Converted)] == ["s1", "s2"]
+
+
+def test_langchain_keeps_its_messages_in_such_a_table(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "memory.db", "CREATE TABLE message_store (id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)"
+    )
+    connection = sqlite3.connect(path)
+    for kind in ("human", "ai"):
+        message = json.dumps({"type": kind, "data": {"content": f"I am {kind}."}})
+        connection.execute("INSERT INTO message_store (session_id, message) VALUES ('s1', ?)", (message,))
+    connection.commit()
+    connection.close()
+    found = one(tables(path))
+    assert [(turn["role"], turn["content"]) for turn in found.turns] == [
+        ("user", "I am human."),
+        ("assistant", "I am ai."),
+    ]
+
+
+def test_tables_and_columns_are_mapped(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "odd.db",
+        """
+        CREATE TABLE "chat ""log"" of us" (room INTEGER, body TEXT, pos INTEGER, PRIMARY KEY (room, pos)) WITHOUT ROWID;
+        INSERT INTO "chat ""log"" of us" VALUES (1, 'second', 2), (1, 'first', 1);
+        """,
+    )
+    found = one(tables(path, 'messages=chat "log" of us', "session=room", "content=body"))
+    assert (found.session_id, [turn["content"] for turn in found.turns]) == ("1", ["first", "second"])
+
+
+@pytest.mark.parametrize(
+    "script, mapped, said",
+    [
+        ("CREATE TABLE notes (id)", (), "messages=TABLE"),
+        ("CREATE TABLE notes (id)", ("messages=gone",), "'gone'"),
+        ("CREATE TABLE messages (id, content)", (), "session=COLUMN"),
+        ("CREATE TABLE messages (id, session_id)", (), "content=COLUMN"),
+        ("CREATE TABLE messages (session_id, content)", ("time=when",), "'when'"),
+        ("CREATE TABLE notes (session_id, content); CREATE VIEW messages AS SELECT * FROM notes", (), "messages=TABLE"),
+    ],
+)
+def test_what_is_not_there_is_named(tmp_path: Path, script: str, mapped: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        tables(database(tmp_path / "a.db", script), *mapped)
+    assert said in refused.value.message
+
+
+def test_a_broken_file_and_a_pipe_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "broken.db"
+    path.write_bytes(b"SQLite format 3\x00" + b"x" * 200)
+    with pytest.raises(InvalidInput) as refused:
+        tables(path)
+    assert refused.value.code == "unreadable_file"
+    with pytest.raises(InvalidInput, match="pipe"):
+        list(converted(Format.SQLITE, [], "ann", Reading(columns=Columns())))
+
+
+def test_reading_writes_nothing_and_sees_what_a_running_program_wrote(tmp_path: Path) -> None:
+    """Given a program that has the file open and keeps its last messages in the write-ahead log, then they are read."""
+    path = database(tmp_path / "live.db", "PRAGMA journal_mode=WAL; CREATE TABLE messages (session_id, content)")
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("INSERT INTO messages VALUES ('s1', 'I row.')")
+    before = path.read_bytes()
+    assert [turn["content"] for turn in one(tables(path)).turns] == ["I row."]
+    assert path.read_bytes() == before
+    writer.close()
