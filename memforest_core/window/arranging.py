@@ -19,6 +19,11 @@ class Cover:
     bare: tuple[int, ...]
     """Ordinals, in order."""
 
+    @property
+    def chars(self) -> int:
+        """Characters of all summaries."""
+        return sum(len(each.text) for each in self.summaries) + (0 if self.kept is None else len(self.kept.text))
+
 
 def untold(start: int, end: int, summaries: Iterable[TreeSummary], waiting: Iterable[tuple[int, int]]) -> list[int]:
     """The turns from ``start`` to before ``end`` that no summary's range holds, or that wait to be placed in the tree

@@ -176,9 +176,9 @@ class WindowService:
         most = self._settings.compact_turns
         if loaded.frozen or loaded.head.turns - loaded.begin < most or loaded.begin >= loaded.end:
             return False
-        pieces = len(way.summaries) + (way.kept is not None)
-        last = loaded.head.turns - loaded.end
-        return len(way.bare) + last >= most or (pieces > 1 and overflow(way, loaded, asked.max_tokens) > 0)
+        if len(way.bare) + loaded.head.turns - loaded.end >= most:
+            return True
+        return way.chars > self._settings.summary_chars and overflow(way, loaded, asked.max_tokens) > 0
 
     def _compact(self, tenant: TenantId, loaded: Loaded, calls: list[CallRecord], notes: list[str]) -> Compacted | None:
         """The next summary, with nothing locked; None when there is nothing to tell."""
