@@ -11,7 +11,6 @@ from memforest_core.cli.opening import opened_memory, opened_store
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.output import console, no_memory, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
-from memforest_core.window.records import LATEST
 
 if TYPE_CHECKING:
     from memforest_core.accept.running import RunningSession
@@ -40,7 +39,7 @@ def register(program: typer.Typer) -> None:
 
 def window(
     owner: OwnerOption,
-    session: SessionArgument = LATEST,
+    session: SessionArgument = LATEST_SESSION,
     max_tokens: Annotated[
         int | None, typer.Option(help="Of the window; the setting window.max_tokens unless given.", show_default=False)
     ] = None,
@@ -83,7 +82,7 @@ def _print(owner: str, shown: SessionWindow) -> None:
 
 def window_put(
     owner: OwnerOption,
-    session: SessionArgument = LATEST,
+    session: SessionArgument = LATEST_SESSION,
     fact: Annotated[list[str] | None, typer.Option(help="A fact's id; again for more.", show_default=False)] = None,
     turn: Annotated[
         list[str] | None,

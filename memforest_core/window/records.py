@@ -14,9 +14,6 @@ from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId
 from memforest_core.domain.turns import Turn
 from memforest_core.refresh.records import SummarySource
 
-LATEST = "LATEST"
-"""Names the session that runs; without one, the session that got a turn last."""
-
 
 class PartKind(StrEnum):
     """What a part of a window is."""

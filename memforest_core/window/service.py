@@ -11,7 +11,7 @@ from memforest_core.accept.running import FROZEN_S
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TenantId, session_id, tree_id
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import LATEST_SESSION, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, StoreUnavailable
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import SummarySource
@@ -23,7 +23,6 @@ from memforest_core.window.arranging import Cover, chosen, cover, last_parts, ol
 from memforest_core.window.compacting import Compacted, Compactor
 from memforest_core.window.fitting import fitted
 from memforest_core.window.records import (
-    LATEST,
     HeldItems,
     KeptSummary,
     Loaded,
@@ -68,7 +67,7 @@ class WindowService:
         self,
         tenant: TenantId,
         owner: str,
-        session_id: str = LATEST,
+        session_id: str = LATEST_SESSION,
         *,
         max_tokens: int | None = None,
         keep: int | None = None,
@@ -272,11 +271,11 @@ class WindowService:
 
 def _head(rows: WindowRows, forest: ForestId, owner: str, name: str) -> WindowHead | str:
     """The session; of the one that runs and has no turn yet its id, "" when there is none. Raises NotFound."""
-    latest = rows.latest(forest) if name == LATEST else name
+    latest = rows.latest(forest) if name == LATEST_SESSION else name
     if latest is None:
         return ""
     head = rows.head(forest, latest)
-    if head is None and name != LATEST and rows.latest(forest) != name:
+    if head is None and name != LATEST_SESSION and rows.latest(forest) != name:
         raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
     return latest if head is None else head
 
