@@ -10,6 +10,7 @@ import typer
 from memforest_core.cli.opening import opened_memory, opened_store
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.output import console, no_memory, plain_table, print_json, printable
+from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
