@@ -15,8 +15,8 @@ from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memforest_core.accept.running import RunningSession
+    from memforest_core.window.items import ItemInput
     from memforest_core.window.records import SessionWindow
-    from memforest_core.window.service import ItemInput
 
 NO_SESSION = "No session runs."
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from memforest_core.accept.running import FROZEN_S
-from memforest_core.domain.evidence import Evidence, EvidenceKind
-from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TenantId, session_id, tree_id
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import LATEST_SESSION, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, StoreUnavailable
 from memforest_core.models.calls import CallRecord
@@ -19,31 +17,24 @@ from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, VISIBLE, known
 from memforest_core.store.repeating import repeated
-from memforest_core.window.arranging import Cover, chosen, cover, last_parts, older_parts, overflow, untold
+from memforest_core.window.arranging import Cover, chosen, cover, last_parts, older_parts, overflow
 from memforest_core.window.compacting import Compacted, Compactor
 from memforest_core.window.fitting import fitted
+from memforest_core.window.items import ItemInput, named_items, references
+from memforest_core.window.loading import load, window_head
 from memforest_core.window.records import (
     HeldItems,
     KeptSummary,
     Loaded,
     SessionWindow,
-    TreeSummary,
-    WindowHead,
 )
-from memforest_core.window.rows import Reference, WindowRows, new_version, summary_of_tree
+from memforest_core.window.rows import WindowRows, new_version
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 TRIES = 3
 """How often a window is read again because somebody else compacted it, or a turn was deleted, meanwhile."""
 MAX_BUDGET = 10_000_000
 MAX_KEEP = 1_000
-MAX_ITEMS = 1_000
-"""Items that one call puts in."""
-MAX_EXPANDED = 64
-"""Nodes of one level of a tree that are looked into, the last ones: where more are not clean, turns stand for them."""
-
-ItemInput = Evidence | UUID | str | tuple[str, str]
-"""What can be put into a window: evidence, a fact's id, or a session's and a turn's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,7 @@ class WindowService:
         StoreUnavailable.
         """
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        given = [each for item in _checked_items(items) for each in _named(item)]
+        given = named_items(items)
         if not self._settings.enabled:
             return HeldItems("", 0, 0, 0, 0, enabled=False)
         return self._put(tenant, owner, name, given)
@@ -133,38 +124,10 @@ class WindowService:
             forest = rows.find_forest(owner)
             if forest is None:
                 return SessionWindow("", (), 0, owner_known=False)
-            head = _head(rows, forest.id, owner, name)
+            head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 return SessionWindow(head, (), 0)
-            kept, end = rows.kept(head.id), max(0, head.turns - keep)
-            begin = kept.turns if kept is not None and self._grows(kept) else 0
-            digest = rows.digest(head.id, begin, end) if head.turns - begin >= self._settings.compact_turns else b""
-            root = rows.root(tree_id(forest.id, TreeKind.SESSION, str(head.id)))
-            done = 0 if kept is None else kept.turns
-            whole = _summaries(rows, root, 0, end)
-            later = _summaries(rows, root, done, end) if done else whole
-            waiting = rows.waiting(head.id, end)
-            bare = {*untold(0, end, whole, waiting), *untold(done, end, later, waiting)}
-            tree: Sequence[TreeSummary] | None = whole
-            if begin and len(bare) > self._settings.compact_turns:
-                # The tree lags behind; only what the kept summary does not stand for is needed word for word.
-                tree, bare = None, {at for at in bare if at >= done}
-            ends = {at for each in (*whole, *later) for at in (each.first, each.last)} | {0, max(0, done - 1)}
-            return Loaded(
-                forest=forest.id,
-                frozen=forest.frozen,
-                head=head,
-                kept=kept,
-                end=end,
-                begin=begin,
-                digest=digest,
-                tree=tree,
-                later=later,
-                waiting=waiting,
-                turns={turn.ordinal: turn for turn in rows.turns(head.id, bare, end)},
-                ids=rows.ids(head.id, ends),
-                items=rows.items(head.id),
-            )
+            return load(rows, forest, head, keep=keep, most=self._settings.compact_turns, grows=self._grows)
 
     def _grows(self, kept: KeptSummary) -> bool:
         """Whether the next summary is made from this one: what rules picked is made again once there is a model."""
@@ -172,7 +135,8 @@ class WindowService:
 
     def _due(self, loaded: Loaded, way: Cover, asked: _Asked) -> bool:
         """Whether enough turns have gathered without a summary, or what stands for them does not fit."""
-        most = self._settings.compact_turns
+        # Fewer than ``keep`` at once would mean a call for every few turns.
+        most = max(self._settings.compact_turns, 2 * asked.keep)
         if loaded.frozen or loaded.head.turns - loaded.begin < most or loaded.begin >= loaded.end:
             return False
         if len(way.bare) + loaded.head.turns - loaded.end >= most:
@@ -260,88 +224,13 @@ class WindowService:
                 )
             # No deletion of what is referred to can pass by.
             rows.lock_forest(forest.id)
-            head = _head(rows, forest.id, owner, name)
+            head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 raise NotFound(f"Owner {owner!r:.80} has no stored session yet: append a turn first.")
-            found = _references(rows, forest.id, given)
+            found = references(rows, forest.id, given)
             again = self._settings.eviction == "LRU"
             held, added, fallen = rows.put(forest.id, head.id, found[::-1], again=again, most=self._settings.items)
         return HeldItems(head.external_id, held, added, len(given) - len(found), fallen)
-
-
-def _head(rows: WindowRows, forest: ForestId, owner: str, name: str) -> WindowHead | str:
-    """The session; of the one that runs and has no turn yet its id, "" when there is none. Raises NotFound."""
-    latest = rows.latest(forest) if name == LATEST_SESSION else name
-    if latest is None:
-        return ""
-    head = rows.head(forest, latest)
-    if head is None and name != LATEST_SESSION and rows.latest(forest) != name:
-        raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-    return latest if head is None else head
-
-
-def _summaries(rows: WindowRows, root: NodeId | None, start: int, end: int) -> list[TreeSummary]:
-    """The highest clean nodes whose turns all lie from ``start`` to before ``end``, in order."""
-    found: list[TreeSummary] = []
-    nodes = [] if root is None or start >= end else [root]
-    while nodes:
-        open_ = []
-        for span in rows.spans(nodes):
-            if span.last < start or span.first >= end:
-                continue
-            if span.clean and span.text and start <= span.first and span.last < end:
-                found.append(summary_of_tree(span))
-            elif span.level > 1:
-                open_.append(span.id)
-        nodes = rows.children(open_[-MAX_EXPANDED:]) if open_ else []
-    return sorted(found, key=lambda each: each.first)
-
-
-def _references(rows: WindowRows, forest: ForestId, given: Sequence[UUID | tuple[str, str]]) -> list[Reference]:
-    """What is there of what was given, in its order."""
-    facts = rows.facts(forest, [each for each in given if isinstance(each, UUID)])
-    turns: dict[str, list[str]] = {}
-    for each in given:
-        if not isinstance(each, UUID):
-            turns.setdefault(each[0], []).append(each[1])
-    places: dict[tuple[str, str], tuple[SessionId, int]] = {}
-    for session, ids in turns.items():
-        own = session_id(forest, session)
-        places |= {(session, turn): (own, at) for turn, at in rows.ordinals(own, ids).items()}
-    found: list[Reference] = []
-    for each in given:
-        if isinstance(each, UUID):
-            found += [Reference(FactId(each))] if each in facts else []
-        elif each in places:
-            found.append(Reference(None, *places[each]))
-    return found
-
-
-def _checked_items(items: object) -> Sequence[object]:
-    if isinstance(items, str) or not isinstance(items, Sequence) or len(items) > MAX_ITEMS:
-        raise InvalidInput(f"Give at most {MAX_ITEMS} items as a list.", code="invalid_items")
-    return items
-
-
-def _named(item: object) -> list[UUID | tuple[str, str]]:
-    """What an item names: facts by their ids, turns by the ids of session and turn. Raises InvalidInput."""
-    match item:
-        case Evidence():
-            if item.kind is EvidenceKind.FACT and item.fact_ids:
-                return [UUID(str(fact)) for fact in item.fact_ids[:1]]
-            return [(item.session_id, turn) for turn in item.turn_ids]
-        case UUID():
-            return [item]
-        case (str() as session, str() as turn):
-            return [(checked_name(session, "session_id"), checked_name(turn, "turn_id"))]
-        case str():
-            try:
-                return [UUID(item)]
-            except ValueError:
-                pass
-    raise InvalidInput(
-        "Give items as evidence, as ids of facts, or as pairs of a session's and a turn's id.", code="invalid_items"
-    )
 
 
 def _whole(value: object, name: str, most: int) -> int:
