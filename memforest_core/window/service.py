@@ -10,7 +10,7 @@ from uuid import UUID
 from memforest_core.accept.running import FROZEN_S
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import LATEST_SESSION, checked_name
-from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, StoreUnavailable
+from memforest_core.errors import ForestChanged, ForestFrozen, InvalidInput, NotFound, StoreUnavailable
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import SummarySource
 from memforest_core.settings import WindowSettings
@@ -217,13 +217,15 @@ class WindowService:
     def _put(self, tenant: TenantId, owner: str, name: str, given: Sequence[UUID | tuple[str, str]]) -> HeldItems:
         with WindowRows.opened(self._engine, tenant) as rows:
             forest = known(rows.find_forest(owner), owner, NO_OWNER)
-            if forest.frozen:
+            # No deletion of what is referred to can pass by.
+            state = rows.lock_forest(forest.id)
+            if state == "frozen":
                 raise ForestFrozen(
                     f"Owner {owner!r:.80} is being merged into another: put it again in some seconds.",
                     retry_after=FROZEN_S,
                 )
-            # No deletion of what is referred to can pass by.
-            rows.lock_forest(forest.id)
+            if state != "live":
+                raise ForestChanged(f"The memory of owner {owner!r:.80} was replaced at this moment: put it again.")
             head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 raise NotFound(f"Owner {owner!r:.80} has no stored session yet: append a turn first.")

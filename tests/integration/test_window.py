@@ -22,7 +22,7 @@ from benchmarks.support.model_faults import Fault
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
-from memforest_core import AsyncMemForest, InvalidInput, NotFound
+from memforest_core import AsyncMemForest, ForestFrozen, InvalidInput, NotFound
 from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
 from memforest_core.models.opening import open_chat
@@ -462,6 +462,25 @@ def test_what_rules_picked_is_made_again_once_there_is_a_model(told: Stack, mode
     assert (window.parts[0].source, window.compacted) == ("model", 16)
     assert model.documents[0]["so_far"] == ""
     assert len(model.documents[0]["then"]) == 16
+
+
+def test_many_kept_turns_are_not_compacted_one_by_one(told: Stack) -> None:
+    """Given more turns to keep than gather, then as many are compacted at once as are kept."""
+    tell(told, 0, 19)
+    assert told.memory.window("bob", "trip", keep=10).compacted == 0
+    tell(told, 19, 20)
+    assert told.memory.window("bob", "trip", keep=10).compacted == 10
+
+
+def test_a_forest_that_is_being_merged_away_is_read_and_left_alone(pipeline: Stack) -> None:
+    tell(pipeline, 0, 14)
+    pipeline.execute("UPDATE memforest.forest SET state = 'frozen'")
+    assert shown(pipeline.memory.window("bob", "trip")) == [("turn", at, at) for at in range(14)]
+    with pytest.raises(ForestFrozen):
+        pipeline.memory.window_put("bob", "trip", [("trip", "t0")])
+    with pytest.raises(ForestFrozen):
+        pipeline.memory.session_start("bob")
+    assert stored(pipeline) == []
 
 
 # Items
