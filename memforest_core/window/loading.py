@@ -75,15 +75,15 @@ def load(
 def summaries(rows: WindowRows, root: NodeId | None, start: int, end: int) -> list[TreeSummary]:
     """The highest clean nodes whose turns all lie from ``start`` to before ``end``, in order."""
     found: list[TreeSummary] = []
-    nodes = [] if root is None or start >= end else [root]
-    while nodes:
+    spans = [] if root is None or start >= end else rows.span(root)
+    while spans:
         open_ = []
-        for span in rows.spans(nodes):
+        for span in spans:
             if span.last < start or span.first >= end:
                 continue
             if span.clean and span.text and start <= span.first and span.last < end:
                 found.append(summary_of_tree(span))
             elif span.level > 1:
                 open_.append(span.id)
-        nodes = rows.children(open_[-MAX_EXPANDED:]) if open_ else []
+        spans = rows.spans_below(open_[-MAX_EXPANDED:]) if open_ else []
     return sorted(found, key=lambda each: each.first)

@@ -79,7 +79,7 @@ def _edge(where: str, direction: str) -> str:
 
 
 # A node's leaves lie between its key and that of the next node of its level.
-_SPANS = sa.text(f"""
+_SPANS = f"""
     SELECT n.node_id, n.level, n.version = n.clean_version AND NOT n.dead AND s.node_id IS NOT NULL AS clean,
            coalesce(s.text, '') AS text, coalesce(s.source, '') AS source, head.first_turn, tail.last_turn
       FROM memforest.node n
@@ -97,9 +97,10 @@ _SPANS = sa.text(f"""
         "DESC",
     )
 } tail
-     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) AND n.level > 0
-     ORDER BY {_ORDER.format("n", "ASC")}
-    """)  # noqa: S608 - constants of this module
+     WHERE n.tenant_id = :t AND n.level > 0
+    """  # noqa: S608 - constants of this module
+_SPAN = sa.text(f"{_SPANS} AND n.node_id = :node")
+_SPANS_BELOW = sa.text(f"{_SPANS} AND n.parent_id = ANY(CAST(:ids AS uuid[])) ORDER BY {_ORDER.format('n', 'ASC')}")
 
 _LATEST = sa.text("""
     SELECT s.external_id FROM memforest.session s
@@ -175,15 +176,13 @@ class WindowRows(ForestRows):
         found = self._db.scalar(own)
         return None if found is None else NodeId(found)
 
-    def spans(self, nodes: Collection[NodeId]) -> list[NodeSpan]:
-        """Internal nodes in the order of their keys; leaves are left out."""
-        return [NodeSpan(*row) for row in self._run(_SPANS, ids=list(nodes))]
+    def span(self, node: NodeId) -> list[NodeSpan]:
+        """An internal node; nothing for a leaf."""
+        return [NodeSpan(*row) for row in self._run(_SPAN, node=node)]
 
-    def children(self, nodes: Collection[NodeId]) -> list[NodeId]:
-        """The children of nodes."""
-        n = m.NodeRow
-        below = sa.select(n.node_id).where(n.tenant_id == self._tenant, among(n.parent_id, nodes))
-        return [NodeId(found) for found in self._db.scalars(below)]
+    def spans_below(self, nodes: Collection[NodeId]) -> list[NodeSpan]:
+        """The internal nodes that are children of these, in the order of their keys."""
+        return [NodeSpan(*row) for row in self._run(_SPANS_BELOW, ids=list(nodes))]
 
     def waiting(self, session: SessionId, end: int) -> list[tuple[int, int]]:
         """First and last turns of cells before a turn that are not in the tree."""
