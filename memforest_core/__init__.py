@@ -37,6 +37,7 @@ from memforest_core.errors import (
 
 if TYPE_CHECKING:
     from memforest_core.accept.records import Backlog, SessionProgress, Stage
+    from memforest_core.accept.running import RunningSession
     from memforest_core.accept.service import Accepted
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_default_config, load_settings
+    from memforest_core.window.records import HeldItems, LeftOut, SessionWindow, WindowPart
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.operations import OperationFailed
     from memforest_core.work.records import OperationTask
@@ -65,6 +67,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "memforest_core.accept.records": ("Backlog", "SessionProgress", "Stage"),
+    "memforest_core.accept.running": ("RunningSession",),
     "memforest_core.accept.service": ("Accepted",),
     "memforest_core.aio": ("AsyncMemForest",),
     "memforest_core.api": ("MemForest",),
@@ -84,6 +87,7 @@ _NAMES = {
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
     "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
+    "memforest_core.window.records": ("HeldItems", "LeftOut", "SessionWindow", "WindowPart"),
     "memforest_core.work.jobs": ("WorkError",),
     "memforest_core.work.operations": ("OperationFailed",),
     "memforest_core.work.records": ("OperationTask",),
@@ -108,10 +112,12 @@ __all__ = [
     "Evidence",
     "ForestChanged",
     "ForestFrozen",
+    "HeldItems",
     "IndexUnavailable",
     "InvalidInput",
     "InvalidSettings",
     "InvariantViolated",
+    "LeftOut",
     "Lifecycle",
     "LoggedCall",
     "MemForest",
@@ -133,10 +139,12 @@ __all__ = [
     "RecallResult",
     "Receipt",
     "RetryableError",
+    "RunningSession",
     "ServerFailed",
     "SessionConflict",
     "SessionHandle",
     "SessionProgress",
+    "SessionWindow",
     "Settings",
     "Stage",
     "StoreContended",
@@ -152,6 +160,7 @@ __all__ = [
     "TurnInput",
     "UsedAfterFork",
     "WaitTimeout",
+    "WindowPart",
     "WorkError",
     "load_default_config",
     "load_settings",

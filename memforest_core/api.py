@@ -24,6 +24,7 @@ from memforest_core.recall.answering.service import MAX_TOKENS
 from memforest_core.recall.asking import RecallOptions
 from memforest_core.recall.timeline.service import TimelineService
 from memforest_core.settings import Settings, load_settings
+from memforest_core.window.service import WindowService
 
 if TYPE_CHECKING:
     from memforest_core.embedded.node import EmbeddedNode
@@ -161,6 +162,8 @@ class MemForest(MemForestClient):
     trees = served(lambda services: services.reading, ReadingService.trees)
     node = served(lambda services: services.reading, ReadingService.node)
     calls = served(lambda services: services.inspection, InspectionService.calls)
+    window = served(lambda services: services.window, WindowService.window)
+    window_put = served(lambda services: services.window, WindowService.window_put)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

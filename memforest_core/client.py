@@ -11,6 +11,7 @@ from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from memforest_core.accept.quotas import Quota, when_there_is_room
 from memforest_core.accept.records import Backlog, SessionProgress, Stage, TenantLimits
+from memforest_core.accept.running import RunningSession
 from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.domain.chat_messages import TurnInput
@@ -177,7 +178,7 @@ class MemForestClient:
     def append(
         self,
         owner: str,
-        session_id: str,
+        session_id: str | None,
         turn: TurnInput,
         *,
         wait: str = "none",
@@ -188,7 +189,8 @@ class MemForestClient:
         trace: str | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Steps[SessionHandle]:
-        """Add one turn to a running session.
+        """Add one turn to a running session; without a ``session_id`` (None) to the one that runs, which the handle
+        names. A turn that comes more than ``accept.session_gap_h`` hours after the last one begins the next session.
 
         It waits up to ``accept.quiet_s`` seconds for the second turn of its cell, and is searchable meanwhile. With
         ``close``, or ``wait`` "facts" or "summaries", the cell is closed instead and extracted at once; the next turn
@@ -208,8 +210,8 @@ class MemForestClient:
                 joined=transaction,
                 trace=own,
             )
-        yield from self._reached(owner, session_id, wait, timeout_s)
-        return SessionHandle(owner, session_id, accepted, self)
+        yield from self._reached(owner, accepted.session, wait, timeout_s)
+        return SessionHandle(owner, accepted.session, accepted, self)
 
     def enqueue_stream(
         self,
@@ -253,6 +255,37 @@ class MemForestClient:
         return handles
 
     ingest_many = enqueue_many
+
+    def session_start(self, owner: str, session_id: str | None = None) -> RunningSession:
+        """Begin a session, for apps that have no session ids of their own: ``append`` without one goes to it.
+
+        The session that ran before is left: it can be gone back to. Without a ``session_id`` one is made, from the time
+        and a random part. Raises InvalidInput, ForestFrozen, StoreUnavailable.
+        """
+        return self._producer.running.start(self._tenant, owner, session_id)
+
+    def session_switch(self, owner: str, session_id: str) -> RunningSession:
+        """Go on with a session of before: ``append`` without a session id goes to it now.
+
+        Raises NotFound for a session that the owner does not have, else as ``session_start``.
+        """
+        return self._producer.running.switch(self._tenant, owner, session_id)
+
+    def session_close(
+        self, owner: str, session_id: str | None = None, *, summarize: bool = True
+    ) -> RunningSession | None:
+        """Close the session that runs, or the named one; None when none runs.
+
+        The next turn without a session id begins a new one. With ``summarize`` the session's last cell is extracted at
+        once instead of after the quiet period, and the refresh of its summaries is due; ``wait(owner, session_id,
+        "summaries")`` waits for them. Raises NotFound for an owner or a session that does not exist, else as
+        ``session_start``.
+        """
+        return self._producer.running.close(self._tenant, owner, session_id, summarize)
+
+    def session_current(self, owner: str) -> RunningSession | None:
+        """The session that runs; None when none does. Raises InvalidInput, StoreUnavailable."""
+        return self._producer.running.current(self._tenant, owner)
 
     def quota(self, tenant: str | None = None) -> Quota:
         """The limits of a ``tenant`` (this one by default), and how much of them is used now."""

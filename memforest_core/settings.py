@@ -201,6 +201,8 @@ class AcceptSettings(Group):
     """An appended turn waits this long for the second turn of its cell."""
     time_zone: str = "UTC"
     """Of a new forest: where naive timestamps and relative dates are read."""
+    session_gap_h: float = Field(default=6.0, gt=0)
+    """A turn that comes without a session id this long after the one before begins a new session."""
     max_waiting_cells: int = Field(default=200_000, ge=1)
     """Cells of a tenant that wait for extraction; past it ``enqueue`` refuses, saying when to come back."""
     max_turns_per_day: int | None = Field(default=None, ge=1)
@@ -347,6 +349,25 @@ class RerankSettings(Group):
     timeout_s: float = Field(default=5.0, gt=0)
 
 
+class WindowSettings(Group):
+    """The window of a session: what a model is shown of the conversation that runs."""
+
+    enabled: bool = True
+    """Off: windows are empty, and nothing is kept for them."""
+    max_tokens: int = Field(default=2_000, ge=1)
+    """Estimated tokens of a window, as recall counts them."""
+    keep: int = Field(default=4, ge=1, le=200)
+    """The last turns that stay word for word."""
+    compact_turns: int = Field(default=12, ge=2, le=1_000)
+    """So many turns gather before all but the last ``keep`` are compacted into the summary."""
+    summary_chars: int = Field(default=800, ge=100, le=20_000)
+    """Length of the summary."""
+    items: int = Field(default=50, ge=1, le=1_000)
+    """Items that a window holds; what does not fit any more falls out."""
+    eviction: Literal["LRU", "FIFO"] = "LRU"
+    """LRU: the item falls out that was put in, or put in again, the longest ago. FIFO: putting in again counts not."""
+
+
 class RecallSettings(Group):
     """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
@@ -434,6 +455,7 @@ class Settings(BaseSettings):
     deployment: DeploymentSettings = DeploymentSettings()
     observe: ObserveSettings = ObserveSettings()
     recall: RecallSettings = RecallSettings()
+    window: WindowSettings = WindowSettings()
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from memforest_core.accept.quotas import Quota, Quotas
 from memforest_core.accept.records import SessionHead, SessionProgress, TenantLimits
 from memforest_core.accept.rows.accepting import AcceptRows, accepting
+from memforest_core.accept.running import open_forest, session_for
 from memforest_core.domain.cells import Cutting, assign_windows, cut_cells
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id
@@ -24,7 +25,7 @@ from memforest_core.domain.turns import (
     parse_timestamp,
     parse_turns,
 )
-from memforest_core.errors import ForestFrozen, InvalidInput, InvalidSettings, NotFound, SessionConflict
+from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
 from memforest_core.settings import AcceptSettings
 from memforest_core.store.engine import Engine
@@ -33,8 +34,6 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane, WorkError
 from memforest_core.work.wakeups import WakeUps
 
-FROZEN_S = 5.0
-"""When to try a frozen forest again: a merge copies some thousand facts a second."""
 MAX_LIMIT = 2**31 - 1
 """What a column for a limit holds."""
 
@@ -48,6 +47,8 @@ class Accepted:
     turns: int
     new_turns: int
     new_windows: int
+    session: str = ""
+    """The caller's id of the session, or the one that was made for it."""
 
 
 def zone(name: str) -> ZoneInfo:
@@ -84,6 +85,7 @@ class Acceptance:
         self._cutting = Cutting(
             settings.cell_turns, settings.cell_chars, gap, settings.window_turns, settings.topic_markers
         )
+        self._session_gap = timedelta(hours=settings.session_gap_h)
 
     @repeated
     def enqueue(
@@ -108,10 +110,11 @@ class Acceptance:
         and QuotaExceeded while too much waits or too much came within a day. Without a broker work is
         delayed, not refused.
         """
-        owner, session_id, called = self._names(owner, session_id, display_name)
+        called = self._called(display_name)
+        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         about_session = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
         with accepting(self._engine, tenant, joined) as rows:
-            forest = self._open_forest(rows, owner)
+            forest = open_forest(rows, owner)
             frame = self._frame(forest, owner, called, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
             forest = self._forest(rows, forest, owner, called)
@@ -140,14 +143,14 @@ class Acceptance:
             cells, windows = self._store_turns(rows, forest, head, fresh, None)
         self._quotas.note(tenant, cells, len(fresh))
         self._wake(tenant, joined, head.id, windows)
-        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), windows)
+        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), windows, session_id)
 
     @repeated
     def append(
         self,
         tenant: TenantId,
         owner: str,
-        session_id: str,
+        session_id: str | None,
         turn: object,
         *,
         display_name: str | None = None,
@@ -159,16 +162,18 @@ class Acceptance:
         """Add one turn to a running session; its cell stays open for a second turn for the quiet period.
 
         With ``close`` it is extracted at once instead. A turn whose id is already stored in the session adds nothing.
-        Raises as ``enqueue``.
+        Without a ``session_id`` it goes to the session that runs. Raises as ``enqueue``.
         """
-        owner, session_id, called = self._names(owner, session_id, display_name)
+        owner, called = checked_name(owner, "owner"), self._called(display_name)
+        given = None if session_id is None else checked_name(session_id, "session_id")
         about_session = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
         with accepting(self._engine, tenant, joined) as rows:
-            forest = self._open_forest(rows, owner)
+            forest = open_forest(rows, owner)
             frame = self._frame(forest, owner, called, [turn], None)
             first = parse_turns([turn], frame, self._limits)[0]
             forest = self._forest(rows, forest, owner, called)
-            head = rows.lock_session(forest, session_id, first.occurred_at, Lane.LIVE, trace)
+            name = given or session_for(rows.running, forest.id, first.occurred_at, self._session_gap)
+            head = rows.lock_session(forest, name, first.occurred_at, Lane.LIVE, trace)
             if about_session is not None:
                 rows.set_metadata(head.id, about_session)
             frame = replace(frame, first_ordinal=head.turn_count)
@@ -181,7 +186,7 @@ class Acceptance:
             cells, windows = self._store_turns(rows, forest, head, new, held_for_s)
         self._quotas.note(tenant, cells, len(new))
         self._wake(tenant, joined, head.id, windows)
-        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), windows)
+        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), windows, name)
 
     @repeated
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
@@ -222,21 +227,8 @@ class Acceptance:
         self._quotas.forget(tenant)
 
     @staticmethod
-    def _open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:
-        """The owner's forest, if it takes sessions."""
-        forest = rows.find_forest(owner)
-        if forest is not None and forest.frozen:
-            raise ForestFrozen(
-                f"Owner {owner!r:.80} is being merged into another: send it again in some seconds.",
-                retry_after=FROZEN_S,
-            )
-        return forest
-
-    @staticmethod
-    def _names(owner: str, session_id: str, display_name: str | None) -> tuple[str, str, str | None]:
-        """The checked names of a call. Raises InvalidInput."""
-        called = None if display_name is None else checked_name(display_name, "display_name")
-        return checked_name(owner, "owner"), checked_name(session_id, "session_id"), called
+    def _called(display_name: str | None) -> str | None:
+        return None if display_name is None else checked_name(display_name, "display_name")
 
     def _forest(self, rows: AcceptRows, forest: ForestRef | None, owner: str, called: str | None) -> ForestRef:
         """The owner's forest, made when missing, under the name the owner is called by now."""

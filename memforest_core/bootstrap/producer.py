@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from memforest_core.accept.flushing import Flushing
+from memforest_core.accept.running import RunningSessions
 from memforest_core.accept.service import Acceptance
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
@@ -23,6 +24,7 @@ class Producer:
     wakeups: CeleryWakeUps
     acceptance: Acceptance
     flushing: Flushing
+    running: RunningSessions
     tracer: Tracer = SILENT
     _close_tracing: Callable[[], None] = lambda: None
 
@@ -42,6 +44,11 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     engine = open_engine(settings.database)
     wakeups = CeleryWakeUps(settings.broker)
     most = settings.broker.max_wakeups
-    acceptance = Acceptance(engine, wakeups, settings.accept, most, lambda: datetime.now(UTC))
+    acceptance = Acceptance(engine, wakeups, settings.accept, most, _now)
+    running = RunningSessions(engine, wakeups, settings.accept, _now)
     close = tracing.close if tracing is not None else lambda: None
-    return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), tracer or tracing or SILENT, close)
+    return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), running, tracer or tracing or SILENT, close)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

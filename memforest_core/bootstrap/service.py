@@ -35,6 +35,8 @@ from memforest_core.refresh.service import RefreshService
 from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
+from memforest_core.window.compacting import Compactor
+from memforest_core.window.service import WindowService
 from memforest_core.work.jobs import LeaseLimits
 from memforest_core.work.reconciler import Reconciler
 from memforest_core.work.rows.jobs import JobStore
@@ -193,6 +195,13 @@ class Services(Process):
     def reading(self) -> ReadingService:
         """What is stored, page by page."""
         return ReadingService(self.engine)
+
+    @cached_property
+    def window(self) -> WindowService:
+        """Sessions as a model should see them."""
+        chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
+        compactor = Compactor(chat, self.settings.window.summary_chars)
+        return WindowService(self.engine, self.settings.window, compactor, self.telemetry)
 
     @cached_property
     def inspection(self) -> InspectionService:

@@ -29,6 +29,7 @@ from memforest_core.recall.cli.recall import answer, recall
 from memforest_core.recall.timeline.cli import timeline
 from memforest_core.store.cli import db, tenants
 from memforest_core.verify import cli as verify
+from memforest_core.window import cli as window
 from memforest_core.work.cli import audit, dead
 
 app = typer.Typer(
@@ -52,6 +53,7 @@ ingest.register(app)
 _add(recall, answer, timeline, tree)
 reading.register(app)
 _add(status, top, cost, calls)
+window.register(app)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)

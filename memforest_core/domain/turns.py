@@ -14,6 +14,9 @@ from memforest_core.domain.chat_messages import TURN_KEYS, turn_fields
 from memforest_core.domain.times import EARLIEST, LATEST
 from memforest_core.errors import InvalidInput
 
+LATEST_SESSION = "LATEST"
+"""In place of a session's id: the session that runs; without one, the session that got a turn last."""
+
 
 class Role(StrEnum):
     """Who produced a turn."""

@@ -93,6 +93,7 @@ class Removal:
     def session(self, session: SessionId, tree: TreeId) -> Counter[str]:
         """Remove a session without turns, and its scope if that is empty still. Returns all that was counted so far."""
         self._counts["scopes"] += self._rows.derived.drop_scopes([tree])
+        self._rows.derived.drop_running(session)
         self._counts["sessions"] += self._rows.words.drop_session(session)
         self._counts["cached"] += self._rows.derived.drop_caches(self._forest, [session], [tree])
         return self._counts
@@ -162,6 +163,7 @@ class Removal:
         sessions = batch.sessions or self._rows.targets.sessions_of([item.cell_id for item in batch.items])
         counts["visits"] += derived.drop_visits([*removed.cells, *removed.facts, *removed.nodes])
         counts["cached"] += derived.drop_caches(self._forest, sessions, removed.trees)
+        counts["cached"] += derived.drop_windows(removed.turns)
         counts["vectors"] += self._rows.vectors.drop_unused(self._forest, removed.hashes)
         found = self._rows.remaining.of_batch(self._forest, removed)
         found["candidate.turn_ordinals"] = len(self._rows.targets.items_of_turns(removed.turns))

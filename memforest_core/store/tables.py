@@ -484,6 +484,66 @@ class ExtractionCache(OfTenant, Base):
     session_id: Mapped[UUID | None]
 
 
+class RunningSession(OfTenant, Base):
+    """The session that turns without a session id go to: at most one of a forest."""
+
+    __tablename__ = "running_session"
+    __table_args__ = (_belongs_to("forest", "forest_id", ondelete="CASCADE"),)
+
+    forest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    external_id: Mapped[str]
+    """The caller's id; the session has no row before its first turn."""
+    started_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class SessionWindow(OfTenant, Base):
+    """The summary of a session's first turns, as the session's window shows them. It can always be made again."""
+
+    __tablename__ = "session_window"
+    __table_args__ = (
+        _belongs_to("session", "session_id", ondelete="CASCADE"),
+        _index("ix_session_window_forest", "tenant_id", "forest_id"),
+    )
+
+    session_id: Mapped[UUID] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    turns: Mapped[int]
+    """It stands for the turns before this ordinal."""
+    text_: Mapped[str] = mapped_column("text")
+    source: Mapped[str]
+    model: Mapped[str]
+    input_hash: Mapped[bytes]
+    """A digest of those turns, made from the one before and the turns that were added."""
+    version: Mapped[UUID]
+    """New with each text, so that of two that are made at once only the first one is kept."""
+    updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class WindowItem(OfTenant, Base):
+    """What recall found and a session's window holds: a reference to a fact or a turn, never words."""
+
+    __tablename__ = "window_item"
+    __table_args__ = (
+        _belongs_to("session", "session_id", ondelete="CASCADE"),
+        _belongs_to("fact", "fact_id", ondelete="CASCADE"),
+        CheckConstraint("(fact_id IS NULL) <> (said_in IS NULL) AND (said_in IS NULL) = (ordinal IS NULL)", name="one"),
+        _index("ix_window_item_forest", "tenant_id", "forest_id"),
+        _index("ix_window_item_fact", "tenant_id", "fact_id", where="fact_id IS NOT NULL"),
+        _index("ix_window_item_turn", "tenant_id", "said_in", "ordinal", where="said_in IS NOT NULL"),
+    )
+
+    session_id: Mapped[UUID] = mapped_column(primary_key=True)
+    item_id: Mapped[UUID] = mapped_column(primary_key=True)
+    """The fact's id, or one made of the turn's session and ordinal."""
+    forest_id: Mapped[UUID]
+    place: Mapped[int] = mapped_column(BigInteger)
+    """The lowest of a session falls out first."""
+    fact_id: Mapped[UUID | None]
+    said_in: Mapped[UUID | None]
+    """The session of a turn."""
+    ordinal: Mapped[int | None]
+
+
 class IndexRow(OfTenant, Work, Base):
     """What the vector index should hold for a row; out of date while ``indexed_version`` is lower than the version."""
 

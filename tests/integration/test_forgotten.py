@@ -9,6 +9,8 @@ from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import stack
 from memforest_core.models.calls import Embedder
+from memforest_core.window.compacting import Compactor
+from memforest_core.window.service import WindowService
 from tests.support.searching import in_broker, in_index_files, in_points, in_tables
 
 SYLLABLES = ("bar", "dol", "fen", "gim", "kav", "lur", "mop", "nez", "quib", "tas")
@@ -58,10 +60,19 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
                 " WHERE cell_id = (SELECT cell_id FROM memforest.cell ORDER BY cell_id LIMIT 1)"
             )
             memory.client.append(OWNER, "s-open", {"role": "user", "content": f"Wait for {PETS[3]}."})
+            memory.session_start(OWNER, SESSION)
+            for number in range(12):
+                memory.client.append(OWNER, "s-long", {"role": "user", "content": f"{PETS[number]} {'x' * 150}"})
+            memory.window_put(OWNER, "s-long", found)
+            assert memory.window(OWNER, "s-long").parts
+            services = pipeline.services
+            by_rules = WindowService(services.engine, services.settings.window, Compactor(None, 800))
+            assert by_rules.window(pipeline.tenant, OWNER, "s-long").compacted == 8
             before = in_tables(pipeline, PHRASES)
             assert sorted(before) == sorted(PHRASES)
             held = {place.partition(".")[0] for places in before.values() for place in places}
             assert held >= {"turn", "cell", "fact", "candidate", "node_summary", "extraction_cache", "speaker", "tree"}
+            assert held >= {"session_window", "running_session"}
 
             operation = memory.lifecycle.forget(OWNER, everything=True, actor="test")
             assert not memory.recall(OWNER, "Where did Bob move?").owner_known

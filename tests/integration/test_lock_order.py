@@ -42,7 +42,15 @@ def tell(running: Stack, _directory: Path) -> None:
         client.append(BOB, "stream", {"role": "user", "content": "I sold all pens."}, transaction=connection)
     running.services.producer.flushing._closed(running.tenant, BOB)
     running.services.producer.flushing._make_due(running.tenant, BOB, None)
-    running.memory.recall(BOB, "Where does Bob live?")
+    found = running.memory.recall(BOB, "Where does Bob live?")
+    ran = [client.append(BOB, None, {"role": "user", "content": f"I bought hook {n}, {'x' * 99}."}) for n in range(12)]
+    for _ in range(2):
+        running.memory.window_put(BOB, "LATEST", found.evidence)
+    assert running.memory.window(BOB).compacted == 8
+    client.session_switch(BOB, "boats")
+    client.session_close(BOB)
+    running.memory.lifecycle.forget(BOB, session=ran[0].session_id, turns=["turn@2"], actor="test")
+    running.memory.lifecycle.forget(BOB, session="boats", actor="test")
 
 
 def keep_up(running: Stack, _directory: Path) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session as OrmSession
 
 from memforest_core.accept.records import SessionHead, SessionProgress, Stage, StoredTurns, TenantLimits, WaitingCells
+from memforest_core.accept.rows.running import RunningRows
 from memforest_core.domain.cells import CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
@@ -38,6 +39,11 @@ _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has
 
 class AcceptRows(TenantRows):
     """Rows of one accepting transaction."""
+
+    @property
+    def running(self) -> RunningRows:
+        """The session that runs, in the same transaction."""
+        return RunningRows(self._db, self._tenant)
 
     def find_forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, which no other transaction freezes or deletes before this one ends."""

@@ -26,6 +26,9 @@ _NAMES = {
     "tree": "trees",
     "extraction_cache": "cached",
     "summary_cache": "cached",
+    "session_window": "cached",
+    "window_item": "cached",
+    "running_session": "cached",
     "turn": "turns",
     "session": "sessions",
     "speaker": "speakers",
@@ -42,6 +45,7 @@ _ROOTS = ("cell", "fact", "node")
 # The other tables, in an order that foreign keys allow. No vector is added to a forest that was given up.
 _REST = (
     *("vector", "placement", "tree", "extraction_cache", "summary_cache"),
+    *("session_window", "window_item", "running_session"),
     *("turn", "session", "speaker", "visit", "retention_policy"),
 )
 

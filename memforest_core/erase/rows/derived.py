@@ -10,7 +10,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
-from memforest_core.erase.rows.batch import IDS, BatchRows
+from memforest_core.erase.records import TurnKey
+from memforest_core.erase.rows.batch import IDS, TURNS, BatchRows, sessions_of
 from memforest_core.store import tables as m
 from memforest_core.store.rows import FIRST
 from memforest_core.store.trees import NEXT_VERSION, bury_points, lock_nodes
@@ -35,6 +36,18 @@ _DROP_CACHED_SUMMARIES = sa.text(f"""
     DELETE FROM memforest.summary_cache WHERE tenant_id = :t AND (tree_id = {IDS}
         OR tree_id IN (SELECT tree_id FROM memforest.tree
                         WHERE tenant_id = :t AND forest_id = :f AND kind = 'scene' AND state = 'merged'))
+""")
+
+_DROP_ITEMS = sa.text(f"""
+    DELETE FROM memforest.window_item i USING {TURNS}
+     WHERE i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
+""")
+
+# Its row is locked before the session's, as who appends does.
+_DROP_RUNNING = sa.text("""
+    DELETE FROM memforest.running_session r USING memforest.session s
+     WHERE r.tenant_id = :t AND s.tenant_id = :t AND s.session_id = :session
+       AND r.forest_id = s.forest_id AND r.external_id = s.external_id
 """)
 
 _DROP_SCOPES = sa.text(f"""
@@ -89,6 +102,17 @@ class DerivedRows(BatchRows):
         """Drop cached answers of these sessions and cached summaries of these trees and of merged scenes; how many."""
         answers = self._delete(m.ExtractionCache.session_id, sessions)
         return answers + self._ids(_DROP_CACHED_SUMMARIES, trees, f=forest).rowcount
+
+    def drop_windows(self, turns: Sequence[TurnKey]) -> int:
+        """Drop what windows hold of these turns: the summaries of their sessions, and items that refer to them; how
+        many. A window that is being made meanwhile is not kept: that needs the forest."""
+        if not turns:
+            return 0
+        return self._delete(m.SessionWindow.session_id, sessions_of(turns)) + self._turns(_DROP_ITEMS, turns).rowcount
+
+    def drop_running(self, session: SessionId) -> None:
+        """A session that goes does not run any more."""
+        self._run(_DROP_RUNNING, session=session)
 
     def next_version(self) -> int:
         """A version that is newer than that of every point erased so far, and older than of any erased from now on."""

@@ -33,6 +33,11 @@ _TURNS_WITH_WORDS = sa.text(f"""
      WHERE NOT (t.erased AND t.content = '' AND t.name = '' AND t.speaker_id = '' AND t.metadata = '{{}}')
 """)
 
+_ITEMS_OF_TURNS = sa.text(f"""
+    SELECT count(*) FROM {TURNS} JOIN memforest.window_item i
+        ON i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
+""")
+
 _VECTORS = sa.text(f"""
     SELECT count(*) FROM memforest.vector v
      WHERE v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
@@ -47,6 +52,7 @@ _UNUSED_VECTORS = sa.text(
 _OF_FOREST = (
     *(m.Forest, m.Session, m.Cell, m.FactRow, m.Tree, m.Speaker, m.Visit, m.RetentionPolicy),
     *(m.ExtractionCache, m.Summary, m.VectorRow, m.IndexRow),
+    *(m.SessionWindow, m.WindowItem, m.RunningSession),
 )
 
 Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
@@ -74,7 +80,10 @@ class RemainingRows(BatchRows):
             (m.IndexRow.point_id, points),
             (m.ExtractionCache.session_id, sessions_of(removed.turns)),
             (m.Summary.tree_id, removed.trees),
+            (m.SessionWindow.session_id, sessions_of(removed.turns)),
+            (m.WindowItem.fact_id, removed.facts),
         )
+        found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
         found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
         found["turn.content"] = self._turns(_TURNS_WITH_WORDS, removed.turns).scalar_one()
         found["vector.text_hash"] = self._run(_VECTORS, f=forest, hashes=list(removed.hashes)).scalar_one()
@@ -95,6 +104,9 @@ class RemainingRows(BatchRows):
                     (m.Placement.tree_id, tree),
                     (m.NodeRow.tree_id, tree),
                     (m.ExtractionCache.session_id, session),
+                    (m.SessionWindow.session_id, session),
+                    (m.WindowItem.session_id, session),
+                    (m.WindowItem.said_in, session),
                 )
             case Target.FACT if scope.fact is not None:
                 fact = [scope.fact]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -128,6 +128,13 @@ _OBJECTS = sa.text(f"""
      WHERE n.tenant_id = :t AND n.node_id = {_IDS}
 """)
 
+_PLAIN: Mapping[Check, Sequence[sa.TextClause]] = {
+    Check.WINDOWS: (_OWN_WINDOW,),
+    Check.LEASES: (*_FREE, _FREE_NODES),
+    Check.TASKS: (_FREE_TASKS,),
+}
+"""What single statements repair."""
+
 
 class RepairRows:
     """Repairs of one transaction; what is right by now is left alone."""
@@ -153,12 +160,8 @@ class RepairRows:
             case Check.SESSION_COUNTERS:
                 self._lock(m.Session.session_id, ids)
                 return self._run(_SESSIONS, ids)
-            case Check.WINDOWS:
-                return self._run(_OWN_WINDOW, ids)
-            case Check.LEASES:
-                return sum(self._run(statement, ids) for statement in (*_FREE, _FREE_NODES))
-            case Check.TASKS:
-                return self._run(_FREE_TASKS, ids)
+            case Check.SESSION_WINDOWS:
+                return self._drop_windows(ids)
             case Check.INDEX_ROWS:
                 return self._renew_rows(ids)
             case Check.UNINDEXED:
@@ -167,7 +170,7 @@ class RepairRows:
                 vectors = VectorRows(self._db, self._tenant)
                 return sum(vectors.drop_orphans(ForestId(forest)) for forest in ids)
             case _:
-                return 0
+                return sum(self._run(statement, ids) for statement in _PLAIN.get(check, ()))
 
     def _run(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values).rowcount
@@ -182,6 +185,16 @@ class RepairRows:
         forests = sa.select(m.Tree.forest_id).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
         found = self._db.scalars(forests.distinct())
         lock_forests(self._db, self._tenant, [ForestId(forest) for forest in found])
+
+    def _drop_windows(self, sessions: Sequence[UUID]) -> int:
+        """Windows are made again; items that recall finds again can be put in again."""
+        s, windows = m.Session, (m.SessionWindow, m.WindowItem)
+        forests = sa.select(s.forest_id).where(s.tenant_id == self._tenant, s.session_id.in_(sessions)).distinct()
+        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in self._db.scalars(forests)])
+        gone = [
+            sa.delete(each).where(each.tenant_id == self._tenant, each.session_id.in_(sessions)) for each in windows
+        ]
+        return sum(self._db.execute(statement).rowcount for statement in gone)
 
     def _lock_trees(self, trees: Sequence[UUID]) -> None:
         self._lock_forests(trees)

@@ -30,6 +30,8 @@ INDEXED_NODES = f"""FROM {NODES_OF_TREES}
 
 COUNTS = {
     Check.CHANGES: f"SELECT ({COUNT_SESSIONS}) + ({COUNT_FACTS})",
+    Check.SESSION_WINDOWS: f"""SELECT (SELECT count(*) FROM memforest.session_window w WHERE w.tenant_id = :t AND w.{F})
+        + (SELECT count(*) FROM memforest.window_item i WHERE i.tenant_id = :t AND i.{F})""",
     Check.LEASES: f"SELECT ({COUNT_CELLS}) + ({COUNT_POINTS}) + ({COUNT_NODES})",
     Check.TASKS: "SELECT count(*) FROM memforest.maintenance k WHERE k.tenant_id = :t",
     Check.FORESTS: "SELECT count(*) FROM memforest.forest f WHERE f.tenant_id = :t",
@@ -80,6 +82,16 @@ VIOLATIONS = {
        AND NOT EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = x.superseded_by)
        AND NOT EXISTS (SELECT 1 FROM memforest.cell c WHERE c.tenant_id = :t AND c.forest_id = x.forest_id
                           AND c.state = 'done' AND NOT c.placed)""",
+    # Both go with their sessions.
+    Check.SESSION_WINDOWS: f"""
+    SELECT w.session_id AS id, 'no_turn' AS what FROM memforest.session_window w
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = w.session_id
+     WHERE w.tenant_id = :t AND w.{F} AND w.turns > s.turn_count
+    UNION ALL
+    SELECT i.session_id, 'no_turn' FROM memforest.window_item i
+     WHERE i.tenant_id = :t AND i.{F} AND i.said_in IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = i.said_in
+                          AND t.ordinal = i.ordinal AND NOT t.erased)""",
     Check.LEASES: f"""
     SELECT c.cell_id AS id, broken.what FROM memforest.cell c {_lease("c", "c.state = 'running'")} AND {CELLS}
     UNION ALL

@@ -12,7 +12,8 @@ from memforest_core.transfer.bundles.records import TABLES
 
 NOT_CONTENT = {
     "audit", "collection", "extraction_cache", "forest", "index_row", "llm_call", "maintenance", "maintenance_forest",
-    "migration", "retention_policy", "summary_cache", "tenant", "tenant_role", "worker",
+    "migration", "retention_policy", "running_session", "session_window", "summary_cache", "tenant", "tenant_role",
+    "window_item", "worker",
 }  # fmt: skip
 TENANT = TenantId("t")
 

@@ -137,6 +137,7 @@ _SWITCH = [
             WHERE c.tenant_id = :t AND c.forest_id = :source AND c.again_at IS NOT NULL
               AND n.tenant_id = :t AND n.cell_id = d.cell_id AND n.state = 'done' AND n.outcome = 'verbatim'""",
         "UPDATE memforest.retention_policy SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+        "UPDATE memforest.running_session SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
         f"""INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
             SELECT :t, v.item, :copy, sum(v.visits), max(v.last_visit_at) FROM (
                 SELECT DISTINCT n.fact_id AS item, w.item_id, w.visits, w.last_visit_at
