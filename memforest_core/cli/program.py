@@ -22,6 +22,7 @@ from memforest_core.observe.cli.cost import cost
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top
 from memforest_core.observe.cli.tree import tree
+from memforest_core.profile import cli as profile
 from memforest_core.reading import cli as reading
 from memforest_core.recall.calibration.cli import calibrate
 from memforest_core.recall.cli.recall import answer, recall
@@ -50,6 +51,7 @@ _add(demo, up)
 ingest.register(app)
 _add(recall, answer, timeline, tree)
 reading.register(app)
+profile.register(app)
 _add(status, top, cost)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)

@@ -86,9 +86,10 @@ class DerivedRows(BatchRows):
         return self._ids(_DROP_VISITS, ids).rowcount
 
     def drop_caches(self, forest: ForestId, sessions: Sequence[SessionId], trees: Sequence[TreeId]) -> int:
-        """Drop cached answers of these sessions and cached summaries of these trees and of merged scenes; how many."""
+        """Drop cached answers of these sessions, and cached summaries of these trees, of merged scenes and of the whole
+        forest; how many."""
         answers = self._delete(m.ExtractionCache.session_id, sessions)
-        return answers + self._ids(_DROP_CACHED_SUMMARIES, trees, f=forest).rowcount
+        return answers + self._ids(_DROP_CACHED_SUMMARIES, [*trees, forest], f=forest).rowcount
 
     def next_version(self) -> int:
         """A version that is newer than that of every point erased so far, and older than of any erased from now on."""
