@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from memforest_core.domain.asked_now import asked_now
@@ -30,6 +30,7 @@ _ASKS = re.compile(
     r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|when|my|our|his|her|their|\w+['\u2019]s)\b", re.IGNORECASE
 )
 """Words that name a state ("where I work", "my job"), and do not tell something of it ("that I like my job")."""
+_QUESTION = re.compile(r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|when)\b", re.IGNORECASE)
 _DATE = re.compile(rf"(?:{MONTH}|{WEEKDAY})", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
 _IDLE = {*FIRST_PERSON, "i'm", "i've", "i'd", "i'll"}
@@ -57,6 +58,8 @@ class Meant:
     """Normalized names of speakers whom they are not about."""
     attributes: frozenset[str]
     """Names of the states that they ask for."""
+    bare: bool
+    """They are a question of one term ("where I work"): a fact that has it need not be what they mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class Finder:
             states: frozenset[UUID] = frozenset(state.id for state in asked if _asked_for(state, meant))
             ids: set[UUID] = {fact for piece in recalled.evidence for fact in piece.fact_ids}
             near = rows.near_facts(forest.id, ids | states, self.embedder.model)
+        if any(single_valued(state.attribute) for state in asked if state.id in states):
+            meant = replace(meant, bare=True)
         scored = [FoundFact(each.id, each.statement.text, _similarity(each, meant, states, vector)) for each in near]
         best = sorted(scored, key=lambda fact: -fact.similarity)
         return Found(tuple(best[:most]), tuple(dict.fromkeys(degraded)))
@@ -114,13 +119,13 @@ def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, st
         people=about,
         others=_keys([each for each in everybody.values() if not each.owner]) - about,
         attributes=asked_now(f"{words} now") if _ASKS.match(words.strip()) else frozenset(),
+        bare=_QUESTION.match(words.strip()) is not None and len(own - spoken) < 2,
     )
 
 
 def _asked_for(state: StoredState, meant: Meant) -> bool:
     """Whether words that ask for an attribute mean this state of it: "my dog" is not the cat, though both are pets."""
-    has = terms(f"{state.attribute} {state.statement.text}")
-    return single_valued(state.attribute) or not meant.terms.isdisjoint(has)
+    return single_valued(state.attribute) or meant.terms.issubset(terms(f"{state.attribute} {state.statement.text}"))
 
 
 def _similarity(fact: NearFact, meant: Meant, states: frozenset[UUID], vector: Vectors | None) -> float:
@@ -128,6 +133,7 @@ def _similarity(fact: NearFact, meant: Meant, states: frozenset[UUID], vector: V
 
     0 for one that is about another speaker, or lacks a name that the words have ("Miami": Madrid is as near by cosine);
     1 for a state that they ask for; else the larger of the cosine and of the share of their terms that the fact has.
+    That share counts for nothing where the words ask for a state alone: "I work on the weekend" is no job.
     """
     said = f"{fact.statement.subject} {fact.statement.text}"
     has = frozenset(terms(said))
@@ -135,7 +141,7 @@ def _similarity(fact: NearFact, meant: Meant, states: frozenset[UUID], vector: V
         return 0.0
     if fact.id in states:
         return 1.0
-    shared = len(meant.terms & has) / len(meant.terms) if meant.terms else 0.0
+    shared = len(meant.terms & has) / len(meant.terms) if meant.terms and not meant.bare else 0.0
     cosine = float(vector @ fact.vector) if vector is not None and fact.vector is not None else 0.0
     return round(min(1.0, max(shared, cosine, 0.0)), 4)
 

@@ -35,7 +35,7 @@ _POLITE = (
 _LINK = r"(?:\s*[:,-]\s*|\s+(?:that|this|the\s+fact\s+that)\s*[:,]?\s+|\s+)"
 _REMEMBER = re.compile(
     rf"{_POLITE}(?:(?:always\s+)?remember|(?:do\s+not|don'?t|never)\s+forget|keep\s+in\s+mind|bear\s+in\s+mind"
-    rf"|(?:make|take)\s+a\s+note(?:\s+of)?|note|memorize|memorise|save\s+to\s+(?:your\s+)?memory)"
+    rf"|(?:make|take)\s+a\s+note(?:\s+of)?|note(?=\s+that\b|\s*:)|memorize|memorise|save\s+to\s+(?:your\s+)?memory)"
     rf"(?:\s+for\s+me)?{_LINK}(?P<object>\S.*)$",
     re.IGNORECASE | re.DOTALL,
 )

@@ -37,13 +37,13 @@ _SAYING = sa.text("""
 
 _CORRECTED_TO = sa.text("""
     WITH RECURSIVE old AS (
-        SELECT x.fact_id, x.superseded_by AS into, x.text FROM memforest.fact x
+        SELECT x.fact_id, x.superseded_by AS newer, x.text FROM memforest.fact x
          WHERE x.tenant_id = :t AND x.forest_id = :f AND x.superseded_by = ANY(CAST(:facts AS uuid[]))
         UNION
-        SELECT x.fact_id, old.into, x.text FROM old
+        SELECT x.fact_id, old.newer, x.text FROM old
           JOIN memforest.fact x ON x.tenant_id = :t AND x.superseded_by = old.fact_id AND x.forest_id = :f)
-    SELECT DISTINCT ON (fact_id) fact_id, into, text FROM old
-     WHERE fact_id <> ALL(CAST(:facts AS uuid[])) ORDER BY fact_id, into
+    SELECT DISTINCT ON (fact_id) fact_id, newer, text FROM old
+     WHERE fact_id <> ALL(CAST(:facts AS uuid[])) ORDER BY fact_id, newer
     """)
 
 # The oldest texts of a memory beyond those that are kept.
@@ -138,7 +138,7 @@ class ProfileRows(PeopleRows):
         """Facts that were corrected to one of these, directly or by way of others: their ids, to which of these, and
         their texts."""
         found = self._run(_CORRECTED_TO, f=forest, facts=list(facts))
-        return [(FactId(row.fact_id), FactId(row.into), row.text) for row in found]
+        return [(FactId(row.fact_id), FactId(row.newer), row.text) for row in found]
 
     def saying(self, facts: Collection[FactId]) -> list[Saying]:
         """The turns with words that say these facts, in order."""
