@@ -51,6 +51,17 @@ if TYPE_CHECKING:
     from memforest_core.erase.receipt import Receipt
     from memforest_core.lifecycle import Lifecycle, Operation
     from memforest_core.models.limits.model_limits import ModelPaused
+    from memforest_core.profile.records import (
+        Forgetting,
+        FoundFact,
+        Intent,
+        IntentKind,
+        Made,
+        Profile,
+        ProfileSentence,
+        ProfileState,
+        SaidIn,
+    )
     from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
@@ -78,6 +89,17 @@ _NAMES = {
     "memforest_core.erase.receipt": ("Receipt",),
     "memforest_core.lifecycle": ("Lifecycle", "Operation"),
     "memforest_core.models.limits.model_limits": ("ModelPaused",),
+    "memforest_core.profile.records": (
+        "Forgetting",
+        "FoundFact",
+        "Intent",
+        "IntentKind",
+        "Made",
+        "Profile",
+        "ProfileSentence",
+        "ProfileState",
+        "SaidIn",
+    ),
     "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
@@ -106,11 +128,16 @@ __all__ = [
     "Evidence",
     "ForestChanged",
     "ForestFrozen",
+    "Forgetting",
+    "FoundFact",
     "IndexUnavailable",
+    "Intent",
+    "IntentKind",
     "InvalidInput",
     "InvalidSettings",
     "InvariantViolated",
     "Lifecycle",
+    "Made",
     "MemForest",
     "MemForestClient",
     "MemForestError",
@@ -126,10 +153,14 @@ __all__ = [
     "OperationTask",
     "Page",
     "PermanentError",
+    "Profile",
+    "ProfileSentence",
+    "ProfileState",
     "QuotaExceeded",
     "RecallResult",
     "Receipt",
     "RetryableError",
+    "SaidIn",
     "ServerFailed",
     "SessionConflict",
     "SessionHandle",

@@ -95,7 +95,7 @@ def forget_words(
             timeout_s=timeout,
         )
     if as_json:
-        print_json(forgotten)
+        print_json(forgotten.to_dict())
     else:
         _print_forgotten(owner, forgotten)
     if not forgotten.found or not all(receipt.clean for receipt in forgotten.receipts):
@@ -112,7 +112,7 @@ def profile(
     with opened_memory(data) as memory:
         found = memory.profile(owner, about)
     if as_json:
-        print_json(found)
+        print_json(found.to_dict())
     else:
         _print_profile(owner, found)
 

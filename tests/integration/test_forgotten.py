@@ -72,7 +72,7 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
                 " WHERE cell_id = (SELECT cell_id FROM memforest.cell ORDER BY cell_id LIMIT 1)"
             )
             memory.remember(OWNER, f"I keep {PETS[4]} at home.")
-            assert memory.profile(OWNER).made is Made.MODEL
+            assert memory.profile(OWNER, "bob").made is Made.MODEL
             memory.client.append(OWNER, "s-open", {"role": "user", "content": f"Wait for {PETS[3]}."})
             before = in_tables(pipeline, PHRASES)
             assert sorted(before) == sorted(PHRASES)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from benchmarks.support.stack import Stack
 from memforest_core import AsyncMemForest, InvalidInput
 from memforest_core.profile.records import Forgetting, IntentKind, Made
 from memforest_core.reduce.rows import ReduceRows
+from memforest_core.transfer.bundles.schema import line
 from tests.support.searching import in_tables
 
 DAY = 86_400
@@ -340,6 +345,34 @@ def test_notes_stay_notes_in_bundles_merges_and_rebuilds(rested: Stack, tmp_path
         " WHERE s.note AND f.state = 'live' GROUP BY 1 ORDER BY 1"
     )
     assert [tuple(row) for row in notes] == [("alice", 2), ("joined", 3)]
+
+
+def older(path: Path) -> None:
+    """Make a bundle one of a version that knew no notes."""
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("ALTER TABLE session DROP COLUMN note")
+        rows = file.execute("SELECT * FROM session ORDER BY n").fetchall()
+        digest = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
+        ((kept,),) = file.execute("SELECT value FROM meta WHERE name = 'sha256'")
+        changed = json.dumps(json.loads(kept) | {"session": digest}, sort_keys=True)
+        file.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (changed,))
+
+
+def test_a_bundle_of_a_version_without_notes_is_read(rested: Stack, tmp_path: Path) -> None:
+    remembered(rested, "alice", "I moved to Miami.")
+    lifecycle = rested.memory.lifecycle
+    lifecycle.export("alice", tmp_path / "old.memforest", actor="test")
+    older(tmp_path / "old.memforest")
+
+    lifecycle.import_(tmp_path / "old.memforest", "copy", actor="test")
+    rested.drive()
+
+    assert pinned(rested, "copy") == pinned(rested) and len(pinned(rested)) == 1
+    ((notes,),) = rested.rows(
+        "SELECT count(*) FROM memforest.session s JOIN memforest.forest f USING (forest_id)"
+        " WHERE s.note AND f.owner = 'copy'"
+    )
+    assert notes == 0
 
 
 async def _asked(memory: AsyncMemForest) -> tuple[str, bool, IntentKind]:

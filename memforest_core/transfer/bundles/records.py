@@ -163,6 +163,9 @@ TABLES = (
 )
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
 
+LATER: Mapping[str, Value] = MappingProxyType({"session.note": 0})
+"""Columns that older files of the format lack, and what their rows have there."""
+
 NAMED = {table.identity: table for table in TABLES if table.identity is not None}
 """Where the ids of each kind are born."""
 
