@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
@@ -203,7 +204,8 @@ class Services(Process):
     @cached_property
     def forgetter(self) -> Forgetter:
         """Forgetting by words."""
-        finder = Finder(self.engine, self.recall, self.embedder)
+        # What is looked for to be deleted is no visit.
+        finder = Finder(self.engine, replace(self.recall, visits=None), self.embedder)
         erasure = self.lifecycle.erasure
         return Forgetter(self.engine, finder, erasure, self._profile_chat, self.settings.profile)
 

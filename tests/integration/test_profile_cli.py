@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,28 @@ def test_words_are_shown_first_and_then_forgotten(program: Stack) -> None:
     assert not run_json("forget-words", "where I work", "--owner", "alice", "--dry-run", code=1)["found"]
     assert "Nothing was found" in run("forget-words", "where I work", "--owner", "alice", "--dry-run", code=1)
     assert [entry.actor for entry in program.memory.lifecycle.audit("alice", action="erase")] == ["me", "me"]
+
+
+def work(running: Stack, stopped: threading.Event) -> None:
+    """What workers do, until told to stop."""
+    while not stopped.wait(0.05):
+        running.runtime.maintain()
+
+
+def test_a_deletion_that_is_waited_for_has_receipts(program: Stack) -> None:
+    stopped = threading.Event()
+    worker = threading.Thread(target=work, args=(program, stopped))
+    worker.start()
+    try:
+        done = run_json("forget-words", "where I work", "--owner", "alice", "--yes", "--timeout", "60")
+        again = program.memory.forget("alice", "where I work", wait=True, timeout_s=60)
+    finally:
+        stopped.set()
+        worker.join()
+
+    (receipt,) = done["receipts"]
+    assert (receipt["clean"], receipt["target"], receipt["removed"]["facts"]) == (True, "turns", 1)
+    assert (again.found, again.receipts) == (False, ())
 
 
 def test_an_intent_is_printed(program: Stack) -> None:
