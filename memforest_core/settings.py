@@ -377,6 +377,8 @@ class RecallSettings(Group):
 class ProfileSettings(Group):
     """Profiles of people, and forgetting by words."""
 
+    max_facts: int = Field(default=2_000, ge=1, le=10_000)
+    """Facts that the states of one person are read from; of more, the latest."""
     max_states: int = Field(default=60, ge=1, le=500)
     """States that one profile tells; of more, those that began last."""
     max_chars: int = Field(default=2_000, ge=100, le=20_000)

@@ -105,12 +105,15 @@ def forget_words(
 def profile(
     owner: OwnerOption,
     about: AboutOption = None,
+    write: Annotated[
+        bool, typer.Option("--write/--no-write", help="Let the model write a text that is not kept already.")
+    ] = True,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print what is known of somebody now."""
     with opened_memory(data) as memory:
-        found = memory.profile(owner, about)
+        found = memory.profile(owner, about, write=write)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -15,7 +15,7 @@ from memforest_core.domain.evidence import day_label
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.state_names import canonical
-from memforest_core.domain.text import clean
+from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ContentFault
 from memforest_core.profile.asking import Asking
@@ -31,8 +31,8 @@ from memforest_core.store.vectors import text_hash
 
 VERSION = 1
 """Of the prompt: another one makes other hashes, so that a text of the old one is never returned."""
-MAX_FACTS = 10_000
-"""Facts that one profile's states are read from; of more, the latest."""
+SHOWN_CHARS = 500
+"""Of the sentence of a state are shown to the model."""
 
 _SYSTEM = """\
 You describe a person to an assistant that will talk with them. The user message is a JSON document: "about" is the
@@ -84,13 +84,14 @@ class Describer:
     asking: Asking
     settings: ProfileSettings
 
-    def profile(self, tenant: TenantId, owner: str, about: str | None = None) -> Profile:
+    def profile(self, tenant: TenantId, owner: str, about: str | None = None, *, write: bool = True) -> Profile:
         """What is known now of somebody: the states that hold, and pinned facts that are none, with their ids.
 
         ``about`` is a speaker's id or name, or another name; None is the owner. With a chat model ``text`` is sentences
         in the third person: one call at temperature 0 (a second one when the answer can't be used), kept under a hash
         of the facts, the model and the prompt, until one of the memory's words is deleted. Without a model it is a
-        list; with one that is away too, and ``degraded`` says so. An owner without a memory yet gets an empty one, and
+        list; with one that is away too, and ``degraded`` says so. Without ``write`` no call is made: a text that is not
+        kept already is a list. An owner without a memory yet gets an empty one, and
         ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
         owner = checked_name(owner, "owner")
@@ -114,6 +115,9 @@ class Describer:
             kept = rows.kept_text(key)
         if kept is not None:
             return _told(plain, _checked(_parsed(kept), known.states, self.settings.max_chars), cached=True)
+
+        if not write:
+            return plain
 
         def check(answer: ProfileAnswer) -> tuple[ProfileAnswer, tuple[ProfileSentence, ...]]:
             return answer, _checked(answer, known.states, self.settings.max_chars)
@@ -139,7 +143,7 @@ class Describer:
                 return None
             names = rows.speakers(forest.id)
             person = person_named(owner, forest, names, about)
-            facts = rows.states.of_subjects(forest.id, person.keys, None, MAX_FACTS)
+            facts = rows.states.of_subjects(forest.id, person.keys, None, self.settings.max_facts)
             chains, _ = chains_of(rows.states, facts, Speakers(owner, names), None)
             pinned = rows.pinned(forest.id, person.keys, self.settings.max_states + 1)
         zone = ZoneInfo(forest.time_zone)
@@ -154,7 +158,7 @@ class Describer:
         shown = tuple(told[-self.settings.max_states :])
         ids = {fact for state in shown for fact in state.fact_ids}
         hashes = {fact: text_hash(text) for fact, text in texts.items() if fact in ids}
-        return _Known(forest, person, shown, hashes, len(told) > len(shown))
+        return _Known(forest, person, shown, hashes, len(told) > len(shown) or len(facts) == self.settings.max_facts)
 
 
 def _state(state: ChainState, zone: ZoneInfo) -> ProfileState:
@@ -181,7 +185,7 @@ def _document(known: _Known, max_chars: int) -> dict[str, object]:
                 "number": number,
                 "of": state.attribute,
                 "value": state.value,
-                "text": state.text,
+                "text": clipped(state.text, SHOWN_CHARS),
                 "since": state.since,
             }
             for number, state in enumerate(known.states, 1)

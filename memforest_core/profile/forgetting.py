@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.erase.service import Erasure
 from memforest_core.errors import ContentFault, InvalidInput, NotFound
@@ -22,6 +23,8 @@ from memforest_core.store.owners import ForestRef
 from memforest_core.work.records import TaskId
 
 MAX_WORDS_CHARS = 1_000
+SHOWN_CHARS = 500
+"""Of each fact are shown to the model."""
 ACTOR = "memory"
 """Who asks for a deletion, in the audit, when nobody says who does."""
 
@@ -120,7 +123,9 @@ class Forgetter:
         document = {
             "owner": forest.display_name or forest.owner,
             "words": words,
-            "facts": [{"number": number, "text": fact.text} for number, fact in enumerate(facts, 1)],
+            "facts": [
+                {"number": number, "text": clipped(fact.text, SHOWN_CHARS)} for number, fact in enumerate(facts, 1)
+            ],
         }
 
         def check(answer: ChoiceAnswer) -> tuple[FoundFact, ...]:

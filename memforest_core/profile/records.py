@@ -58,7 +58,8 @@ class Profile:
     states: tuple[ProfileState, ...]
     """In the order of time."""
     truncated: bool = False
-    """More states hold than one profile tells (``profile.max_states``): the ones that began first are left out."""
+    """More states hold than one profile tells (``profile.max_states``), or there are more facts than it reads
+    (``profile.max_facts``): the oldest are left out."""
     cached: bool = False
     """The text was made before, from the same facts."""
     degraded: tuple[str, ...] = ()

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.stack import Stack
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core import AsyncMemForest, InvalidInput
+from memforest_core.models.calls import Embedder
 from memforest_core.profile.records import Forgetting, IntentKind, Made
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.transfer.bundles.schema import line
@@ -154,6 +156,16 @@ def test_a_profile_names_the_states_that_hold(grown_once: Stack) -> None:
     assert not any("Globex" in state.text for state in known.states)
     assert grown_once.memory.profile("nobody").owner_known is False
     assert grown_once.memory.profile("alice", "Zoe").text == ""
+
+
+def test_a_profile_is_bounded(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> None:
+    with cloned(servers, grown, tmp_path, embedder, profile={"max_states": 2}) as running:
+        known = running.memory.profile("alice")
+        assert (len(known.states), known.truncated) == (2, True)
+        assert "peanuts" in known.text and "Oslo" not in known.text
+    (tmp_path / "other").mkdir()
+    with cloned(servers, grown, tmp_path / "other", embedder, profile={"max_facts": 1}) as running:
+        assert (len(running.memory.profile("alice").states), running.memory.profile("alice").truncated) == (1, True)
 
 
 FORGETTING: Sequence[tuple[str, set[str]]] = (

@@ -105,6 +105,16 @@ def test_a_profile_is_written_once_at_temperature_0_and_kept(alice: Stack, serve
     assert calls(alice) == [("ok", True)]
 
 
+def test_without_writing_a_text_is_a_list_until_it_is_kept(alice: Stack, server: ModelServer) -> None:
+    listed = alice.memory.profile("alice", write=False)
+    assert (listed.made, listed.degraded, server.requests) == (Made.RULES, (), [])
+
+    written = alice.memory.profile("alice")
+
+    assert alice.memory.profile("alice", write=False).text == written.text
+    assert len(server.requests) == 1
+
+
 def test_a_new_fact_makes_another_text(alice: Stack, server: ModelServer) -> None:
     alice.memory.profile("alice")
     alice.memory.remember("alice", "I moved to Miami.")
