@@ -362,6 +362,7 @@ def older(path: Path) -> None:
     """Make a bundle one of a version that knew no notes."""
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("ALTER TABLE session DROP COLUMN note")
+        file.execute("PRAGMA user_version = 1")
         rows = file.execute("SELECT * FROM session ORDER BY n").fetchall()
         digest = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
         ((kept,),) = file.execute("SELECT value FROM meta WHERE name = 'sha256'")

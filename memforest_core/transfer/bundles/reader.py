@@ -44,29 +44,22 @@ class BundleReader:
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise InvalidInput("This SQLite file is no bundle of MemForest.", code="not_a_bundle")
         format_ = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if format_ != FORMAT:
+        if not 1 <= format_ <= FORMAT:
             raise InvalidInput(
-                f"This bundle has format {format_}, this program reads format {FORMAT}: use the version that wrote it.",
+                f"This bundle has format {format_}, this program reads formats 1 to {FORMAT}: use the version that"
+                " wrote it.",
                 code="unknown_format",
             )
         size = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if size > 2 * len(SCHEMA):
             raise damaged("its tables are not those of the format")
         found = self._db.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
-        lacking = {table.name: self._lacking(table) for table in TABLES}
-        tables = {table.name: create(_without(table, lacking[table.name])) for table in TABLES}
+        self._lack = {table.name: _lacking(table, format_) for table in TABLES}
+        tables = {table.name: create(_without(table, self._lack[table.name])) for table in TABLES}
         if {(name, sql) for _, name, sql in found} != {("meta", SCHEMA["meta"]), *tables.items()}:
             raise damaged("its tables are not those of the format")
         if {type_ for type_, *_ in found} != {"table"}:
             raise damaged("its tables are not those of the format")
-        self._lack = lacking
-
-    def _lacking(self, table: BundleTable) -> frozenset[str]:
-        """The columns that a file lacks because it is older than they are."""
-        there = {row[0] for row in self._db.execute("SELECT name FROM pragma_table_info(?)", (table.name,))}
-        return frozenset(
-            each.name for each in table.columns if each.name not in there and f"{table.name}.{each.name}" in LATER
-        )
 
     def _meta(self) -> dict[str, str]:
         size = self._db.execute("SELECT count(*), sum(length(value)) FROM meta").fetchone()
@@ -84,7 +77,7 @@ class BundleReader:
         lacking = self._lack[table.name]
         names = ", ".join(column.name for column in table.columns if column.name not in lacking)
         later = [
-            (place, LATER[f"{table.name}.{each.name}"])
+            (place, LATER[f"{table.name}.{each.name}"][1])
             for place, each in enumerate(table.columns)
             if each.name in lacking
         ]
@@ -105,6 +98,12 @@ class BundleReader:
         """The same rows without the columns that the file lacks."""
         kept = [place for place, each in enumerate(table.columns) if each.name not in self._lack[table.name]]
         return rows if len(kept) == len(table.columns) else [tuple(row[place] for place in kept) for row in rows]
+
+
+def _lacking(table: BundleTable, format_: int) -> frozenset[str]:
+    """The columns that files of a format lack because it is older than they are."""
+    first = ((each.name, LATER.get(f"{table.name}.{each.name}", (1, None))[0]) for each in table.columns)
+    return frozenset(name for name, since in first if since > format_)
 
 
 def _without(table: BundleTable, names: frozenset[str]) -> BundleTable:
