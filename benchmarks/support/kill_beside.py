@@ -54,6 +54,8 @@ DEADLINE_S = 300
 """After which a process that hangs, or was stopped and forgotten, is ended by SIGALRM."""
 OPEN_S = 1.5
 """A transaction whose process does nothing for so long is ended by Postgres."""
+STATEMENT_MS = 8_000
+"""A process that is stopped amid a pipeline of statements is no idle one to Postgres: this ends it in time."""
 INDEX = "index"
 INDEX_TIMEOUT_S = 60.0
 """A busy machine is no fault of the index: a request that is sent again meets its first self there."""
@@ -127,7 +129,7 @@ TOLD = TypeAdapter(Told)
 def part_settings(part: Part) -> Settings:
     """Settings of a process that shares its index with others."""
     return settings_for(
-        DatabaseSettings.model_validate({"url": part.url, "pool_size": 6}),
+        DatabaseSettings.model_validate({"url": part.url, "pool_size": 6, "statement_timeout_ms": STATEMENT_MS}),
         part.broker,
         Path(part.directory) / "unused",
         index={"kind": "qdrant", "url": part.index, "timeout_s": INDEX_TIMEOUT_S},
