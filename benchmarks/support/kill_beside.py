@@ -54,6 +54,8 @@ DEADLINE_S = 300
 """After which a process that hangs, or was stopped and forgotten, is ended by SIGALRM."""
 OPEN_S = 1.5
 """A transaction whose process does nothing for so long is ended by Postgres."""
+LONGEST_S = 10.0
+"""A transaction that lasts longer is ended by Postgres: after a pipeline it does not count how long one is idle."""
 INDEX = "index"
 INDEX_TIMEOUT_S = 60.0
 """A busy machine is no fault of the index: a request that is sent again meets its first self there."""
@@ -250,9 +252,14 @@ class Process:
 
 
 def _end_open_transactions(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> tuple[str, Any]:
-    """Each transaction sets how long it may do nothing: a minute is too long to wait for a process that is stopped."""
-    allowed = "'idle_in_transaction_session_timeout', '{}'"
-    return statement.replace(allowed.format(60_000), allowed.format(int(OPEN_S * 1_000))), parameters
+    """Each transaction sets how long it may do nothing, and how long it may last: minutes are too long to wait for a
+    process that is stopped."""
+    for name, usual, here in (
+        ("idle_in_transaction_session_timeout", 60_000, OPEN_S),
+        ("transaction_timeout", 300_000, LONGEST_S),
+    ):
+        statement = statement.replace(f"'{name}', '{usual}'", f"'{name}', '{int(here * 1_000)}'")
+    return statement, parameters
 
 
 @contextmanager

@@ -43,14 +43,23 @@ _LIMITS: Final = "memforest_limits"
 _BIND_TENANT = sa.text("SELECT set_config('memforest.tenant', :tenant, true)")
 
 # One statement, and for the transaction only: a pooler passes no start options on, and gives the next transaction
-# another session. Months and days are cut in UTC; compiling plans costs more than it saves here.
+# another session. Months and days are cut in UTC; compiling plans costs more than it saves here. After rows that were
+# sent in a pipeline (executemany) Postgres does not count the time that a session is idle: from version 17 on the time
+# of the whole transaction ends the locks of a process that stands still there.
 _BEGIN = sa.text("""
     SELECT set_config('memforest.tenant', :tenant, true),
            set_config('statement_timeout', :statement_timeout, true),
            set_config('lock_timeout', :lock_timeout, true),
            set_config('idle_in_transaction_session_timeout', '60000', true),
            set_config('timezone', 'UTC', true),
-           set_config('jit', 'off', true)
+           set_config('jit', 'off', true),
+           CASE WHEN current_setting('server_version_num')::int >= 170000
+                THEN set_config('transaction_timeout', '300000', true) END
+    """)
+_UNHURRIED = sa.text("""
+    SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true),
+           CASE WHEN current_setting('server_version_num')::int >= 170000
+                THEN set_config('transaction_timeout', '0', true) END
     """)
 
 TROUBLED = {
@@ -134,6 +143,11 @@ def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
         connection.execute(_BIND_TENANT, {"tenant": tenant})
     else:
         connection.execute(_BEGIN, {"tenant": tenant, **limits})
+
+
+def unhurried(connection: sa.Connection) -> None:
+    """Let this transaction, its statements and the pauses between them take as long as their rows need."""
+    connection.execute(_UNHURRIED)
 
 
 def _where(error: exc.DBAPIError) -> str:

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.engine import tenant_transaction, unhurried
 
 FIRST = UUID(int=0)
 """An id that comes before all others."""
@@ -35,9 +35,8 @@ class TenantRows:
         return self._db.execute(statement, {"t": self._tenant, **values})
 
     def unhurried(self) -> None:
-        """Let the statements of this transaction, and the pauses between them, take as long as their rows need."""
-        for setting in ("statement_timeout", "idle_in_transaction_session_timeout"):
-            self._db.execute(sa.text(f"SET LOCAL {setting} = 0"))
+        """Let this transaction, its statements and the pauses between them take as long as their rows need."""
+        unhurried(self._db)
 
 
 def among(column: sa.ColumnElement[Any] | Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:

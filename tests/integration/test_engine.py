@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,12 +20,19 @@ from memforest_core.errors import InvalidSettings, StoreUnavailable
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, DeploymentSettings, Settings
 from memforest_core.store.connections import check_connections
-from memforest_core.store.engine import open_engine, tenant_transaction, transaction
+from memforest_core.store.engine import open_engine, tenant_transaction, transaction, unhurried
 from tests.support.pgbouncer import pooled
 
 TENANT = TenantId("default")
-SETTINGS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "timezone", "jit")
-OURS = ["1234ms", "567ms", "1min", "UTC", "off"]
+SETTINGS = (
+    "statement_timeout",
+    "lock_timeout",
+    "idle_in_transaction_session_timeout",
+    "transaction_timeout",
+    "timezone",
+    "jit",
+)
+OURS = ["1234ms", "567ms", "1min", "5min", "UTC", "off"]
 
 
 def shown(connection: sa.Connection) -> list[str]:
@@ -73,6 +81,27 @@ def test_a_transaction_is_opened_by_one_statement(engine: sa.Engine) -> None:
 def test_a_statement_that_takes_too_long_is_ended(engine: sa.Engine) -> None:
     with pytest.raises(StoreUnavailable, match="57014"), tenant_transaction(engine, TENANT) as connection:
         connection.execute(sa.text("SELECT pg_sleep(60)"))
+
+
+def test_what_takes_as_long_as_its_rows_need_has_no_timeout_but_for_locks(engine: sa.Engine) -> None:
+    with tenant_transaction(engine, TENANT) as connection:
+        unhurried(connection)
+        assert shown(connection) == ["0", "567ms", "0", "0", "UTC", "off"]
+
+
+def test_a_process_that_stands_still_after_a_pipeline_holds_no_locks_for_good(engine: sa.Engine) -> None:
+    """Postgres does not count idle time after rows that were sent together, so the whole transaction has a limit."""
+
+    def stand_still() -> None:
+        with tenant_transaction(engine, TENANT) as connection:
+            for limit in ("0", "300"):
+                connection.execute(sa.text("SELECT set_config('transaction_timeout', :limit, true)"), {"limit": limit})
+            many = [{"tenant": f"{TENANT}-{number}"} for number in range(2)]
+            connection.execute(sa.text("SELECT set_config('memforest.tenant', :tenant, true)"), many)
+            time.sleep(1.0)
+
+    with pytest.raises(StoreUnavailable):
+        stand_still()
 
 
 LOSE = "DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$"

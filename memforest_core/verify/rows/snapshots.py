@@ -15,7 +15,7 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
-from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction
+from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction, unhurried
 from memforest_core.store.owners import visible
 from memforest_core.verify.records import Check, Found, SummaryState
 from memforest_core.verify.rows import session_checks, tree_checks, work_checks
@@ -30,8 +30,6 @@ _FIRST = UUID(int=0)
 # Whole forests are looked at, and between two pages the reader may be busy with the page before. Every cursor is read
 # to its end, and what has just been imported has no statistics: a nested loop over all of a tenant would never end.
 _SNAPSHOT_SETTINGS = (
-    "statement_timeout = 0",
-    "idle_in_transaction_session_timeout = 0",
     "cursor_tuple_fraction = 1",
     "enable_material = off",
 )
@@ -150,6 +148,7 @@ class VerifyStore:
             connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
                 set_tenant(connection, tenant)
+                unhurried(connection)
                 for setting in _SNAPSHOT_SETTINGS:
                     connection.execute(sa.text(f"SET LOCAL {setting}"))
                 yield SnapshotRows(connection, tenant, forests)
