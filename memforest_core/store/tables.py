@@ -149,6 +149,7 @@ class Session(OfTenant, Base):
         UniqueConstraint("tenant_id", "forest_id", "external_id"),
         _belongs_to("forest", "forest_id"),
         _index("ix_session_updated", "tenant_id", "updated_at"),
+        _index("ix_session_channel", "tenant_id", "forest_id", "channel", where="channel IS NOT NULL"),
     )
 
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -165,6 +166,8 @@ class Session(OfTenant, Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
     origin_owner: Mapped[str | None]
     """Whose forest it was accepted in, when it came here by a merge."""
+    channel: Mapped[str | None]
+    """Where it took place, as the caller names it."""
 
 
 class Speaker(OfTenant, Base):
