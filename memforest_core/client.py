@@ -142,7 +142,8 @@ class MemForestClient:
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
         ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``
         are the session's own fields (JSON values), by which recall can filter, ``channel`` is where it takes place (at
-        most 200 characters), to which recall can be bounded; given again, they replace the former. ``backfill`` puts the session behind live ones. ``transaction`` is an open SQLAlchemy connection (or ORM
+        most 200 characters), to which recall can be bounded; given again, they replace the former.
+        ``backfill`` puts the session behind live ones. ``transaction`` is an open SQLAlchemy connection (or ORM
         session) whose commit then stores the session together with the app's own data; it can't be waited for.
         ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s``
         the call first waits that many seconds for room.

@@ -399,6 +399,14 @@ class SourceSettings(Group):
     timeout_s: float = Field(default=2.0, gt=0, le=60)
     """A recall waits for it at most this long."""
 
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("give an address such as http://host:6333")
+        return url
+
     @field_validator("key_variable")
     @classmethod
     def _not_a_setting(cls, name: str | None) -> str | None:

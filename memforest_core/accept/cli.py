@@ -84,8 +84,8 @@ def ingest(
         str,
         typer.Argument(
             metavar="FILE",
-            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?, "channel"?};'
-            " or an export as --format lists them; - reads stdin.",
+            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
+            ' "channel"?}; or an export as --format lists them; - reads stdin.',
         ),
     ],
     format_: Annotated[

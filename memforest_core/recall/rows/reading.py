@@ -307,7 +307,7 @@ class AnswerCalls:
         with tenant_transaction(self._engine, tenant) as connection:
             return find_forest(connection, tenant, owner)
 
-    def record(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> None:
-        """Keep what calls cost, failed ones included."""
+    def record(self, tenant: TenantId, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
+        """Keep what calls cost, failed ones included; without a ``forest`` those that were made for several."""
         with tenant_transaction(self._engine, tenant) as connection:
             record_calls(connection, tenant, calls, forest, None)
