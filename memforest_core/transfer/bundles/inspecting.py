@@ -77,7 +77,7 @@ def inspect(
     limits = BundleLimits(settings.accept.max_turns, settings.accept.max_turn_bytes, head.dimension)
     checks = RowChecks(limits)
     names = NewIds(reader, head.forest.forest_id, ids)
-    digests, done = Digests(), 0
+    digests, done = Digests(reader.format), 0
     for table in TABLES:
         found = 0
         for page in reader.rows(table, 0, PAGE):

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from memforest_core.errors import InvalidInput
 from memforest_core.transfer.bundles.checking import damaged
 from memforest_core.transfer.bundles.records import FORMAT, TABLES, BundleHead, BundleTable, Row
-from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, digest_of
+from memforest_core.transfer.bundles.schema import APPLICATION_ID, digest_of, schema_of
 
 MAGIC = b"SQLite format 3\x00"
 LARGEST_VALUE = 64 << 20
@@ -34,28 +34,32 @@ class BundleReader:
         with _faults():
             for pragma in _PRAGMAS:
                 database.execute(f"PRAGMA {pragma}")
-            self._check_schema()
+            self.format = self._checked_format()
             meta = self._meta()
         self.digest = digest_of(meta)
         self.head = _head(meta)
 
-    def _check_schema(self) -> None:
+    def _checked_format(self) -> int:
+        """The version of the file's format, whose tables it has."""
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise InvalidInput("This SQLite file is no bundle of MemForest.", code="not_a_bundle")
         format_ = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if format_ != FORMAT:
+        if not 1 <= format_ <= FORMAT:
             raise InvalidInput(
-                f"This bundle has format {format_}, this program reads format {FORMAT}: use the version that wrote it.",
+                f"This bundle has format {format_}, this program reads formats 1 to {FORMAT}: use the version that"
+                " wrote it.",
                 code="unknown_format",
             )
+        schema = schema_of(format_)
         size = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        if size > 2 * len(SCHEMA):
+        if size > 2 * len(schema):
             raise damaged("its tables are not those of the format")
         found = self._db.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
-        if {(name, sql) for _, name, sql in found} != set(SCHEMA.items()) or {type_ for type_, *_ in found} != {
+        if {(name, sql) for _, name, sql in found} != set(schema.items()) or {type_ for type_, *_ in found} != {
             "table"
         }:
             raise damaged("its tables are not those of the format")
+        return int(format_)
 
     def _meta(self) -> dict[str, str]:
         size = self._db.execute("SELECT count(*), sum(length(value)) FROM meta").fetchone()
@@ -70,7 +74,7 @@ class BundleReader:
 
     def rows(self, table: BundleTable, after: int, page: int) -> Iterator[Sequence[Row]]:
         """The rows behind the first ``after`` ones, ``page`` at a time; types of values are not checked."""
-        names = ", ".join(column.name for column in table.columns)
+        names = ", ".join(column.name if column.since <= self.format else "NULL" for column in table.columns)
         with _faults():
             while True:
                 found = self._db.execute(
