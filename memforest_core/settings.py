@@ -541,7 +541,21 @@ def _loaded(base: dict[str, object], overrides: Mapping[str, object]) -> Setting
         loc = [str(part) for part in first["loc"]]
         if place is not None and _has(written, loc) and not _has(environment, loc):
             raise InvalidSettings(f"{place}: set {'.'.join(loc)} to a valid value: {first['msg']}.") from None
-        raise InvalidSettings(f"Set MEMFOREST_{'__'.join(loc).upper()} to a valid value: {first['msg']}.") from None
+        variable, within = _variable_at(loc)
+        where = f"{within}: " if within else ""
+        raise InvalidSettings(f"Set {variable} to a valid value: {where}{first['msg']}.") from None
+
+
+def _variable_at(loc: Sequence[str]) -> tuple[str, str]:
+    """The variable of a place in the settings, and the way from there to a value within what it holds."""
+    model: type[BaseModel] | None = Settings
+    for at, name in enumerate(loc):
+        if model is None:
+            return f"{PREFIX}{'__'.join(loc[:at]).upper()}", ".".join(loc[at:])
+        field = model.model_fields.get(name)
+        kind = None if field is None else field.annotation
+        model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return f"{PREFIX}{'__'.join(loc).upper()}", ""
 
 
 def settings_place(environment: Mapping[str, str]) -> str | None:

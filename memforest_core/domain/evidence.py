@@ -61,7 +61,7 @@ class Freshness(StrEnum):
     """How far the write path has come with what is quoted."""
 
     RAW = "raw"
-    """Only the text is known yet: its facts are still being extracted."""
+    """Only the text is known yet: its facts are still being extracted. Of a source, nothing else is ever known."""
     FACT = "fact"
     """Its facts are in their trees; nothing is summarized above them yet."""
     STALE_SUMMARY = "stale summary"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,13 +83,24 @@ class TestChannels:
             with pytest.raises(InvalidInput, match="channel"):
                 accept()
 
-    def test_a_merge_keeps_them(self, rested: Stack) -> None:
+    def test_a_merge_a_bundle_and_a_rebuild_keep_them(self, rested: Stack, tmp_path: Path) -> None:
         memory, lifecycle = rested.memory, rested.memory.lifecycle
-        merged = lifecycle.merge(["ann", "bea"], "both", actor="test")
+        file = tmp_path / "ann.memforest"
+        lifecycle.export("ann", file, actor="test")
+        lifecycle.import_(file, "copied", actor="test")
+        lifecycle.rematerialize("ann", actor="test")
         rested.drive()
-        merged.wait(60)
-        assert {item.channel for item in memory.sessions("both").items} == {"work", "home", None}
-        assert {piece.channel for piece in memory.recall("both", HOME, k=50, channels=["home"]).evidence} == {"home"}
+        lifecycle.merge(["ann", "bea"], "both", actor="test")
+        rested.drive()
+
+        shown = {
+            owner: {item.id: item.channel for item in memory.sessions(owner).items} for owner in ("copied", "both")
+        }
+
+        assert shown["copied"] == {"s1": "work", "s2": "home", "s3": "home"}
+        assert sorted(map(str, shown["both"].values())) == ["None", "home", "home", "work", "work"]
+        found = memory.recall("both", HOME, k=50, channels=["home"])
+        assert {piece.channel for piece in found.evidence} == {"home"}
 
 
 class TestOwners:
@@ -251,6 +263,14 @@ class TestSources:
             assert points(found) == set()
             assert found.degraded == (f"Source notes was left out: {told}",)
             assert ("ann", "s1") in sessions(found)
+
+    def test_a_collection_with_one_vector_without_a_name(self, notes: Notes) -> None:
+        [vector] = notes.embedder.embed(["Leeds has canals."]).vectors
+        with notes.writing() as client:
+            own = q.VectorParams(size=notes.embedder.dimension, distance=q.Distance.COSINE)
+            client.create_collection("plain", vectors_config=own)
+            client.upsert("plain", [q.PointStruct(id=9, vector=vector.tolist(), payload={"text": "Leeds has canals."})])
+        assert points(notes.recall(mapped={"collection": "plain", "vector": ""})) == {"9"}
 
     def test_a_source_that_is_away_is_named(self, notes: Notes) -> None:
         missing = notes.recall(mapped={"collection": "nothing"})

@@ -92,5 +92,5 @@ def test_sources_are_given_as_json_by_name(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_a_source_that_can_not_be_meant_is_refused(changed: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMFOREST_RECALL__SOURCES", json.dumps({"notes": NOTES | changed}))
-    with pytest.raises(InvalidSettings, match="MEMFOREST_RECALL__SOURCES"):
+    with pytest.raises(InvalidSettings, match=r"Set MEMFOREST_RECALL__SOURCES to a valid value: notes\.\w+: "):
         load_settings()
