@@ -52,14 +52,13 @@ def of_several(pieces: Iterable[Deliverable]) -> bool:
     return len({piece.whose for piece in pieces}) > 1
 
 
-def fitting(pieces: Iterable[Piece], max_chars: int) -> list[Piece]:
-    """The pieces that fit, taken best first; one that is too long leaves room for shorter ones after it."""
-    given = list(pieces)
-    several = of_several(given)
+def fitting(pieces: Iterable[Piece], max_chars: int, *, several: bool = False) -> list[Piece]:
+    """The pieces that fit, taken best first; one that is too long leaves room for shorter ones after it. Headers say
+    whose they are where ``several`` memories were asked."""
     taken: list[Piece] = []
     groups: set[Group] = set()
     left = max_chars
-    for piece in given:
+    for piece in pieces:
         group = _group(piece)
         cost = len(piece.text) + 1
         if group not in groups:
@@ -71,10 +70,10 @@ def fitting(pieces: Iterable[Piece], max_chars: int) -> list[Piece]:
     return taken
 
 
-def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None) -> str:
-    """The text of the best pieces within a budget, oldest group first; groups in the order of their first piece."""
-    kept = list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN)
-    several = of_several(kept)
+def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None, *, several: bool = False) -> str:
+    """The text of the best pieces within a budget, oldest group first; groups in the order of their first piece.
+    ``several`` as in ``fitting``."""
+    kept = list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN, several=several)
     groups: dict[Group, list[Deliverable]] = {}
     for piece in kept:
         groups.setdefault(_group(piece), []).append(piece)

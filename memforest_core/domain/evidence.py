@@ -180,13 +180,15 @@ class RecallResult:
     when none has."""
     owners_unknown: tuple[str, ...] = ()
     """The owners that have no memory yet."""
+    asked_of: tuple[str, ...] = ()
+    """Whose memories, and then which sources, were asked; of several the text says whose a piece is."""
 
     def text(self, max_tokens: int | None = None) -> str:
         """The evidence as one text for a reader or a model: the best pieces that fit, in order of time.
 
         Pieces of one session and day share one date header, which counts towards ``max_tokens``.
         """
-        return deliver(self.evidence, max_tokens)
+        return deliver(self.evidence, max_tokens, several=len(self.asked_of) > 1)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values, by the names of the fields."""

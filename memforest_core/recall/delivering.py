@@ -46,7 +46,8 @@ class Delivering:
             evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
         evidence = evidence[: asked.k]
         if asked.max_tokens is not None:
-            evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN))
+            several = len(pool.parts) + len(asked.sources) > 1
+            evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN, several=several))
         return evidence, degraded
 
     def _resolved(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 
@@ -31,10 +32,11 @@ def checked_vector(given: object, dimension: int) -> DenseVector:
         raise _refused(
             f"Give vector as a list of {dimension} numbers, the dimension of the embedding model (it has {len(given)})."
         )
-    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in given):
+    if not all(isinstance(each, Real) and not isinstance(each, bool) for each in given):
         raise _refused("Give vector as a list of plain numbers.")
     try:
-        vector = np.array(given, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            vector = np.array(given, dtype=np.float32)
     except OverflowError:
         raise _refused("Give vector as a list of finite numbers.") from None
     if not bool(np.isfinite(vector).all()):

@@ -151,6 +151,7 @@ class RecallService:
             calls=len(thought.calls),
             owner_known=bool(places),
             owners_unknown=found.unknown,
+            asked_of=(*(place.forest.owner for place in places), *asked.sources),
         )
 
     def close(self) -> None:

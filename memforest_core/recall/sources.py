@@ -22,10 +22,9 @@ from memforest_core.domain.scoring import Item, Voted
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import TurnLimits, checked_metadata, parse_timestamp
-from memforest_core.errors import InvalidInput, MemForestError
+from memforest_core.errors import IndexUnavailable, InvalidInput, MemForestError
 from memforest_core.index.qdrant.source import SourceCollection, SourceHit, SourceMismatch
 from memforest_core.index.vector_index import DenseVector
-from memforest_core.recall.answers import in_words
 from memforest_core.recall.items import ALWAYS, Bounds, touches
 from memforest_core.settings import SourceSettings
 
@@ -107,7 +106,8 @@ class Searching:
             except MemForestError as error:
                 # What a foreign server gives as its reason is not repeated.
                 log.warning("source_away", source=name, code=error.code)
-                yield name, f"Source {name} is away: it was left out ({in_words(error.code)})."
+                away = isinstance(error, IndexUnavailable)
+                yield name, f"Source {name} was left out: it {'is away' if away else 'refuses what it is asked'}."
 
 
 class Sources:
@@ -141,8 +141,7 @@ class Sources:
         for name in names:
             settings = self._settings[name]
             limit = min(MOST, settings.limit * (WIDER if wider else 1))
-            collection, threads = self._opened(name)
-            answer = threads.submit(collection.search, vector, tenant, list(owners), limit)
+            answer = self._pool().submit(self._ask, name, vector, tenant, list(owners), limit)
             answers[name] = answer, time.monotonic() + settings.timeout_s
         return Searching(answers)
 
@@ -177,15 +176,27 @@ class Sources:
         for collection in collections:
             collection.close()
 
-    def _opened(self, name: str) -> tuple[SourceCollection, ThreadPoolExecutor]:
+    def _ask(
+        self, name: str, vector: DenseVector, tenant: TenantId, owners: Sequence[str], limit: int
+    ) -> list[SourceHit]:
+        return self._opened(name).search(vector, tenant, owners, limit)
+
+    def _pool(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="source")
+            return self._threads
+
+    def _opened(self, name: str) -> SourceCollection:
+        """The collection of a source. Raises SourceMismatch when its key is to come from a variable that is not set."""
+        settings = self._settings[name]
+        with self._lock:
             if name not in self._collections:
-                settings = self._settings[name]
                 key = None if settings.key_variable is None else os.environ.get(settings.key_variable)
+                if settings.key_variable is not None and not key:
+                    raise SourceMismatch(f"{settings.key_variable}, which holds its api key, is not set")
                 self._collections[name] = self._open(settings, key, self._dimension)
-            return self._collections[name], self._threads
+            return self._collections[name]
 
 
 class _Read:

@@ -274,11 +274,11 @@ class TestSources:
 
     def test_a_source_that_is_away_is_named(self, notes: Notes) -> None:
         missing = notes.recall(mapped={"collection": "nothing"})
-        assert missing.degraded == ("Source notes is away: it was left out (index_unavailable).",)
+        assert missing.degraded == ("Source notes was left out: it is away.",)
         with socket.create_server(("127.0.0.1", 0)) as nobody:
             port = nobody.getsockname()[1]
         refused = notes.recall(mapped={"url": f"http://127.0.0.1:{port}"})
-        assert refused.degraded == ("Source notes is away: it was left out (index_unavailable).",)
+        assert refused.degraded == ("Source notes was left out: it is away.",)
         assert sessions(refused)
 
     def test_a_source_that_never_answers_costs_a_bounded_time(self, notes: Notes) -> None:
@@ -314,7 +314,9 @@ class TestSources:
             thread.join()
             server.server_close()
         assert keys == ["k-123"]
-        assert found.degraded == ("Source notes is away: it was left out (invalid_settings).",)
+        assert found.degraded == ("Source notes was left out: it refuses what it is asked.",)
+        unset = notes.recall(mapped={"key_variable": "NO_SUCH_KEY"})
+        assert unset.degraded == ("Source notes was left out: NO_SUCH_KEY, which holds its api key, is not set.",)
 
 
 def test_the_dimension_is_checked_before_the_first_search(notes: Notes) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from memforest_core.errors import InvalidSettings
+from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant.failures import server_failures
 from memforest_core.index.vector_index import DenseVector
 from memforest_core.settings import SourceSettings
@@ -26,7 +26,8 @@ class SourceHit:
 
 
 class SourceMismatch(InvalidSettings):
-    """A collection whose vectors don't compare with those of the embedding model; the message says why."""
+    """A source that can't be read as it is configured, such as one with vectors that don't compare with those of the
+    embedding model; the message says why."""
 
     code = "source_mismatch"
 
@@ -51,6 +52,12 @@ class SourceCollection:
         One call, and one more until the collection was seen to fit. Raises SourceMismatch, IndexUnavailable,
         InvalidSettings, InvariantViolated.
         """
+        try:
+            return self._searched(vector, tenant, owners, limit)
+        except RecursionError:
+            raise IndexUnavailable("a source answers with JSON that nests too deeply") from None
+
+    def _searched(self, vector: DenseVector, tenant: str, owners: Sequence[str], limit: int) -> list[SourceHit]:
         settings = self._settings
         with server_failures(settings.collection, "search"):
             client = self._connected()
@@ -66,7 +73,7 @@ class SourceCollection:
             )
         return [
             SourceHit(str(point.id), point.score, point.payload or {})
-            for point in found.points
+            for point in found.points[:limit]
             if math.isfinite(point.score)
         ]
 

@@ -95,14 +95,13 @@ def test_an_index_that_failed_is_not_asked_again_for_the_next_forest() -> None:
     world = World()
     for index in world.indexes.values():
         index.away_after = 0
-    found = world.recall("Which book, or what about May?")
+    found = world.recall("Which book, or what about Davis?")
     assert found.round_trips == 1
     assert {piece.owner for piece in found.evidence} == {"bob", "carol"}
     assert len(found.degraded) == 1
 
 
-def test_sessions_of_the_same_name_stay_apart() -> None:
-    """Given sessions of one day, then each owner's pieces stand under a header of their own."""
+def test_headers_say_whose_the_pieces_are() -> None:
     text = World().recall(k=8).text()
     assert text.count("[bob, ") == 1
     assert text.count("[carol, ") == 6
