@@ -37,7 +37,7 @@ class Places:
 def found_places(
     rows: RecallRows, tenant: TenantId, owners: Sequence[str], asked: Asked, *, times: bool, turns: bool
 ) -> Places:
-    """The forests of these owners, in their order: at most five statements for each.
+    """The forests of these owners, in their order: at most six statements for each.
 
     ``times`` says that the time counts which the question names, ``turns`` that a model can use the last turns of the
     running session: those of the first owner who has it. Raises InvalidInput, StoreUnavailable.
