@@ -77,12 +77,12 @@ def inspect(
     limits = BundleLimits(settings.accept.max_turns, settings.accept.max_turn_bytes, head.dimension)
     checks = RowChecks(limits)
     names = NewIds(reader, head.forest.forest_id, ids)
-    digests, done = Digests(reader.format), 0
+    digests, done = Digests(), 0
     for table in TABLES:
         found = 0
         for page in reader.rows(table, 0, PAGE):
             checks.check(table, page)
-            digests.add(table, page)
+            digests.add(table, reader.as_written(table, page))
             if table is FACT:
                 for row in page:
                     statement_of(FACT, row)

@@ -18,7 +18,7 @@ from memforest_core.domain.ids import ForestId
 from memforest_core.store.copying import ValueKind, stored_columns
 
 FORMAT = 2
-"""The version of the format that this program writes; it reads all versions up to it."""
+"""The version of the format that this program writes; it reads older ones too."""
 
 Value = str | int | bytes | None
 Row = tuple[Value, ...]
@@ -51,8 +51,6 @@ class Column:
     """Its bytes are little-endian float32, as many as the embedding model has dimensions."""
     stored: str = ""
     """What the store calls it."""
-    since: int = 1
-    """The first version of the format that has it; read from an older file it is NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,6 @@ class BundleTable:
     identity: IdKind | None = None
     derived: tuple[str, ...] = ()
     """Hashes that are not in the file: they follow from the row and are added, in this order, when it is read."""
-
-    def columns_in(self, format_: int) -> tuple[Column, ...]:
-        """The columns that it has in a version of the format."""
-        return tuple(column for column in self.columns if column.since <= format_)
 
     def at(self, column: str) -> int:
         """The position of a column."""
@@ -105,9 +99,6 @@ _LEFT_OUT = frozenset({"summary.vector", "summary.pooled"})
 _FLAGS = {"again_at": "again", "redo_at": "redo"}
 """When work is due is not in a bundle, but whether there is any."""
 
-_SINCE = {"session.channel": 2}
-"""Columns that came after version 1 of the format, with their version; they can be NULL."""
-
 OF_PLACE = frozenset({"tenant_id", "forest_id", "lane", "attempts", "available_at", "trace"})
 """Columns of any table that say where and when a row is worked on: an import sets them."""
 
@@ -134,8 +125,7 @@ def _table(
         kind = ValueKind.TRUTH if called != each.name else each.kind
         full = f"{name}.{called}"
         null = (each.null and called == each.name) or full in _LEFT_OUT
-        since = _SINCE.get(full, 1)
-        columns.append(Column(called, kind, null, refs, _ONE_OF.get(full, ()), full in _VECTORS, each.name, since))
+        columns.append(Column(called, kind, null, refs, _ONE_OF.get(full, ()), full in _VECTORS, each.name))
     for column, other in before.items():
         names = [each.name for each in columns]
         columns.insert(names.index(other), columns.pop(names.index(column)))
@@ -172,6 +162,9 @@ TABLES = (
     VISIT,
 )
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
+
+LATER: Mapping[str, tuple[int, Value]] = MappingProxyType({"session.note": (2, 0), "session.channel": (2, None)})
+"""Columns that came with a later format than the first: with which one, and what rows of older files have there."""
 
 NAMED = {table.identity: table for table in TABLES if table.identity is not None}
 """Where the ids of each kind are born."""
