@@ -112,8 +112,8 @@ class MemForest(MemForestClient):
 
     def recall(
         self,
-        owner: str,
-        question: str,
+        owner: str | None = None,
+        question: str | None = None,
         k: int | None = None,
         mode: str | None = None,
         **options: Unpack[RecallOptions],
@@ -125,9 +125,12 @@ class MemForest(MemForestClient):
         Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` says when it is asked
         (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be spent,
         ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running session,
-        ``sessions``, ``exclude_sessions``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where to look, and
-        ``min_score`` leaves out what scores less (RecallOptions tells more). An owner without a memory yet gets an
-        empty result whose ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+        ``sessions``, ``exclude_sessions``, ``channels``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where
+        to look, and ``min_score`` leaves out what scores less (RecallOptions tells more). ``vector`` is asked instead
+        of a question. ``owners`` are further owners (or all of them, without ``owner``): one recall over at most 16
+        forests, whose pieces say whose they are. ``sources`` are external collections that are searched beside.
+        An owner without a memory yet gets an empty result whose ``owner_known`` is False. Raises InvalidInput,
+        StoreUnavailable.
         """
         self._check()
         return self._services.recall.recall(self._tenant, owner, question, k, mode, **options)

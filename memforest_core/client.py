@@ -129,6 +129,7 @@ class MemForestClient:
         started_at: object | None = None,
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        channel: str | None = None,
         backfill: bool = False,
         transaction: Connection | None = None,
         trace: str | None = None,
@@ -141,7 +142,8 @@ class MemForestClient:
         ``wait`` is "none", "raw", "facts" or "summaries": the stage to wait for, at most ``timeout_s`` seconds.
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
         ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``
-        are the session's own fields (JSON values), by which recall can filter; given again, they replace the former.
+        are the session's own fields (JSON values), by which recall can filter, ``channel`` is where it takes place (at
+        most 200 characters), to which recall can be bounded; given again, they replace the former.
         ``backfill`` puts the session behind live ones. ``transaction`` is an open SQLAlchemy connection (or ORM
         session) whose commit then stores the session together with the app's own data; it can't be waited for.
         ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s``
@@ -164,6 +166,7 @@ class MemForestClient:
                     started_at=started_at,
                     display_name=display_name,
                     metadata=metadata,
+                    channel=channel,
                     lane=lane,
                     joined=transaction,
                     trace=own,
@@ -185,6 +188,7 @@ class MemForestClient:
         wait: str = "none",
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        channel: str | None = None,
         close: bool = False,
         transaction: Connection | None = None,
         trace: str | None = None,
@@ -207,6 +211,7 @@ class MemForestClient:
                 turn,
                 display_name=display_name,
                 metadata=metadata,
+                channel=channel,
                 close=closes,
                 joined=transaction,
                 trace=own,

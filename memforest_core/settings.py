@@ -372,6 +372,53 @@ class WindowSettings(Group):
     """LRU: the item falls out that was put in, or put in again, the longest ago. FIFO: putting in again counts not."""
 
 
+class SourceSettings(Group):
+    """An external Qdrant collection that recall may read beside the forest: which fields of a point's payload are what.
+
+    Names of fields may have dots for fields within fields.
+    """
+
+    url: str = Field(pattern=r"^https?://[^@\s]+$", max_length=2_000)
+    """Where the server is; its key is never part of it."""
+    collection: str = Field(min_length=1, max_length=255)
+    text: str = Field(min_length=1, max_length=200)
+    """The field with the text that is shown; points without it are left out."""
+    time: str | None = None
+    """The field with when it was said or happened: ISO 8601, or unix seconds or milliseconds."""
+    metadata: tuple[str, ...] = Field(default=(), max_length=64)
+    """Fields that are shown with the text, and that conditions on metadata look at."""
+    tenant: str | None = None
+    """A field that must hold this deployment's tenant; every tenant sees every point when unset."""
+    owner: str | None = None
+    """A field that must hold the owner who is asked for; every owner sees every point when unset."""
+    vector: str = ""
+    """The name of the vector; empty for a collection with one vector without a name. It must come from the embedding
+    model of MemForest, with the distance Cosine."""
+    key_variable: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """The environment variable that holds the server's api key; not one that begins with MEMFOREST_."""
+    limit: int = Field(default=20, ge=1, le=200)
+    """Points that one recall reads, the nearest ones."""
+    max_chars: int = Field(default=8_000, ge=1, le=65_536)
+    """Longer texts are cut; as long as a cell may be."""
+    timeout_s: float = Field(default=2.0, gt=0, le=60)
+    """A recall waits for it at most this long."""
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("give an address such as http://host:6333")
+        return url
+
+    @field_validator("key_variable")
+    @classmethod
+    def _not_a_setting(cls, name: str | None) -> str | None:
+        if name is not None and name.upper().startswith(PREFIX):
+            raise ValueError(f"give the variable a name that does not begin with {PREFIX}: that would be a setting")
+        return name
+
+
 class RecallSettings(Group):
     """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
@@ -428,6 +475,8 @@ class RecallSettings(Group):
     llm_children: int = Field(default=16, ge=2)
     """Children that one ranking call reads (paper: recall of a call holds up to about 16)."""
     rerank: RerankSettings = RerankSettings()
+    sources: dict[Annotated[str, Field(min_length=1, max_length=60)], SourceSettings] = {}
+    """External Qdrant collections by name, as a JSON object, that ``recall(sources=[...])`` reads; never written."""
 
 
 class ProfileSettings(Group):
@@ -515,7 +564,21 @@ def _loaded(base: dict[str, object], overrides: Mapping[str, object]) -> Setting
         loc = [str(part) for part in first["loc"]]
         if place is not None and _has(written, loc) and not _has(environment, loc):
             raise InvalidSettings(f"{place}: set {'.'.join(loc)} to a valid value: {first['msg']}.") from None
-        raise InvalidSettings(f"Set MEMFOREST_{'__'.join(loc).upper()} to a valid value: {first['msg']}.") from None
+        variable, within = _variable_at(loc)
+        where = f"{within}: " if within else ""
+        raise InvalidSettings(f"Set {variable} to a valid value: {where}{first['msg']}.") from None
+
+
+def _variable_at(loc: Sequence[str]) -> tuple[str, str]:
+    """The variable of a place in the settings, and the way from there to a value within what it holds."""
+    model: type[BaseModel] | None = Settings
+    for at, name in enumerate(loc):
+        if model is None:
+            return f"{PREFIX}{'__'.join(loc[:at]).upper()}", ".".join(loc[at:])
+        field = model.model_fields.get(name)
+        kind = None if field is None else field.annotation
+        model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return f"{PREFIX}{'__'.join(loc).upper()}", ""
 
 
 def settings_place(environment: Mapping[str, str]) -> str | None:

@@ -37,6 +37,7 @@ class Quote:
     session_id: str
     ordinal: int
     turn_ids: tuple[str, ...]
+    whose: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ from benchmarks.support.qdrant_openapi import problem
 
 Json = Any
 
+UNNAMED = ""
+"""What the engine calls the vector of a collection that has only one."""
+
 
 class Refused(Exception):
     """The request is answered with ``status`` and this message."""
@@ -106,15 +109,20 @@ class Collections:
 
 
 def _config(body: dict[str, Any]) -> engine.EdgeConfig:
+    given = body["vectors"]
     dense = {
         name: engine.EdgeVectorParams(params["size"], getattr(engine.Distance, params["distance"]))
-        for name, params in body["vectors"].items()
+        for name, params in ({UNNAMED: given} if "size" in given else given).items()
     }
     sparse = {
         name: engine.EdgeSparseVectorParams(modifier=engine.Modifier.Idf if params.get("modifier") == "idf" else None)
         for name, params in (body.get("sparse_vectors") or {}).items()
     }
     return engine.EdgeConfig(vectors=dense, sparse_vectors=sparse)
+
+
+def _named(vectors: Json) -> dict[str, Json]:
+    return vectors if isinstance(vectors, dict) else {UNNAMED: vectors}
 
 
 def _vector(raw: Json) -> engine.NamedVector:
@@ -182,7 +190,7 @@ def _update(raw: dict[str, Any]) -> engine.UpdateOperation:
         points = [
             engine.Point(
                 _point_id(one["id"]),
-                {name: _vector(vector) for name, vector in one["vector"].items()},
+                {name: _vector(vector) for name, vector in _named(one["vector"]).items()},
                 one.get("payload"),
             )
             for one in body["points"]

@@ -84,8 +84,8 @@ def ingest(
         str,
         typer.Argument(
             metavar="FILE",
-            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?}; or an'
-            " export as --format lists them; - reads stdin.",
+            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
+            ' "channel"?}; or an export as --format lists them; - reads stdin.',
         ),
     ],
     format_: Annotated[
@@ -277,6 +277,7 @@ def _handed_over(
                         item.turns,
                         started_at=item.started_at,
                         display_name=item.display_name,
+                        channel=item.channel,
                         backfill=backfill,
                         room_timeout_s=room_timeout_s,
                     )

@@ -20,6 +20,7 @@ from memforest_core.domain.turns import (
     SessionFrame,
     Turn,
     TurnLimits,
+    checked_channel,
     checked_metadata,
     checked_name,
     parse_timestamp,
@@ -98,6 +99,7 @@ class Acceptance:
         started_at: object | None = None,
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        channel: str | None = None,
         lane: Lane = Lane.LIVE,
         joined: object | None = None,
         trace: str | None = None,
@@ -106,23 +108,23 @@ class Acceptance:
         """Store a session, or what is new of it, and wake extraction.
 
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
-        ``display_name`` is what the owner is called from now on, ``metadata`` replaces the session's, ``trace`` is the
-        W3C traceparent under which a new session is followed. The facts of a new session that is a ``note`` are pinned
-        when they are placed. Raises InvalidInput, SessionConflict, StoreUnavailable,
+        ``display_name`` is what the owner is called from now on, ``metadata`` and ``channel`` replace the session's,
+        ``trace`` is the W3C traceparent under which a new session is followed. The facts of a new session that is a
+        ``note`` are pinned when they are placed. Raises InvalidInput, SessionConflict, StoreUnavailable,
         and QuotaExceeded while too much waits or too much came within a day. Without a broker work is
         delayed, not refused.
         """
         called = self._called(display_name)
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        about_session = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
+        about_session = self._about(metadata)
+        channel = None if channel is None else checked_channel(channel)
         with accepting(self._engine, tenant, joined) as rows:
             forest = open_forest(rows, owner)
             frame = self._frame(forest, owner, called, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
             forest = self._forest(rows, forest, owner, called)
             head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace, note=note)
-            if about_session is not None:
-                rows.set_metadata(head.id, about_session)
+            rows.describe_session(head.id, about_session, channel)
             stored = [] if head.created else rows.turns(head.id)
             if stored:
                 # Undated turns fall back on the stored start, whatever time it is now.
@@ -157,6 +159,7 @@ class Acceptance:
         *,
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        channel: str | None = None,
         close: bool = False,
         joined: object | None = None,
         trace: str | None = None,
@@ -168,7 +171,8 @@ class Acceptance:
         """
         owner, called = checked_name(owner, "owner"), self._called(display_name)
         given = None if session_id is None else checked_name(session_id, "session_id")
-        about_session = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
+        about_session = self._about(metadata)
+        channel = None if channel is None else checked_channel(channel)
         with accepting(self._engine, tenant, joined) as rows:
             forest = open_forest(rows, owner)
             frame = self._frame(forest, owner, called, [turn], None)
@@ -176,8 +180,7 @@ class Acceptance:
             forest = self._forest(rows, forest, owner, called)
             name = given or session_for(rows.running, forest.id, first.occurred_at, self._session_gap)
             head = rows.lock_session(forest, name, first.occurred_at, Lane.LIVE, trace)
-            if about_session is not None:
-                rows.set_metadata(head.id, about_session)
+            rows.describe_session(head.id, about_session, channel)
             frame = replace(frame, first_ordinal=head.turn_count)
             new = parse_turns([turn], frame, self._limits)
             if self._known(rows, head.id, new[0]):
@@ -231,6 +234,9 @@ class Acceptance:
     @staticmethod
     def _called(display_name: str | None) -> str | None:
         return None if display_name is None else checked_name(display_name, "display_name")
+
+    def _about(self, metadata: Mapping[str, object] | None) -> dict[str, object] | None:
+        return None if metadata is None else checked_metadata(metadata, "The session", self._limits)
 
     def _forest(self, rows: AcceptRows, forest: ForestRef | None, owner: str, called: str | None) -> ForestRef:
         """The owner's forest, made when missing, under the name the owner is called by now."""

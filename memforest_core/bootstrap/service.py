@@ -243,6 +243,8 @@ class Services(Process):
             if "visits" in self.__dict__:
                 self.visits.close()
         finally:
+            if "recall" in self.__dict__:
+                self.recall.close()
             self.index.close()
             self.limits.close()
             self.producer.close()

@@ -26,6 +26,8 @@ class Deliverable(Protocol):
     def session_id(self) -> str: ...
     @property
     def ordinal(self) -> int: ...
+    @property
+    def whose(self) -> str: ...
 
 
 Piece = TypeVar("Piece", bound=Deliverable)
@@ -36,21 +38,31 @@ def estimated_tokens(text: str) -> int:
     return math.ceil(len(text) / CHARS_PER_TOKEN)
 
 
-def header(piece: Deliverable) -> str:
-    """The line above the pieces of one session and day."""
-    return f"[{piece.time_label}]"
+Group = tuple[str, str, str]
+"""Whose pieces they are, their session, and their day."""
 
 
-def fitting(pieces: Iterable[Piece], max_chars: int) -> list[Piece]:
-    """The pieces that fit, taken best first; one that is too long leaves room for shorter ones after it."""
+def header(piece: Deliverable, *, several: bool = False) -> str:
+    """The line above the pieces of one session and day; where there are those of ``several`` memories, whose."""
+    return f"[{piece.whose}, {piece.time_label}]" if several else f"[{piece.time_label}]"
+
+
+def of_several(pieces: Iterable[Deliverable]) -> bool:
+    """Whether pieces are from more than one memory or source."""
+    return len({piece.whose for piece in pieces}) > 1
+
+
+def fitting(pieces: Iterable[Piece], max_chars: int, *, several: bool = False) -> list[Piece]:
+    """The pieces that fit, taken best first; one that is too long leaves room for shorter ones after it. Headers say
+    whose they are where ``several`` memories were asked."""
     taken: list[Piece] = []
-    groups: set[tuple[str, str]] = set()
+    groups: set[Group] = set()
     left = max_chars
     for piece in pieces:
-        group = (piece.session_id, piece.time_label)
+        group = _group(piece)
         cost = len(piece.text) + 1
         if group not in groups:
-            cost += len(header(piece)) + 1
+            cost += len(header(piece, several=several)) + 1
         if cost <= left:
             left -= cost
             groups.add(group)
@@ -58,18 +70,23 @@ def fitting(pieces: Iterable[Piece], max_chars: int) -> list[Piece]:
     return taken
 
 
-def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None) -> str:
-    """The text of the best pieces within a budget, oldest group first; groups in the order of their first piece."""
-    kept = list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN)
-    groups: dict[tuple[str, str], list[Deliverable]] = {}
+def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None, *, several: bool = False) -> str:
+    """The text of the best pieces within a budget, oldest group first; groups in the order of their first piece.
+    ``several`` as in ``fitting``."""
+    kept = list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN, several=several)
+    groups: dict[Group, list[Deliverable]] = {}
     for piece in kept:
-        groups.setdefault((piece.session_id, piece.time_label), []).append(piece)
+        groups.setdefault(_group(piece), []).append(piece)
     ordered = sorted(groups.values(), key=lambda group: min(_moment(piece) for piece in group))
     lines: list[str] = []
     for group in ordered:
-        lines.append(header(group[0]))
+        lines.append(header(group[0], several=several))
         lines.extend(piece.text for piece in sorted(group, key=lambda piece: piece.ordinal))
     return "\n".join(lines)
+
+
+def _group(piece: Deliverable) -> Group:
+    return piece.whose, piece.session_id, piece.time_label
 
 
 def _moment(piece: Deliverable) -> datetime:

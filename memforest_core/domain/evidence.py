@@ -53,13 +53,15 @@ class EvidenceKind(StrEnum):
     """A sentence that a model wrote; its turns are named beside it."""
     CELL = "cell"
     """A part of a turn that is too long for one cell."""
+    EXTERNAL = "external"
+    """A text of a source beside the forest: nobody's turn."""
 
 
 class Freshness(StrEnum):
     """How far the write path has come with what is quoted."""
 
     RAW = "raw"
-    """Only the text is known yet: its facts are still being extracted."""
+    """Only the text is known yet: its facts are still being extracted. Of a source, nothing else is ever known."""
     FACT = "fact"
     """Its facts are in their trees; nothing is summarized above them yet."""
     STALE_SUMMARY = "stale summary"
@@ -124,6 +126,19 @@ class Evidence:
     """The caller's metadata of its first source turn; those of predecessors and successors are not read."""
     session_metadata: Mapping[str, object] = field(default_factory=dict)
     """The caller's metadata of its session."""
+    owner: str = ""
+    """Whose forest it is from; of a source, whose point it is, if the source says so."""
+    channel: str | None = None
+    """Where its session took place, if that was said."""
+    source: str = ""
+    """The name of the source that it is from; empty for what is in a forest. Its session, turns and facts are empty."""
+    point_id: str = ""
+    """Of a source, the id of the point."""
+
+    @property
+    def whose(self) -> str:
+        """Whose memory, or which source, it is from: pieces of several are told apart by it."""
+        return self.source or self.owner
 
     @property
     def tokens(self) -> int:
@@ -140,6 +155,7 @@ class RecallResult:
     """The evidence for one question, best first, and how it was found."""
 
     question: str
+    """As it was asked; empty for a vector."""
     mode: Mode
     """The mode that was used; never ``auto``."""
     evidence: tuple[Evidence, ...]
@@ -160,14 +176,19 @@ class RecallResult:
     calls: int = 0
     """Calls made to chat models."""
     owner_known: bool = True
-    """False when the owner has no memory yet: nothing was ever stored for them, or all of it was forgotten."""
+    """False when the owner has no memory yet: nothing was ever stored for them, or all of it was forgotten. Of several,
+    when none has."""
+    owners_unknown: tuple[str, ...] = ()
+    """The owners that have no memory yet."""
+    asked_of: tuple[str, ...] = ()
+    """Whose memories, and then which sources, were asked; of several the text says whose a piece is."""
 
     def text(self, max_tokens: int | None = None) -> str:
         """The evidence as one text for a reader or a model: the best pieces that fit, in order of time.
 
         Pieces of one session and day share one date header, which counts towards ``max_tokens``.
         """
-        return deliver(self.evidence, max_tokens)
+        return deliver(self.evidence, max_tokens, several=len(self.asked_of) > 1)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values, by the names of the fields."""

@@ -94,6 +94,7 @@ _OLD_PREFIX = "turn-"
 _GENERATED_ID = re.compile(rf"{_GENERATED}\d+", re.ASCII)
 MAX_METADATA_DEPTH = 64
 """Deeper JSON would reach Python's recursion limit when it is read far down a caller's stack."""
+MAX_CHANNEL_CHARS = 200
 _MAX_ID = 512
 _MAX_ID_BYTES = 1_024
 """Two of them and a tenant fit an index entry of Postgres (2,704 bytes)."""
@@ -128,6 +129,14 @@ def checked_name(value: object, what: str) -> str:
     if len(_checked(value, what).encode()) > _MAX_ID_BYTES:
         raise InvalidInput(f"{what} must have at most {_MAX_ID_BYTES} bytes in UTF-8.", code="invalid_name")
     return value
+
+
+def checked_channel(value: object) -> str:
+    """Where a session takes place, as a caller names it: a non-empty string of at most 200 characters."""
+    name = checked_name(value, "channel")
+    if len(name) > MAX_CHANNEL_CHARS:
+        raise InvalidInput(f"channel must have at most {MAX_CHANNEL_CHARS} characters.", code="invalid_channel")
+    return name
 
 
 def parse_timestamp(value: object, zone: ZoneInfo, where: str) -> datetime:

@@ -36,6 +36,7 @@ class Converted:
     turns: Sequence[TurnInput]
     started_at: object | None = None
     display_name: str | None = None
+    channel: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ def read_line(raw: bytes, owner: str | None, number: int = 1) -> Converted:
     for name in ("session_id", "turns"):
         if name not in line:
             raise InvalidInput(f"Add {name} to the line.", code="invalid_line")
-    return Converted(number, whose, line["session_id"], line["turns"], line.get("started_at"), line.get("display_name"))
+    own = (line.get(name) for name in ("started_at", "display_name", "channel"))
+    return Converted(number, whose, line["session_id"], line["turns"], *own)
 
 
 def read_lines(chunks: Iterable[bytes], owner: str | None) -> Iterator[Converted | Refused]:

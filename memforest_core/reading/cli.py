@@ -54,9 +54,10 @@ def sessions(
     """List an owner's sessions, the newest first."""
     with _reading(data) as (reading, tenant):
         page = reading.sessions(tenant, owner, limit=limit, cursor=cursor)
-    table = plain_table("session", "started", "turns", "cells", right=("turns", "cells"), whole=("started",))
+    table = plain_table("session", "channel", "started", "turns", "cells", right=("turns", "cells"), whole=("started",))
     for item in page.items:
-        table.add_row(named(item.id), f"{item.started_at:%Y-%m-%d %H:%M}", str(item.turns), str(item.cells))
+        channel = "" if item.channel is None else printable(item.channel)
+        table.add_row(named(item.id), channel, f"{item.started_at:%Y-%m-%d %H:%M}", str(item.turns), str(item.cells))
     _print(page, table, owner, as_json=as_json)
 
 

@@ -28,6 +28,8 @@ class StoredSession:
     metadata: Mapping[str, object]
     origin: str | None
     """Whose forest it was accepted in, when it came here by a merge."""
+    channel: str | None = None
+    """Where it took place, if that was said."""
 
 
 @dataclass(frozen=True, slots=True)

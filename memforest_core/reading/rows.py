@@ -234,6 +234,7 @@ def session_of(row: Row) -> StoredSession:
         cells=row.cell_count,
         metadata=row.metadata,
         origin=row.origin_owner,
+        channel=row.channel,
     )
 
 

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 from zoneinfo import ZoneInfo
+
+from numpy.typing import NDArray
 
 from memforest_core.domain.conditions import Test, parse_conditions
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.turns import Role, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput
+from memforest_core.recall.given_vector import WORDLESS, check_wordless
 from memforest_core.recall.question import Question, parse_question
 from memforest_core.settings import RecallSettings
 
@@ -21,7 +24,11 @@ MAX_K = 1_000
 MAX_NEIGHBOURS = 20
 MAX_TOKENS = 1_000_000
 MAX_NAMES = 1_000
-"""Sessions, speakers or roles that one recall may be limited to."""
+"""Sessions, speakers, roles or channels that one recall may be limited to."""
+MAX_OWNERS = 16
+"""Forests of one recall: each costs as much as a recall of its own."""
+MAX_SOURCES = 8
+"""External collections of one recall."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Range = tuple[datetime | None, datetime | None]
@@ -64,6 +71,14 @@ class RecallOptions(TypedDict, total=False):
     ``{"price": {"$lt": 9}}`` and the like; see ``domain.conditions``."""
     trees: Sequence[str] | None
     """Families of trees that take part: session, entity, scene; the setting recall.trees unless given."""
+    channels: Sequence[str] | None
+    """Keeps sessions of these channels only; a session without a channel is in none."""
+    vector: Sequence[float] | NDArray[Any] | None
+    """Instead of a question: what is near this vector of the embedding model. Words take no part then."""
+    owners: Sequence[str] | None
+    """Further owners: one recall over at most 16 forests, scored together; ``Evidence.owner`` says whose a piece is."""
+    sources: Sequence[str] | None
+    """Names of the external collections (setting recall.sources) that are searched beside; at most 8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,10 @@ class Asked:
     until: object | None
     as_of: object | None
     asked_at: object | None
+    channels: tuple[str, ...] = ()
+    vector: object | None = None
+    owners: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def filters_after(self) -> bool:
@@ -129,13 +148,18 @@ def checked(
         if since is not None or until is not None or not isinstance(between, Sequence) or len(between) != 2:
             raise InvalidInput("Give between as a pair of times, without since and until.", code="invalid_range")
         since, until = between
-    session = options.get("session_id")
+    session, vector = options.get("session_id"), options.get("vector")
+    if (question is None) == (vector is None):
+        raise InvalidInput("Ask a question or give a vector, one of the two.", code="invalid_vector")
     roles = _names(options.get("roles"), "roles")
     trees = _names(settings.trees if options.get("trees") is None else options["trees"], "trees")
+    chosen = _one_of(settings.mode if mode is None else mode, Mode, "mode to one", "invalid_mode")
+    if vector is not None:
+        check_wordless(chosen)
     return Asked(
-        question=parse_question(question),
+        question=WORDLESS if vector is not None else parse_question(question),
         k=most if wanted is None else wanted,
-        mode=_one_of(settings.mode if mode is None else mode, Mode, "mode to one", "invalid_mode"),
+        mode=chosen,
         neighbours=_whole(options.get("neighbours"), "neighbours", 0, MAX_NEIGHBOURS) or 0,
         max_tokens=max_tokens,
         budget_ms=_number(options.get("budget_ms"), "budget_ms", "a number of milliseconds above 0", 0.0),
@@ -151,7 +175,22 @@ def checked(
         until=until,
         as_of=options.get("as_of"),
         asked_at=options.get("asked_at"),
+        channels=_some(options.get("channels"), "channels", MAX_NAMES),
+        vector=vector,
+        owners=_some(options.get("owners"), "owners", MAX_OWNERS),
+        sources=_some(options.get("sources"), "sources", MAX_SOURCES),
     )
+
+
+def asked_owners(owner: object, more: tuple[str, ...]) -> tuple[str, ...]:
+    """The owners of one recall, each once, ``owner`` first if there is one. Raises InvalidInput."""
+    names = more if owner is None else (checked_name(owner, "owner"), *more)
+    owners = tuple(dict.fromkeys(names))
+    if not owners:
+        raise InvalidInput("Say whose memory is asked: give owner, or owners.", code="missing_owner")
+    if len(owners) > MAX_OWNERS:
+        raise InvalidInput(f"Ask at most {MAX_OWNERS} owners at once ({len(owners)} are given).", code="invalid_owners")
+    return owners
 
 
 def _whole(value: object, name: str, least: int, most: int) -> int | None:
@@ -176,6 +215,16 @@ def _one_of(value: object, choices: type[Choice], what: str, code: str) -> Choic
         return choices(str(value))
     except ValueError:
         raise InvalidInput(f"Set {what} of {', '.join(choices)}.", code=code) from None
+
+
+def _some(value: object, what: str, most: int) -> tuple[str, ...]:
+    """Names, each once; none for None. An empty list could mean all or nothing, so it is refused."""
+    if value is None:
+        return ()
+    names = tuple(dict.fromkeys(_names(value, what)))
+    if not names or len(names) > most:
+        raise InvalidInput(f"Give {what} as a list of 1 to {most} names, or leave it out.", code=f"invalid_{what}")
+    return names
 
 
 def _names(value: object, what: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from memforest_core.domain.lexical import query_weights
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Scores, Weights, coverage, fused
 from memforest_core.domain.text import normalize_name, terms
+from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.asking import Asked, Range
@@ -39,6 +40,12 @@ RAW_LIMIT = 64
 """Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
 TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER, Mode.EMBEDDING_PLANNER})
 """Modes that unite flat hits with what the trees add."""
+
+
+AWAY = "The vector index is away: answered from full text and what it had found before."
+AWAY_FOR_VECTOR = "The vector index is away: of what is near the vector only what it had found before is here."
+CATCHING_UP = "The vector index is catching up: full text was asked for what it does not hold yet."
+CATCHING_UP_FOR_VECTOR = "The vector index is catching up: what it does not hold yet can't be found by a vector."
 
 
 @dataclass(slots=True)
@@ -73,6 +80,8 @@ class Place:
     tenant: TenantId
     forest: ForestRef
     bounds: Bounds
+    degraded: tuple[str, ...] = ()
+    """A sentence when the bounds could not be looked for as well as usual."""
 
 
 @dataclass(slots=True)
@@ -82,6 +91,8 @@ class Gathered:
     candidates: Candidates
     search: IndexSearch
     leaves: Browsed
+    raw: RawHits
+    """Cells that the index has not seen yet; they have no scores in ``search``."""
     degraded: list[str] = field(default_factory=list)
 
 
@@ -104,14 +115,19 @@ class Gathering:
         thought: Thought,
         clock: Clock,
         sure: frozenset[FactId] = frozenset(),
+        failure: IndexUnavailable | None = None,
     ) -> Gathered:
-        """Candidates with their scores: flat hits united with what the trees add and with ``sure``."""
+        """Candidates with their scores: flat hits united with what the trees add and with ``sure``.
+
+        With a ``failure`` of the index, which another forest's search met just before, the index is not asked again.
+        """
 
         def reading() -> AbstractContextManager[RecallRows]:
             return self.store.recalling(place.tenant)
 
         forest = place.forest
         search = self._index_search(place, asked, dense)
+        search.failure = failure
         degraded: list[str] = []
         with clock.stage("search"):
             hits = search.flat(self._limits(asked, place.bounds))
@@ -119,12 +135,11 @@ class Gathering:
             if search.failure is not None:
                 limit = self.settings.flat_limit
                 hits = full_text_hits(rows, forest.id, asked.question, search, limit, place.bounds.said_until)
-            raw = raw_hits(rows, forest.id, asked.question)
+            raw = raw_hits(rows, forest.id, asked.question, by_vector=asked.vector is not None)
             roots = self._roots(rows, forest, asked, search, hits)
             ranked = roots[: self.settings.llm_trees]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
-        if raw.catching_up:
-            degraded.append("The vector index is catching up: full text was asked for what it does not hold yet.")
+        degraded += raw.degraded
         questions = dict.fromkeys(ranked, asked.question.text)
         if asked.mode.plans:
             with clock.stage("plan"):
@@ -144,10 +159,9 @@ class Gathering:
             )
         with clock.stage("search"):
             search.score(candidates.voters())
-        raw.join(search.cells)
         if search.failure is not None:
-            degraded.append("The vector index is away: answered from full text and what it had found before.")
-        return Gathered(candidates, search, leaves, degraded + leaves.degraded)
+            degraded.append(AWAY if asked.vector is None else AWAY_FOR_VECTOR)
+        return Gathered(candidates, search, leaves, raw, degraded + leaves.degraded)
 
     def _index_search(self, place: Place, asked: Asked, dense: DenseVector | None) -> IndexSearch:
         """The searches of one question, limited to what the index knows of the bounds."""
@@ -197,7 +211,7 @@ class Gathering:
         if asked.mode is Mode.ROOT:
             return Limits(0, 0, settings.root_limit)
         cells, facts = max(settings.flat_limit, asked.k), max(settings.fact_limit, asked.k)
-        if asked.filters_after:
+        if asked.filters_after or (bounds.channels and bounds.sessions is None):
             cells, facts = FILTER_FACTOR * cells, FILTER_FACTOR * facts
         if bounds.said_until is not None:
             facts *= FILTER_FACTOR
@@ -243,8 +257,8 @@ class RawHits:
     """Cells that are not in the index yet, and how much of the question each holds, in (0, 1]."""
 
     coverage: Mapping[UUID, float]
-    catching_up: bool = False
-    """More may be missing than were read: full text was asked too."""
+    degraded: tuple[str, ...] = ()
+    """A sentence when more may be missing than were read."""
 
     def join(self, scores: Scores) -> None:
         """Give them scores on the scale of the indexed cells: full coverage equals the best hit."""
@@ -254,14 +268,17 @@ class RawHits:
                 signal[id_] = share * best
 
 
-def raw_hits(rows: RecallRows, forest: ForestId, question: Question) -> RawHits:
-    """Search what has been accepted but not indexed yet, so that a turn is found at once."""
-    latest = rows.not_indexed(forest, RAW_LIMIT + 1)
-    covered = _covering(question, latest[:RAW_LIMIT])
+def raw_hits(rows: RecallRows, forest: ForestId, question: Question, *, by_vector: bool = False) -> RawHits:
+    """Search what has been accepted but not indexed yet, so that a turn is found at once; for a vector there is nothing
+    to search it by."""
+    latest = rows.not_indexed(forest, 1 if by_vector else RAW_LIMIT + 1)
+    if by_vector:
+        return RawHits({}, (CATCHING_UP_FOR_VECTOR,) if latest or rows.index_unsure() else ())
+    covered = covering(question, latest[:RAW_LIMIT])
     if len(latest) <= RAW_LIMIT and not rows.index_unsure():
         return RawHits(covered)
     cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
-    return RawHits(_covering(question, cells) | covered, catching_up=True)
+    return RawHits(covering(question, cells) | covered, (CATCHING_UP,))
 
 
 def full_text_hits(
@@ -277,12 +294,13 @@ def full_text_hits(
     Facts that are known by ``until`` to be wrong are not found.
     """
     cells, facts = rows.full_text(forest, question.words, limit, until)
-    search.cells.lexical |= _covering(question, cells)
-    search.facts.lexical |= _covering(question, facts)
+    search.cells.lexical |= covering(question, cells)
+    search.facts.lexical |= covering(question, facts)
     return FlatHits(frozenset(search.cells.lexical), frozenset(search.facts.lexical))
 
 
-def _covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float]:
+def covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float]:
+    """How much of the question each text holds, in (0, 1]; those that hold none of it are left out."""
     shares = coverage(question.wanted, [question.held(terms(text.text)) for text in found])
     return {text.id: share for text, share in zip(found, shares, strict=True) if share > 0.0}
 

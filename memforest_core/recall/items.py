@@ -32,6 +32,8 @@ class Bounds:
     roles: frozenset[str] = frozenset()
     about: Range = ALWAYS
     """The time that the question names; what lies in it is lifted."""
+    channels: frozenset[str] = frozenset()
+    """Channels of sessions; empty for all sessions."""
 
     def allow(self, head: TurnHead) -> bool:
         """Whether a turn may be evidence, as far as that does not depend on its facts."""
@@ -39,6 +41,7 @@ class Bounds:
             (self.said_until is None or head.occurred_at <= self.said_until)
             and (self.sessions is None or head.session_id in self.sessions)
             and head.session_external_id not in self.excluded
+            and (not self.channels or head.channel in self.channels)
             and (not self.roles or head.role in self.roles)
             and (not self.speakers or not self.speakers.isdisjoint({head.speaker_id.casefold(), head.name.casefold()}))
         )
@@ -66,7 +69,7 @@ def items(
             place = (cell.session_id, key[1], cell.char_start or 0)
             for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
                 spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices]))
-                if not _touches(spans, bounds.between):
+                if not touches(spans, bounds.between):
                     continue
                 found[fact, place] = Item(
                     place=place,
@@ -78,7 +81,7 @@ def items(
                     chained=candidates.chained_to(voices),
                     named_speaker=_named(head, question, owner),
                     position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None),
-                    in_time=bounds.about != ALWAYS and _touches(spans, bounds.about),
+                    in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
                     fact=fact,
                 )
     return list(found.values())
@@ -99,6 +102,7 @@ def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[d
             yield fact.time_start, fact.time_end
 
 
-def _touches(spans: Sequence[tuple[datetime, datetime]], wanted: Range) -> bool:
+def touches(spans: Sequence[tuple[datetime, datetime]], wanted: Range) -> bool:
+    """Whether any of these times, from first to last moment, touches the wanted time."""
     first, last = wanted
     return any((last is None or start <= last) and (first is None or end >= first) for start, end in spans)

@@ -103,6 +103,8 @@ class TurnHead:
     role: str
     origin: str | None = None
     """The owner whose session it was before a merge brought it here; None without a merge."""
+    channel: str | None = None
+    """Where its session took place, if that was said."""
 
 
 @dataclass(frozen=True, slots=True)

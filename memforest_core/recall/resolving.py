@@ -45,6 +45,10 @@ class Resolver:
     """Nothing that was said after this moment is shown, and no summary that may know of it."""
     excluded: frozenset[str] = frozenset()
     """Ids of sessions of which nothing is a neighbour."""
+    channels: frozenset[str] = frozenset()
+    """Nothing is a neighbour that was said elsewhere, and no summary is shown that may know of it; empty for all."""
+    owner: str = ""
+    """Whose forest it is."""
 
     @cached_property
     def _links(self) -> dict[tuple[FactId, CellId], Link]:
@@ -131,6 +135,8 @@ class Resolver:
             ordinal=head.ordinal,
             speaker=head.name,
             origin=head.origin,
+            owner=self.owner,
+            channel=head.channel,
         )
 
     def _right(self, one: Voted, facts: Mapping[UUID, FactText]) -> list[FactText]:
@@ -182,7 +188,10 @@ class Resolver:
         ]
 
     def _knows(self, node: PlacedNode) -> bool:
-        """Whether a summary tells only what was said in time; entity and scene trees lie in the time of events."""
+        """Whether a summary tells only what was said in time and in the channels; entity and scene trees lie in the
+        time of events, and go through all channels."""
+        if self.channels and node.kind is not TreeKind.SESSION:
+            return False
         if self.said_until is None:
             return True
         if node.kind is not TreeKind.SESSION or node.time_end is None:
@@ -253,7 +262,7 @@ class Resolver:
                 for ordinal in (known.turn_ordinals if known else ())
                 if known and (known.session_id, ordinal) in heads
             ]
-            if not turns or turns[0].session_external_id in self.excluded:
+            if not turns or not self._shows(turns[0]):
                 continue
             span = fact.time if fact.time.known else _instant(fact.mentioned_at, turns[0].dated)
             told[fact.id] = replace(
@@ -265,6 +274,10 @@ class Resolver:
                 pinned=fact.pinned,
             )
         return told
+
+    def _shows(self, head: TurnHead) -> bool:
+        """Whether a turn may be a neighbour."""
+        return head.session_external_id not in self.excluded and (not self.channels or head.channel in self.channels)
 
     def _dialogue(self, ones: Sequence[Voted], n: int) -> dict[TurnKey, Evidence]:
         """The turns around items, as evidence."""

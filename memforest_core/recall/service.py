@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Unpack
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.asked_now import asked_before, asked_now
-from memforest_core.domain.asked_order import Order, order_of
-from memforest_core.domain.asked_times import asked_period
-from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
 from memforest_core.domain.evidence import Evidence, Mode, RecallResult
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.scoring import Voted, Weights, vote
+from memforest_core.domain.scoring import Voted, Weights
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
-from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ModelRejected, ModelUnavailable, StoreUnavailable
+from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.models.calls import ChatModel, Embedder, Reranker
 from memforest_core.models.prompts import BUILT_IN, Prompts
-from memforest_core.recall.asking import Asked, Range, RecallOptions, checked
-from memforest_core.recall.current import Current, current_first, current_states, previous_states
-from memforest_core.recall.gathering import Clock, Gathered, Gathering, Place
-from memforest_core.recall.items import ALWAYS, Bounds, items
-from memforest_core.recall.ordering import in_order, reranked
+from memforest_core.recall.asking import Asked, Range, RecallOptions, asked_owners, checked
+from memforest_core.recall.current import Current, current_states, previous_states
+from memforest_core.recall.delivering import Delivering
+from memforest_core.recall.gathering import Clock, Gathering, Place
+from memforest_core.recall.given_vector import checked_vector
+from memforest_core.recall.items import Bounds
 from memforest_core.recall.picking import Paces, pick
+from memforest_core.recall.places import found_places
+from memforest_core.recall.pooling import BEST_CHARS, Part, Pool, best_by_words
 from memforest_core.recall.question import Question, parse_question
-from memforest_core.recall.records import SaidTurn
-from memforest_core.recall.resolving import Resolver
-from memforest_core.recall.rewriting import LAST_TURNS
-from memforest_core.recall.rows.reading import AnswerCalls, RecallRows, RecallStore
+from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
+from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.thinking import Thought, no_chat_model
 from memforest_core.recall.visits import VisitCounter, returned
 from memforest_core.settings import RecallSettings
-from memforest_core.store.owners import ForestRef
 
 
 def weights_of(settings: RecallSettings) -> Weights:
@@ -51,7 +48,8 @@ class RecallService:
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
     costs, ``reranker`` scores the best pieces again, ``visits`` counts what was returned, ``states`` finds the states
-    that hold now, ``prompts`` are an application's own instructions.
+    that hold now, ``prompts`` are an application's own instructions, ``sources`` the external collections in place of
+    those of the settings.
     """
 
     store: RecallStore
@@ -66,11 +64,20 @@ class RecallService:
     visits: VisitCounter | None = None
     states: TimelineStore | None = None
     prompts: Prompts = BUILT_IN
+    sources: Sources | None = None
     _paces: Paces = field(default_factory=Paces)
 
     @cached_property
     def _weights(self) -> Weights:
         return weights_of(self.settings)
+
+    @cached_property
+    def _known_sources(self) -> Sources:
+        return self.sources or Sources(self.settings.sources, self.embedder.dimension)
+
+    @cached_property
+    def _delivering(self) -> Delivering:
+        return Delivering(self.store, self.settings, self.reranker)
 
     @cached_property
     def _gathering(self) -> Gathering:
@@ -79,94 +86,138 @@ class RecallService:
     def recall(
         self,
         tenant: TenantId,
-        owner: str,
-        question: str,
+        owner: str | None = None,
+        question: str | None = None,
         k: int | None = None,
         mode: str | None = None,
         **options: Unpack[RecallOptions],
     ) -> RecallResult:
-        """The ``k`` best pieces of evidence for a question; see RecallOptions for the rest.
+        """The ``k`` best pieces of evidence for a question or a vector; see RecallOptions for the rest.
 
         An owner without a memory yet gets an empty result with ``owner_known`` False. Raises InvalidInput (also for a
-        mode that needs a chat model when none is configured), StoreUnavailable. An index or a model that is away is no
-        error: ``degraded`` says what was missing.
+        mode that needs a chat model when none is configured), StoreUnavailable. An index, a model or a source that is
+        away is no error: ``degraded`` says what was missing.
         """
         asked = checked(self.settings, question, k, mode, options)
-        owner = checked_name(owner, "owner")
+        owners = asked_owners(owner, asked.owners)
+        given = None if asked.vector is None else checked_vector(asked.vector, self.embedder.dimension)
+        if asked.sources:
+            self._known_sources.check(asked.sources)
         clock = Clock()
         if (asked.mode.ranks or asked.mode.plans) and self.chat is None:
             raise no_chat_model()
-        place, turns = self._place(tenant, owner, asked)
-        if place is None:
+        with self.store.recalling(tenant) as rows:
+            readable = self.chat is not None and given is None
+            found = found_places(rows, tenant, owners, asked, times=self._weights.time > 0, turns=readable)
+        places = found.known
+        if not places and not asked.sources:
             mode = Mode.FLAT if asked.mode is Mode.AUTO else asked.mode
-            return RecallResult(question, mode, (), clock.total(), owner_known=False)
-        forest = place.forest
-        thought = Thought(self.settings, asked.moment(ZoneInfo(forest.time_zone)), self.chat, self.prompts)
-        degraded: list[str] = []
-        if turns:
+            unknown = found.unknown
+            return RecallResult(question or "", mode, (), clock.total(), owner_known=False, owners_unknown=unknown)
+        zone = ZoneInfo(places[0].forest.time_zone if places else "UTC")
+        thought = Thought(self.settings, asked.moment(zone), self.chat, self.prompts)
+        degraded = [sentence for place in places for sentence in place.degraded]
+        if found.turns:
             with clock.stage("rewrite"):
-                rewritten = thought.completed(asked.question.text, turns)
+                rewritten = thought.completed(asked.question.text, found.turns)
             if rewritten.changed:
                 asked = replace(asked, question=parse_question(rewritten.text))
         with clock.stage("embed"):
-            dense = self._embed(asked.question, degraded)
-        picked = ""
-        if asked.mode is Mode.AUTO:
-            fitting_mode, picked = pick(thought.possible, dense is None, asked.budget_ms, self._paces.recent_ms())
-            asked = replace(asked, mode=fitting_mode)
-        current = self._current(place, asked, clock)
-        gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts)
-        voted = self._voted(place, asked, owner, gathered, current, clock)
-        evidence = self._evidence(place, asked, gathered, voted, clock, degraded)
-        self._account(tenant, forest, thought, degraded)
-        if self.visits is not None:
-            self.visits.note(
-                tenant, forest.id, returned(gathered.candidates.cells.values(), gathered.candidates.turns, evidence)
-            )
+            dense = self._embed(asked.question, degraded) if given is None else given
+        searching = self._begin(tenant, owners, asked, dense, degraded)
+        asked, picked = self._picked(asked, thought, dense, len(places))
+        parts = self._parts(places, asked, dense, thought, clock)
+        pool = self._pool(parts, asked, searching, zone, clock, degraded)
+        voted = self._voted(pool, asked, clock)
+        evidence, failed = self._delivering.evidence(pool, asked, voted, zone, clock)
+        degraded += failed
+        self._account(tenant, parts, thought, degraded)
+        self._note_visits(tenant, parts, evidence)
         timings = clock.total()
-        self._paces.record(asked.mode, timings["total"])
+        if pool.alone and not asked.sources:
+            self._paces.record(asked.mode, timings["total"])
+        degraded += [sentence for part in parts for sentence in part.gathered.degraded]
         return RecallResult(
-            question=question,
+            question=question or "",
             mode=asked.mode,
             evidence=evidence,
             timings_ms=timings,
-            degraded=(*degraded, *gathered.degraded, *thought.degraded),
-            round_trips=gathered.search.round_trips,
+            degraded=tuple(dict.fromkeys([*degraded, *thought.degraded])),
+            round_trips=sum(part.gathered.search.round_trips for part in parts),
             picked=picked,
-            about=_span(place.bounds.about),
+            about=_span(pool.bounds.about),
             asked_for=asked.question.text,
             plan=thought.plans[0].told() if thought.plans else {},
             calls=len(thought.calls),
+            owner_known=bool(places),
+            owners_unknown=found.unknown,
+            asked_of=(*(place.forest.owner for place in places), *asked.sources),
         )
 
-    def _place(self, tenant: TenantId, owner: str, asked: Asked) -> tuple[Place | None, list[SaidTurn]]:
-        """Where evidence is looked for, and the last turns of the running session if a model can use them."""
-        with self.store.recalling(tenant) as rows:
-            forest = rows.forest(owner)
-            if forest is None:
-                return None, []
-            turns: list[SaidTurn] = []
-            if asked.session_id is not None and self.chat is not None:
-                turns = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)
-            return Place(tenant, forest, self._bounds(rows, forest, asked)), turns
+    def close(self) -> None:
+        """Close the connections to sources."""
+        if "_known_sources" in self.__dict__:
+            self._known_sources.close()
 
-    def _bounds(self, rows: RecallRows, forest: ForestRef, asked: Asked) -> Bounds:
-        """What may be evidence, and which time the question names."""
-        zone = ZoneInfo(forest.time_zone)
-        moment = asked.moment(zone)
-        about = asked_period(asked.question.text, moment) if self._weights.time > 0 else None
-        if about is not None:
-            # "In May" asked years after the last conversation means its last May.
-            about = asked_period(asked.question.text, moment, known_until=rows.last_said(forest.id))
-        return Bounds(
-            between=asked.between(zone),
-            said_until=asked.said_until(zone),
-            sessions=frozenset(rows.sessions(forest.id, asked.sessions)) if asked.sessions else None,
-            excluded=asked.exclude_sessions,
-            speakers=asked.speakers,
-            roles=asked.roles,
-            about=ALWAYS if about is None else (about.first, about.last),
-        )
+    def _begin(
+        self, tenant: TenantId, owners: Sequence[str], asked: Asked, dense: DenseVector | None, degraded: list[str]
+    ) -> Searching:
+        """Ask the sources while the forests are searched."""
+        if not asked.sources:
+            return Searching()
+        if dense is None:
+            degraded.append("No source was searched: the embedding model is away.")
+            return Searching()
+        bounded = (asked.since, asked.until, asked.as_of, asked.metadata)
+        wider = any(each is not None for each in bounded)
+        return self._known_sources.begin(asked.sources, dense, tenant, owners, wider=wider)
+
+    def _picked(self, asked: Asked, thought: Thought, dense: DenseVector | None, forests: int) -> tuple[Asked, str]:
+        """The request with the mode that ``auto`` means, and why; several forests take as many times as long."""
+        if asked.mode is not Mode.AUTO:
+            return asked, ""
+        recent = {mode: ms * max(1, forests) for mode, ms in self._paces.recent_ms().items()}
+        possible = thought.possible and asked.vector is None
+        mode, why = pick(possible, dense is None, asked.budget_ms, recent)
+        return replace(asked, mode=mode), why
+
+    def _parts(
+        self, places: Sequence[Place], asked: Asked, dense: DenseVector | None, thought: Thought, clock: Clock
+    ) -> list[Part]:
+        """What each forest has. An index that failed is not asked again for the next one."""
+        parts: list[Part] = []
+        failure: IndexUnavailable | None = None
+        for place in places:
+            current = self._current(place, asked, clock)
+            gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts, failure)
+            failure = gathered.search.failure
+            told: Mapping[UUID, str] = {}
+            if len(places) > 1:
+                with clock.stage("load"), self.store.recalling(place.tenant) as rows:
+                    told = rows.texts(best_by_words(gathered.search), BEST_CHARS)
+            parts.append(Part(place, gathered, current, told))
+        return parts
+
+    def _pool(
+        self,
+        parts: Sequence[Part],
+        asked: Asked,
+        searching: Searching,
+        zone: ZoneInfo,
+        clock: Clock,
+        degraded: list[str],
+    ) -> Pool:
+        """Everything that competes: what the forests have, and what the sources found in time."""
+        if parts:
+            bounds = parts[0].place.bounds
+        else:
+            bounds = Bounds(between=asked.between(zone), said_until=asked.said_until(zone))
+        if not searching.answers:
+            return Pool(parts, (), bounds)
+        with clock.stage("sources"):
+            pieces, told = self._known_sources.pieces(searching, bounds, asked.metadata, zone)
+        degraded += told
+        return Pool(parts, pieces, bounds)
 
     def _current(self, place: Place, asked: Asked, clock: Clock) -> Current:
         """The states that hold now, or held before, if the question asks for them."""
@@ -181,59 +232,29 @@ class RecallService:
                     return find(rows, place.forest, asked.question, attributes, place.bounds.said_until)
         return Current()
 
-    def _voted(
-        self, place: Place, asked: Asked, owner: str, gathered: Gathered, current: Current, clock: Clock
-    ) -> list[Voted]:
+    def _voted(self, pool: Pool, asked: Asked, clock: Clock) -> list[Voted]:
         """The candidates with all votes, best first."""
-        search, candidates = gathered.search, gathered.candidates
         with clock.stage("score"):
-            found = items(candidates, asked.question, owner, place.bounds, gathered.leaves.positions)
-            voted = vote(found, search.cells, search.facts, search.nodes, self._weights)
-        if self.settings.order_weight > 0 and order_of(asked.question.text).order is not Order.NONE:
-            with clock.stage("order"), self.store.recalling(place.tenant) as rows:
-                voted = in_order(rows, candidates, voted, asked.question, self.settings.order_weight)
-        return current_first(voted, current, self.settings.current_weight)
+            voted = pool.voted(asked.question, self._weights)
+        with clock.stage("order"):
+            voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
+        return pool.current_first(voted, self.settings.current_weight)
 
-    def _evidence(
-        self,
-        place: Place,
-        asked: Asked,
-        gathered: Gathered,
-        voted: list[Voted],
-        clock: Clock,
-        degraded: list[str],
-    ) -> tuple[Evidence, ...]:
-        """The best different pieces, reranked by a cross-encoder if there is one, within the caller's budget."""
-        first = 0 if self.reranker is None else self.settings.rerank.first
-        with clock.stage("resolve"), self.store.recalling(place.tenant) as rows:
-            resolver = Resolver(
-                rows,
-                place.forest.id,
-                gathered.candidates,
-                ZoneInfo(place.forest.time_zone),
-                same_words=self.settings.same_words,
-                per_fact=self.settings.per_fact,
-                said_until=place.bounds.said_until,
-                excluded=place.bounds.excluded,
-            )
-            evidence = resolver.resolve(voted, max(asked.k, first), asked.neighbours)
-        if self.reranker is not None:
-            with clock.stage("rerank"):
-                evidence, failed = reranked(self.reranker, asked.question.text, evidence, first)
-            degraded += failed
-        if asked.min_score is not None:
-            evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
-        evidence = evidence[: asked.k]
-        if asked.max_tokens is not None:
-            evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN))
-        return evidence
+    def _note_visits(self, tenant: TenantId, parts: Sequence[Part], evidence: Sequence[Evidence]) -> None:
+        """Count what is returned, forest by forest."""
+        if self.visits is None:
+            return
+        for part in parts:
+            candidates, forest = part.gathered.candidates, part.place.forest
+            own = [piece for piece in evidence if not piece.source and piece.owner == forest.owner]
+            self.visits.note(tenant, forest.id, returned(candidates.cells.values(), candidates.turns, own))
 
-    def _account(self, tenant: TenantId, forest: ForestRef, thought: Thought, degraded: list[str]) -> None:
-        """Record what the calls cost; a failure does not hold back the evidence."""
+    def _account(self, tenant: TenantId, parts: Sequence[Part], thought: Thought, degraded: list[str]) -> None:
+        """Record what the calls cost, for the only forest or for none; a failure does not hold back the evidence."""
         if self.ledger is None or not thought.calls:
             return
         try:
-            self.ledger.record(tenant, forest.id, thought.calls)
+            self.ledger.record(tenant, parts[0].place.forest.id if len(parts) == 1 else None, thought.calls)
         except StoreUnavailable:
             degraded.append("The store is away: what the model calls cost was not kept.")
 

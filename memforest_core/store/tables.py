@@ -149,6 +149,7 @@ class Session(OfTenant, Base):
         UniqueConstraint("tenant_id", "forest_id", "external_id"),
         _belongs_to("forest", "forest_id"),
         _index("ix_session_updated", "tenant_id", "updated_at"),
+        _index("ix_session_channel", "tenant_id", "forest_id", "channel", where="channel IS NOT NULL"),
     )
 
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -167,6 +168,8 @@ class Session(OfTenant, Base):
     """Whose forest it was accepted in, when it came here by a merge."""
     note: Mapped[bool] = mapped_column(server_default="false")
     """What is said in it is to be kept: the reducer pins its facts in the transaction that stores them."""
+    channel: Mapped[str | None]
+    """Where it took place, as the caller names it."""
 
 
 class Speaker(OfTenant, Base):

@@ -18,6 +18,7 @@ NEVER_LEAVE = {
     "CopyLost": "the task's own",
     "WriterAtWork": "the task's own",
     "ServerNotStarted": "for whoever starts single servers",
+    "SourceMismatch": "recall ends it in a sentence of ``degraded``",
     "PortRefused": "for the command line",
 }
 

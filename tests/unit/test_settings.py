@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from memforest_core.errors import InvalidSettings
@@ -56,3 +58,39 @@ def test_what_is_known_empty_or_made_by_others_is_let_be(name: str, value: str) 
 
 def test_a_port_that_is_no_address_of_kubernetes_is_a_mistake() -> None:
     assert unknown_variables({"MEMFOREST_OBSERVE_METRICS_PORT": "9100"}) == ["MEMFOREST_OBSERVE_METRICS_PORT"]
+
+
+NOTES = {"url": "http://localhost:6333", "collection": "notes", "text": "body"}
+
+
+def test_sources_are_given_as_json_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMFOREST_RECALL__SOURCES", json.dumps({"notes": NOTES | {"metadata": ["tag"]}}))
+    [(name, source)] = load_settings().recall.sources.items()
+    assert (name, source.collection, source.metadata, source.limit, source.timeout_s) == (
+        "notes",
+        "notes",
+        ("tag",),
+        20,
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"url": "ftp://localhost"},
+        {"url": "http://me:secret@localhost"},
+        {"url": "http://:1"},
+        {"url": "http://localhost:99999"},
+        {"key_variable": "MEMFOREST_NOTES_KEY"},
+        {"key_variable": "A KEY"},
+        {"text": ""},
+        {"limit": 0},
+        {"timeout_s": 0},
+        {"colection": "x"},
+    ],
+)
+def test_a_source_that_can_not_be_meant_is_refused(changed: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMFOREST_RECALL__SOURCES", json.dumps({"notes": NOTES | changed}))
+    with pytest.raises(InvalidSettings, match=r"Set MEMFOREST_RECALL__SOURCES to a valid value: notes\.\w+: "):
+        load_settings()

@@ -154,3 +154,11 @@ def test_config_says_where_settings_come_from(file: Path) -> None:
     values = {setting["name"]: setting["value"] for setting in told["settings"]}
     assert (told["file"], values["tenant"], values["recall.mode"]) == (str(file), "acme", "auto")
     assert f"Settings file: {file}" in CliRunner().invoke(app, ["config"]).stdout
+
+
+def test_sources_stand_in_a_file_with_the_name_of_their_keys_variable(file: Path) -> None:
+    file.write_text(
+        "recall:\n  sources:\n    notes:\n      url: http://localhost:6333\n      collection: notes\n"
+        "      text: body\n      key_variable: NOTES_API_KEY\n"
+    )
+    assert load_settings().recall.sources["notes"].key_variable == "NOTES_API_KEY"

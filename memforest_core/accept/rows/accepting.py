@@ -109,10 +109,16 @@ class AcceptRows(TenantRows):
             created=made is not None,
         )
 
-    def set_metadata(self, session: SessionId, metadata: Mapping[str, object]) -> None:
-        """Replace the metadata of a session."""
-        own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
-        self._db.execute(own.values(metadata_=dict(metadata)))
+    def describe_session(self, session: SessionId, metadata: Mapping[str, object] | None, channel: str | None) -> None:
+        """Replace the metadata and the channel of a session; None leaves one as it is."""
+        told: dict[Any, object] = {}
+        if metadata is not None:
+            told[m.Session.metadata_] = dict(metadata)
+        if channel is not None:
+            told[m.Session.channel] = channel
+        if told:
+            own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+            self._db.execute(own.values(told))
 
     def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
         t = m.TurnRow

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
+from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens, of_several
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.indexed import day_words
 from memforest_core.domain.relative_dates import apart, before_question, phrases_resolved, span_words
@@ -86,9 +86,12 @@ def piece_lines(evidence: Sequence[Evidence], asked_at: datetime, max_tokens: in
     best one is shown in any case, cut to half of the budget when it does not fit.
     """
     left = max_tokens
+    several = of_several(evidence)
     shown: dict[int, dict[str, object]] = {}
     for number, piece in enumerate(evidence, start=1):
         bare = _document(number, piece, asked_at)
+        if several:
+            bare["memory"] = clean(piece.whose)
         tries = [bare | _around(piece), bare]
         if number == 1:
             tries.append(bare | {"text": clipped(piece.text, max(MIN_TEXT_CHARS, max_tokens * CHARS_PER_TOKEN // 2))})

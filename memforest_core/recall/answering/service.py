@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field
 
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.text import clean
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import (
@@ -31,7 +31,6 @@ from memforest_core.recall.answers import parsed
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.settings import OFFLINE, LlmSettings
 from memforest_core.store.engine import Engine
-from memforest_core.store.owners import ForestRef
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 MAX_TOKENS = 2_000
@@ -131,7 +130,8 @@ class AnswerService:
         """The answer to a question from what was recalled for it.
 
         ``asked_at`` is when it is asked (ISO 8601, unix seconds or a datetime; a naive one is in the forest's zone; now
-        unless given). ``max_tokens`` bounds the evidence shown, in estimated tokens. Without evidence no call is made.
+        unless given). The evidence may be of others: the call is accounted to the owner's forest, if there is one.
+        ``max_tokens`` bounds the evidence shown, in estimated tokens. Without evidence no call is made.
         A model that is away, or refuses this content, is no error: ``degraded`` says so and the evidence is kept.
         Raises InvalidInput, StoreUnavailable, and ModelRejected or ModelAuthFailed when no call can succeed.
         """
@@ -139,14 +139,14 @@ class AnswerService:
             raise InvalidInput("Set max_tokens to a whole number above 0.", code="invalid_max_tokens")
         forest = self.ledger.forest(tenant, owner)
         moment = _moment(asked_at, ZoneInfo("UTC" if forest is None else forest.time_zone))
-        if forest is None or not result.evidence:
+        if not result.evidence:
             return self._concluded(result, Reply("", (), supported=False), 0, [])
         lines = piece_lines(result.evidence, moment, max_tokens)
         shown = render(list(lines.values()), question_line(question, result.asked_for, moment))
-        return self._answered(tenant, forest, result, shown, lines.keys())
+        return self._answered(tenant, None if forest is None else forest.id, result, shown, lines.keys())
 
     def _answered(
-        self, tenant: TenantId, forest: ForestRef, result: RecallResult, shown: str, known: Collection[int]
+        self, tenant: TenantId, forest: ForestId | None, result: RecallResult, shown: str, known: Collection[int]
     ) -> Answer:
         calls: list[CallRecord] = []
         degraded: list[str] = []
@@ -190,12 +190,14 @@ class AnswerService:
             ]
         raise fault
 
-    def _recorded(self, tenant: TenantId, forest: ForestRef, calls: list[CallRecord], degraded: list[str]) -> None:
+    def _recorded(
+        self, tenant: TenantId, forest: ForestId | None, calls: list[CallRecord], degraded: list[str]
+    ) -> None:
         if not calls:
             return
         self.telemetry.called(tenant, calls)
         try:
-            self.ledger.record(tenant, forest.id, calls)
+            self.ledger.record(tenant, forest, calls)
         except StoreUnavailable:
             # The answer is there and paid for; losing it as well would help nobody.
             degraded.append("What the answer cost could not be recorded: Postgres was away.")

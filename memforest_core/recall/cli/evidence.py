@@ -19,15 +19,16 @@ TREES = 3
 """Trees whose path is shown."""
 
 
-def evidence_text(evidence: Evidence, number: int) -> Text:
-    """A numbered piece with its provenance."""
+def evidence_text(evidence: Evidence, number: int, *, several: bool = False) -> Text:
+    """A numbered piece with its provenance; with whose it is, where there are those of ``several`` memories."""
     from rich.text import Text
 
     text = Text(f"{number:>3}. ")
     text.append(printable(evidence.time_label), style="cyan")
     text.append("  ")
     text.append(shortened(evidence.text, TEXT_CHARS))
-    for label, value in details(evidence):
+    whose = [("memory", printable(evidence.whose))] if several and not evidence.source else []
+    for label, value in [*whose, *details(evidence)]:
         text.append(f"\n     {label:<9} {value}", style="dim")
     return text
 
@@ -36,6 +37,11 @@ def details(evidence: Evidence) -> list[tuple[str, str]]:
     """(label, value) lines: source, found by, tree paths, neighbours."""
     turns = ", ".join(printable(turn) for turn in evidence.turn_ids)
     said_by = f" · said by {printable(evidence.speaker)}" if evidence.speaker else ""
+    if evidence.source:
+        return [
+            ("source", f"{printable(evidence.source)} · point {printable(evidence.point_id)}"),
+            ("found by", f"{signals(evidence)} · score {evidence.score:.2f}"),
+        ]
     lines = [
         ("source", f"session {printable(evidence.session_id)} · turn {turns}{said_by}{_marks(evidence)}"),
         ("found by", f"{signals(evidence)} · score {evidence.score:.2f} · {evidence.freshness.value}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,11 +11,15 @@ import typer
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
 from memforest_core.cli.output import Exit, console, no_memory, print_json, printable
+from memforest_core.errors import InvalidInput
 from memforest_core.recall.cli.evidence import evidence_text
 
 if TYPE_CHECKING:
     from memforest_core.domain.evidence import RecallResult
     from memforest_core.recall.answering.answer import Answer
+
+MAX_VECTOR_BYTES = 2**20
+"""A larger file holds no vector."""
 
 KOption = Annotated[
     int | None,
@@ -24,8 +30,30 @@ AskedAtOption = Annotated[str | None, typer.Option(help="When the question is as
 
 
 def recall(
-    question: Annotated[str, typer.Argument(help="What to look for.")],
-    owner: OwnerOption,
+    owner: Annotated[
+        list[str], typer.Option("--owner", "-o", help="Whose memory; may be given several times, for one recall.")
+    ],
+    question: Annotated[str | None, typer.Argument(help="What to look for.", show_default=False)] = None,
+    vector: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Instead of a question: a vector of the embedding model, as a JSON list.",
+            show_default=False,
+        ),
+    ] = None,
+    channel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--channel", help="Only sessions of this channel; may be given several times.", show_default=False
+        ),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source", help="Search this external collection beside; may be given several times.", show_default=False
+        ),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -52,7 +80,7 @@ def recall(
     """Print the evidence for a question: when it was said, by whom, where, and why it was found."""
     with opened_memory(data) as memory:
         result = memory.recall(
-            owner,
+            owner[0],
             question,
             k,
             mode,
@@ -65,22 +93,43 @@ def recall(
             budget_ms=budget_ms,
             min_score=min_score,
             exclude_sessions=exclude_session,
+            channels=channel or None,
+            vector=None if vector is None else _numbers(vector),
+            owners=owner[1:] or None,
+            sources=source or None,
         )
     if as_json:
         print_json(result)
     else:
-        _print(owner, result)
+        _print(result)
 
 
-def _print(owner: str, result: RecallResult) -> None:
+def _numbers(file: Path) -> list[float]:
+    """What a file holds, which recall checks. Raises InvalidInput for what is no JSON list."""
+    try:
+        with file.open("rb") as source:
+            read = source.read(MAX_VECTOR_BYTES + 1)
+        found = json.loads(read) if len(read) <= MAX_VECTOR_BYTES else None
+    except OSError as error:
+        raise InvalidInput(f"{file} can't be read ({error.strerror}).", code="unreadable_file") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise InvalidInput(f"Write one JSON list of numbers into {file}.", code="invalid_vector")
+    return found
+
+
+def _print(result: RecallResult) -> None:
     out = console()
-    if not result.owner_known:
-        out.print(no_memory(owner))
+    for unknown in result.owners_unknown:
+        out.print(no_memory(unknown))
+    if not result.owner_known and not result.evidence and not result.degraded:
         return
     if not result.evidence:
         out.print("Nothing is known about that.")
+    several = len({piece.whose for piece in result.evidence}) > 1
     for number, evidence in enumerate(result.evidence, start=1):
-        out.print(evidence_text(evidence, number))
+        out.print(evidence_text(evidence, number, several=several))
     for sentence in result.degraded:
         out.print(printable(sentence), style="yellow")
     total = result.timings_ms.get("total", 0.0)

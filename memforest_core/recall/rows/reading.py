@@ -161,6 +161,7 @@ class RecallRows:
                 dated=row.dated,
                 role=row.role,
                 origin=row.origin_owner,
+                channel=row.channel,
             )
             for row in self._by_turns(sql.TURNS, keys)
         ]
@@ -179,6 +180,14 @@ class RecallRows:
         """Those of the caller's sessions that exist."""
         values = {"t": self._tenant, "f": forest, "names": list(names)}
         return [SessionId(id_) for id_ in self._db.scalars(sql.SESSIONS, values)]
+
+    def sessions_in(
+        self, forest: ForestId, channels: Sequence[str], names: Sequence[str], limit: int
+    ) -> list[SessionId]:
+        """At most ``limit`` sessions that took place in these channels, the newest first; of the caller's names only,
+        if there are any."""
+        values = {"t": self._tenant, "f": forest, "channels": list(channels), "names": list(names) or None, "n": limit}
+        return [SessionId(id_) for id_ in self._db.scalars(sql.SESSIONS_IN_CHANNELS, values)]
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
         """The contents of turns."""
@@ -298,7 +307,7 @@ class AnswerCalls:
         with tenant_transaction(self._engine, tenant) as connection:
             return find_forest(connection, tenant, owner)
 
-    def record(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> None:
-        """Keep what calls cost, failed ones included."""
+    def record(self, tenant: TenantId, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
+        """Keep what calls cost, failed ones included; without a ``forest`` those that were made for several."""
         with tenant_transaction(self._engine, tenant) as connection:
             record_calls(connection, tenant, calls, forest, None)

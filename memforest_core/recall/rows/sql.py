@@ -144,10 +144,10 @@ ASKED_TURNS = """
 
 TURNS = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
-           t.occurred_at, t.dated, t.role, s.origin_owner
+           t.occurred_at, t.dated, t.role, s.origin_owner, s.channel
       {ASKED_TURNS}
      CROSS JOIN LATERAL (
-        SELECT external_id, origin_owner FROM memforest.session
+        SELECT external_id, origin_owner, channel FROM memforest.session
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
 
@@ -163,6 +163,13 @@ LAST_SAID = sa.text("SELECT max(time_end) FROM memforest.cell WHERE tenant_id = 
 SESSIONS = sa.text("""
     SELECT session_id FROM memforest.session
      WHERE tenant_id = :t AND forest_id = :f AND external_id = ANY(CAST(:names AS text[]))
+    """)
+
+SESSIONS_IN_CHANNELS = sa.text("""
+    SELECT session_id FROM memforest.session
+     WHERE tenant_id = :t AND forest_id = :f AND channel = ANY(CAST(:channels AS text[]))
+       AND (CAST(:names AS text[]) IS NULL OR external_id = ANY(CAST(:names AS text[])))
+     ORDER BY started_at DESC, session_id LIMIT :n
     """)
 
 TURN_TEXTS = sa.text(f"SELECT t.session_id, t.ordinal, t.content {ASKED_TURNS} WHERE NOT t.erased")

@@ -30,8 +30,8 @@ TEXTS_OF_TURNS = 4
 """A text made of turns (a cell, a summary, a statement) is at most this many times as long as the longest turn."""
 
 _NAMES = {
-    "external_id", "speaker_id", "name", "time_zone", "origin_owner", "subject_key", "attribute", "scope_key",
-    "key_id", "domain", "model", "error_code",
+    "external_id", "channel", "speaker_id", "name", "time_zone", "origin_owner", "subject_key", "attribute",
+    "scope_key", "key_id", "domain", "model", "error_code",
 }  # fmt: skip
 _LENGTHS = {"text_hash": 32}
 _NUMBERS = re.compile(r"\[(?:\d{1,9}(?:, ?\d{1,9})*)?\]")

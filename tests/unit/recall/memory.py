@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -61,8 +62,11 @@ class Forest:
     metadata_of: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
     unseen: list[UUID] = field(default_factory=list)
     transactions: int = 0
+    forest_id: ForestId = FOREST
 
-    def session(self, name: str, *turns: tuple[str, str], placed: bool = True, days: int = 0) -> None:
+    def session(
+        self, name: str, *turns: tuple[str, str], placed: bool = True, days: int = 0, channel: str | None = None
+    ) -> None:
         """A session of (speaker, text) turns in cells of two, with its tree."""
         session = SessionId(named(name))
         cells = []
@@ -72,7 +76,7 @@ class Forest:
             role = "user" if speaker == turns[0][0] else "assistant"
             self.said[key] = text
             self.heads[key] = TurnHead(
-                session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True, role
+                session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True, role, None, channel
             )
         for number, first in enumerate(range(0, len(turns), 2)):
             last = min(first + 1, len(turns) - 1)
@@ -118,7 +122,7 @@ class Forest:
         yield self
 
     def forest(self, owner: str) -> ForestRef | None:
-        return ForestRef(FOREST, owner, "UTC") if owner == self.owner else None
+        return ForestRef(self.forest_id, owner, "UTC") if owner == self.owner else None
 
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
         return [self.entities[key] for key in keys if key in self.entities]
@@ -183,6 +187,13 @@ class Forest:
 
     def sessions(self, forest: ForestId, names: Sequence[str]) -> list[SessionId]:
         return [session for session in {key[0] for key in self.said} if session in {named(name) for name in names}]
+
+    def sessions_in(
+        self, forest: ForestId, channels: Sequence[str], names: Sequence[str], limit: int
+    ) -> list[SessionId]:
+        wanted = {named(name) for name in names}
+        found = {head.session_id for head in self.heads.values() if head.channel in channels}
+        return [session for session in found if not wanted or session in wanted][:limit]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
         trees = {leaf.tree_id for leaf in self.placed if leaf.payload_id in payloads}
@@ -256,6 +267,7 @@ class ScriptedIndex:
     calls: list[Sequence[IndexQuery]] = field(default_factory=list)
     away_after: int | None = None
     """How many calls it answers before it is away."""
+    forest_id: ForestId = FOREST
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         if self.away_after is not None and len(self.calls) >= self.away_after:
@@ -265,7 +277,7 @@ class ScriptedIndex:
 
     def _hits(self, query: IndexQuery) -> list[Hit]:
         assert query.filter.tenant == TENANT
-        assert query.filter.forest_id == FOREST
+        assert query.filter.forest_id == self.forest_id
         at = 1 if isinstance(query.vector, SparseVector) else 2
         found = [
             Hit(id_, scores[0], float(scores[at]))
@@ -290,6 +302,44 @@ class ScriptedIndex:
         return len(self.points)
 
     def close(self) -> None: ...
+
+
+@dataclass
+class Grove:
+    """Several owners' forests as one store: by the forest that is asked for, else in all of them."""
+
+    forests: list[Forest]
+
+    @contextmanager
+    def recalling(self, tenant: TenantId) -> Iterator[Grove]:
+        assert tenant == TENANT
+        yield self
+
+    def forest(self, owner: str) -> ForestRef | None:
+        return next((found for each in self.forests if (found := each.forest(owner)) is not None), None)
+
+    def __getattr__(self, name: str) -> Any:
+        def read(*given: Any, **more: Any) -> Any:
+            own = [each for each in self.forests if given and given[0] == each.forest_id]
+            found = [getattr(each, name)(*given, **more) for each in own or self.forests]
+            if isinstance(found[0], dict):
+                return {key: value for each in found for key, value in each.items()}
+            if isinstance(found[0], list):
+                return [value for each in found for value in each]
+            return found[0]
+
+        return read
+
+
+@dataclass
+class GroveIndex:
+    """Their indexes as one."""
+
+    of_forest: dict[ForestId, ScriptedIndex]
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        [forest] = {query.filter.forest_id for query in queries}
+        return self.of_forest[forest].search(queries)
 
 
 @dataclass

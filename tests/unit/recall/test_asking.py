@@ -10,7 +10,7 @@ import pytest
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import InvalidInput
-from memforest_core.recall.asking import Asked, checked
+from memforest_core.recall.asking import MAX_OWNERS, MAX_SOURCES, Asked, asked_owners, checked
 from memforest_core.settings import RecallSettings
 
 ROME = ZoneInfo("Europe/Rome")
@@ -67,12 +67,36 @@ def test_between_is_since_and_until() -> None:
         ({"metadata": {"a": {"b": 1}}}, "invalid_metadata"),
         ({"trees": ["bush"]}, "invalid_trees"),
         ({"session_id": ""}, "invalid_name"),
+        ({"channels": []}, "invalid_channels"),
+        ({"channels": "general"}, "invalid_channels"),
+        ({"owners": []}, "invalid_owners"),
+        ({"owners": [f"o{n}" for n in range(MAX_OWNERS + 1)]}, "invalid_owners"),
+        ({"sources": []}, "invalid_sources"),
+        ({"sources": [f"s{n}" for n in range(MAX_SOURCES + 1)]}, "invalid_sources"),
+        ({"vector": [1.0]}, "invalid_vector"),
+        ({"question": None}, "invalid_vector"),
+        ({"question": None, "vector": [1.0], "mode": "planner"}, "invalid_mode"),
+        ({"question": None, "vector": [1.0], "mode": "embedding+planner"}, "invalid_mode"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(options: dict[str, object], code: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         asked(**options)
     assert refused.value.code == code
+
+
+def test_the_owners_of_one_recall_are_each_asked_once() -> None:
+    assert asked_owners("ann", ("bob", "ann")) == ("ann", "bob")
+    assert asked_owners(None, ("bob",)) == ("bob",)
+    with pytest.raises(InvalidInput, match="whose memory"):
+        asked_owners(None, ())
+    with pytest.raises(InvalidInput, match="at most 16"):
+        asked_owners("ann", tuple(f"o{n}" for n in range(16)))
+
+
+def test_a_vector_takes_the_place_of_the_question() -> None:
+    made = asked(None, vector=[0.5, 1.0])
+    assert (made.question.text, made.question.terms, made.vector) == ("", frozenset(), [0.5, 1.0])
 
 
 @pytest.mark.parametrize("name", ["asof", "kk"])

@@ -31,7 +31,8 @@ _ON_ITS_WAY = """CASE WHEN s.forest_id = :copy THEN c.state = 'held'
 _DIFFERING = sa.text(f"""
     WITH named AS (SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = :session),
     digest AS MATERIALIZED (
-        SELECT s.session_id, s.forest_id, s.external_id, concat_ws(' ', s.turn_count, s.cell_count, (
+        SELECT s.session_id, s.forest_id, s.external_id, concat_ws(' ', s.turn_count, s.cell_count,
+                   hashtextextended(coalesce(s.channel, ''), 0), hashtextextended(s.metadata::text, 0), (
                    SELECT bit_xor(hashtextextended(concat_ws(' ', c.ordinal, c.first_turn, c.last_turn,
                           encode(c.text_hash, 'hex'), {_ON_ITS_WAY}), 0))
                      FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = s.session_id)) AS cells,
@@ -95,7 +96,7 @@ _MAKE_DUE = sa.text("""
          ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
     """)
 
-_UPDATED = ("turn_count", "cell_count", "metadata", "updated_at", "origin_owner")
+_UPDATED = ("turn_count", "cell_count", "metadata", "updated_at", "origin_owner", "channel")
 """What a session's copy gets again when the session has changed."""
 
 # In which state a cell begins decides what is taken over of its extraction.

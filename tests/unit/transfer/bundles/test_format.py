@@ -10,7 +10,7 @@ from memforest_core.transfer.bundles.records import FORMAT, TABLES
 from memforest_core.transfer.bundles.schema import CREATE_META, create
 
 FORMAT_1 = "8e0873dce5e85a4c34970e0200c92fa47b2429498613887d1fbf1f61bcfac5a8"
-FORMAT_2 = "6739a43e1f6e4372f5c2d32f92f523f81b8339b947fbcdbfa60b75986b73d117"
+FORMAT_2 = "0a9cb2fbb4c72e11e04d00fa870828bf6f1bee2b89dce564b9f0e8317a63604d"
 
 
 def test_each_format_is_what_it_was() -> None:

@@ -1,0 +1,84 @@
+"""The best candidates as evidence: different pieces, reranked where that is set up, within the caller's budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
+from memforest_core.domain.evidence import Evidence
+from memforest_core.domain.scoring import Voted
+from memforest_core.models.calls import Reranker
+from memforest_core.recall.asking import Asked
+from memforest_core.recall.gathering import Clock
+from memforest_core.recall.ordering import reranked
+from memforest_core.recall.pooling import Part, Pool
+from memforest_core.recall.resolving import SPARE, Resolver
+from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.settings import RecallSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Delivering:
+    """Makes evidence of what was voted for; ``reranker`` scores the best pieces again."""
+
+    store: RecallStore
+    settings: RecallSettings
+    reranker: Reranker | None
+
+    def evidence(
+        self, pool: Pool, asked: Asked, voted: Sequence[Voted], zone: ZoneInfo, clock: Clock
+    ) -> tuple[tuple[Evidence, ...], list[str]]:
+        """At most ``k`` pieces of all forests and sources, and what was away.
+
+        The days of sources are those of the ``zone``. A vector has no words that a cross-encoder could read.
+        """
+        degraded: list[str] = []
+        reranker = self.reranker if asked.vector is None else None
+        first = 0 if reranker is None else self.settings.rerank.first
+        with clock.stage("resolve"):
+            evidence = self._resolved(pool, asked, voted, max(asked.k, first), zone)
+        if reranker is not None:
+            with clock.stage("rerank"):
+                evidence, degraded = reranked(reranker, asked.question.text, evidence, first)
+        if asked.min_score is not None:
+            evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
+        evidence = evidence[: asked.k]
+        if asked.max_tokens is not None:
+            several = len(pool.parts) + len(asked.sources) > 1
+            evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN, several=several))
+        return evidence, degraded
+
+    def _resolved(
+        self, pool: Pool, asked: Asked, voted: Sequence[Voted], wanted: int, zone: ZoneInfo
+    ) -> tuple[Evidence, ...]:
+        """The best ``wanted`` different pieces, the best first."""
+        chosen = voted[: SPARE * wanted]
+        pieces: list[Evidence] = []
+        for part, own in pool.shares(chosen):
+            if own:
+                pieces += self._of_part(part, own, wanted, asked.neighbours)
+        if pool.alone:
+            return tuple(pieces)
+        outside = pool.by_id
+        pieces += [outside[one.item.cell].evidence(one, zone) for one in chosen if one.item.cell in outside]
+        return tuple(sorted(pieces, key=lambda piece: -piece.score)[:wanted])
+
+    def _of_part(self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int) -> tuple[Evidence, ...]:
+        """The pieces of one forest."""
+        place = part.place
+        with self.store.recalling(place.tenant) as rows:
+            resolver = Resolver(
+                rows,
+                place.forest.id,
+                part.gathered.candidates,
+                ZoneInfo(place.forest.time_zone),
+                same_words=self.settings.same_words,
+                per_fact=self.settings.per_fact,
+                said_until=place.bounds.said_until,
+                excluded=place.bounds.excluded,
+                channels=place.bounds.channels,
+                owner=place.forest.owner,
+            )
+            return resolver.resolve(voted, wanted, neighbours)

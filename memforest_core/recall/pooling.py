@@ -1,0 +1,153 @@
+"""Candidates of several forests, and of sources beside them, on one scale: each list is scaled by its best of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from memforest_core.domain.asked_order import Order, order_of
+from memforest_core.domain.scoring import Item, Scores, Voted, Weights, coverage, vote
+from memforest_core.domain.text import terms
+from memforest_core.recall.current import Current, current_first
+from memforest_core.recall.gathering import Gathered, Place, RawHits, covering
+from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.items import Bounds, items
+from memforest_core.recall.ordering import in_order
+from memforest_core.recall.question import Question
+from memforest_core.recall.records import FoundText
+from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.sources import SourcePiece
+
+BEST_CHARS = 8_000
+"""Of the best hits of a forest are read to see how much of the question they hold; a cell has no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one forest has for a question."""
+
+    place: Place
+    gathered: Gathered
+    current: Current
+    told: Mapping[UUID, str] = field(default_factory=dict)
+    """The texts of its best cell and its best fact by words; empty for a forest that is asked alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """All that competes in one recall: parts of forests, and pieces of sources with their bounds."""
+
+    parts: Sequence[Part]
+    pieces: Sequence[SourcePiece] = ()
+    bounds: Bounds = field(default_factory=Bounds)
+
+    def voted(self, question: Question, weights: Weights) -> list[Voted]:
+        """Every candidate with its votes, the best first. One forest alone is scored as if there were no others."""
+        cells, facts, nodes = (_united(lists) for lists in zip(*self._scores(question), strict=True))
+        unseen = {id_: share for part in self.parts for id_, share in part.gathered.raw.coverage.items()}
+        RawHits(unseen).join(cells)
+        self._add_pieces(question, cells, facts)
+        found: list[Item] = []
+        for part in self.parts:
+            place, gathered = part.place, part.gathered
+            found += items(gathered.candidates, question, place.forest.owner, place.bounds, gathered.leaves.positions)
+        found += [piece.item(self.bounds) for piece in self.pieces]
+        return vote(found, cells, facts, nodes, weights)
+
+    def ordered(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
+        """The candidates as the question's order of time lifts them, within each forest."""
+        if weight <= 0 or order_of(question.text).order is Order.NONE:
+            return voted
+        lifted: list[Voted] = []
+        for part, own in self.shares(voted):
+            with store.recalling(part.place.tenant) as rows:
+                lifted += in_order(rows, part.gathered.candidates, own, question, weight)
+        if self.alone:
+            return lifted
+        ids = self.by_id
+        return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
+
+    def current_first(self, voted: Sequence[Voted], weight: float) -> list[Voted]:
+        """The candidates, those first that tell the states that the question asks for, of all forests."""
+        states = tuple(told for part in self.parts for told in part.current.states)
+        signal = next((part.current.signal for part in self.parts if part.current.states), Current().signal)
+        return current_first(voted, Current(states, signal), weight)
+
+    def shares(self, voted: Sequence[Voted]) -> list[tuple[Part, list[Voted]]]:
+        """Each part with its own of these candidates, in their order."""
+        if self.alone:
+            return [(self.parts[0], list(voted))]
+        return [
+            (part, [one for one in voted if one.item.cell in part.gathered.candidates.cells]) for part in self.parts
+        ]
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one forest and nothing beside it."""
+        return len(self.parts) == 1 and not self.pieces
+
+    @property
+    def by_id(self) -> Mapping[UUID, SourcePiece]:
+        """The pieces of sources, by the ids that they compete under."""
+        return {piece.id: piece for piece in self.pieces}
+
+    def _scores(self, question: Question) -> list[tuple[Scores, Scores, Scores]]:
+        """The scores of cells, facts and nodes of each part; three empty ones without a part.
+
+        Cosines compare between forests. BM25 does not: a term is rarer in a larger forest. So of several forests each
+        one's list is scaled until its best hit has as much as it holds of the question, by terms that are rare among
+        the best hits of all.
+        """
+        searches = [part.gathered.search for part in self.parts]
+        lists = [(search.cells, search.facts, search.nodes) for search in searches]
+        if len(lists) < 2:
+            return lists or [(Scores(), Scores(), Scores())]
+        texts = {id_: question.held(terms(text)) for part in self.parts for id_, text in part.told.items()}
+        shares = dict(zip(texts, coverage(question.wanted, list(texts.values())), strict=True))
+        compared = []
+        for cells, facts, nodes in lists:
+            of_cells = _factor(cells, shares)
+            compared.append((_times(cells, of_cells), _times(facts, _factor(facts, shares)), _times(nodes, of_cells)))
+        return compared
+
+    def _add_pieces(self, question: Question, cells: Scores, facts: Scores) -> None:
+        """Give the pieces of sources their cosines, and for their words what a text gets that the index has not seen:
+        full coverage of the question equals the best hit."""
+        held = covering(question, [FoundText(piece.id, piece.text) for piece in self.pieces])
+        for scores in (cells, facts) if self.pieces else ():
+            best = max(scores.lexical.values(), default=1.0)
+            scores.lexical |= {id_: share * best for id_, share in held.items()}
+            scores.dense |= {piece.id: piece.cosine for piece in self.pieces}
+
+
+def by_score(voted: Iterable[Voted]) -> list[Voted]:
+    """The best first."""
+    return sorted(voted, key=lambda one: (-one.score, one.item.place))
+
+
+def _united(lists: Iterable[Scores]) -> Scores:
+    united = Scores()
+    for scores in lists:
+        united = united | scores
+    return united
+
+
+def best_by_words(search: IndexSearch) -> list[UUID]:
+    """The best cell and the best fact by words, if any was found by words."""
+    return [best for scores in (search.cells, search.facts) if (best := _best(scores)) is not None]
+
+
+def _best(scores: Scores) -> UUID | None:
+    return max(scores.lexical, key=lambda id_: (scores.lexical[id_], id_), default=None)
+
+
+def _factor(scores: Scores, shares: Mapping[UUID, float]) -> float:
+    """By what a list's scores by words are to be multiplied, so that its best one has its share of the question."""
+    best = _best(scores)
+    top = 0.0 if best is None else scores.lexical[best]
+    return shares.get(best, 0.0) / top if best is not None and top > 0.0 else 1.0
+
+
+def _times(scores: Scores, factor: float) -> Scores:
+    return Scores({id_: factor * score for id_, score in scores.lexical.items()}, scores.dense)

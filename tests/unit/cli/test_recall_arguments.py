@@ -1,0 +1,89 @@
+"""What the recall command takes for a vector, several owners, channels and sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from memforest_core.cli.program import app
+from memforest_core.domain.evidence import Evidence, EvidenceKind, Mode, RecallResult
+from memforest_core.domain.times import UNKNOWN_TIME
+
+
+def piece(**changes: Any) -> Evidence:
+    given: dict[str, Any] = {
+        "text": "Leeds has a library.",
+        "time": UNKNOWN_TIME,
+        "time_label": "date unknown",
+        "score": 1.0,
+        "kind": EvidenceKind.TURN,
+        "fact_ids": (),
+        "session_id": "s1",
+        "turn_ids": ("t1",),
+        "ordinal": 0,
+        "speaker": "Ann",
+        "owner": "ann",
+    }
+    return Evidence(**(given | changes))
+
+
+class Memory:
+    """Notes how it is asked."""
+
+    asked: dict[str, Any]
+
+    def recall(self, owner: str, question: str | None, k: int | None, mode: str | None, **options: Any) -> RecallResult:
+        self.asked = {"owner": owner, "question": question, **options}
+        outside = piece(kind=EvidenceKind.EXTERNAL, source="notes", point_id="7", owner="", session_id="", turn_ids=())
+        return RecallResult(question or "", Mode.FLAT, (piece(), outside), {"total": 1.0}, owners_unknown=("bea",))
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    made = Memory()
+
+    @contextmanager
+    def opened(data: Path | None) -> Iterator[Memory]:
+        yield made
+
+    monkeypatch.setattr("memforest_core.recall.cli.recall.opened_memory", opened)
+    return made
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["recall", *arguments])
+
+
+def test_several_owners_channels_and_sources(memory: Memory) -> None:
+    told = run("Where?", "-o", "ann", "-o", "bea", "--channel", "work", "--source", "notes")
+    assert told.exit_code == 0, told.output
+    assert (memory.asked["owner"], memory.asked["owners"]) == ("ann", ["bea"])
+    assert (memory.asked["channels"], memory.asked["sources"]) == (["work"], ["notes"])
+    assert memory.asked["vector"] is None
+    assert "bea has no memory yet" in told.output
+    assert "notes · point 7" in told.output
+    assert "memory    ann" in told.output
+
+
+def test_a_vector_is_read_from_a_file(memory: Memory, tmp_path: Path) -> None:
+    file = tmp_path / "v.json"
+    file.write_text(json.dumps([0.5, 1]))
+    told = run("-o", "ann", "--vector", str(file), "--json")
+    assert told.exit_code == 0, told.output
+    assert (memory.asked["question"], memory.asked["vector"], memory.asked["owners"]) == (None, [0.5, 1], None)
+    assert json.loads(told.stdout)["evidence"][1]["source"] == "notes"
+
+
+@pytest.mark.parametrize("written", ["{}", "[1,", "3"])
+def test_a_file_without_a_list_is_refused(memory: Memory, tmp_path: Path, written: str) -> None:
+    file = tmp_path / "v.json"
+    file.write_text(written)
+    told = run("-o", "ann", "--vector", str(file))
+    assert told.exit_code != 0
+    assert not hasattr(memory, "asked")

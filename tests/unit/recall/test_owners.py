@@ -1,0 +1,112 @@
+"""One recall over several forests: pieces say whose they are and compare on one scale; bounds hold over all."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from memforest_core.domain.evidence import Mode, RecallResult
+from memforest_core.domain.ids import ForestId
+from memforest_core.index.vector_index import PointKind
+from memforest_core.recall.service import RecallService
+from memforest_core.settings import RecallSettings
+from tests.unit.recall.memory import TENANT, Forest, Grove, GroveIndex, OneVector, ScriptedIndex, named
+
+CELL, FACT = PointKind.CELL, PointKind.FACT
+
+
+class World:
+    """Two owners: Bob has told of his move, Carol talks of much else."""
+
+    def __init__(self) -> None:
+        self.forests = {
+            owner: Forest(owner=owner, forest_id=ForestId(UUID(int=number + 1)))
+            for number, owner in enumerate(("bob", "carol"))
+        }
+        self.indexes = {each.forest_id: ScriptedIndex(forest_id=each.forest_id) for each in self.forests.values()}
+        self.tell("bob", "move", "I moved to Davis in May.", lexical=0.3, dense=0.8)
+        for number in range(6):
+            self.tell("carol", f"talk{number}", f"I read book number {number}.", lexical=6.0 - number, dense=0.2)
+
+    def tell(self, owner: str, session: str, text: str, *, lexical: float, dense: float) -> None:
+        forest = self.forests[owner]
+        forest.session(session, (owner, text))
+        self.indexes[forest.forest_id].points[named(f"{session}/0")] = (CELL, lexical, dense)
+
+    @property
+    def service(self) -> RecallService:
+        grove = Grove(list(self.forests.values()))
+        index = GroveIndex(self.indexes)
+        return RecallService(grove, index, OneVector(), RecallSettings())  # type: ignore[arg-type]
+
+    def recall(self, question: str = "Where did she move in May?", **options: object) -> RecallResult:
+        options.setdefault("owners", ["bob", "carol"])
+        return self.service.recall(TENANT, None, question, **options)  # type: ignore[arg-type]
+
+
+def test_pieces_say_whose_they_are_and_a_weak_forest_does_not_go_first() -> None:
+    """Given a forest whose BM25 sums are twenty times those of another and whose hits hold no word of the question,
+    then the hit of the other is first: a forest's words count as much as they hold of the question."""
+    found = World().recall()
+
+    assert [piece.owner for piece in found.evidence[:2]] == ["bob", "carol"]
+    assert {piece.owner for piece in found.evidence} == {"bob", "carol"}
+    assert (found.owner_known, found.owners_unknown, found.degraded) == (True, (), ())
+    best, second = found.evidence[:2]
+    assert best.score > 2 * second.score
+
+
+def test_one_owner_in_a_list_is_scored_as_alone() -> None:
+    world = World()
+    alone = world.service.recall(TENANT, "carol", "Which book?")
+    assert world.recall("Which book?", owners=["carol"]).evidence == alone.evidence
+    assert {piece.owner for piece in alone.evidence} == {"carol"}
+
+
+def test_bounds_hold_over_all_of_them_together() -> None:
+    world = World()
+    assert len(world.recall(k=3).evidence) == 3
+    least = world.recall().evidence[0].score
+    assert [piece.owner for piece in world.recall(min_score=least).evidence] == ["bob"]
+    assert {piece.session_id for piece in world.recall(sessions=["talk1"]).evidence} == {"talk1"}
+    text = world.recall(max_tokens=20, k=5).text()
+    assert len(text) <= 80
+    assert "[bob, Monday 4 March 2024]" in text
+
+
+def test_an_owner_without_a_memory_is_named() -> None:
+    world = World()
+    found = world.recall(owners=["bob", "dave"])
+    assert (found.owner_known, found.owners_unknown) == (True, ("dave",))
+    assert {piece.owner for piece in found.evidence} == {"bob"}
+    nobody = world.recall(owners=["dave", "eve"], mode="auto")
+    assert (nobody.owner_known, nobody.owners_unknown, nobody.evidence) == (False, ("dave", "eve"), ())
+    assert nobody.mode is Mode.FLAT
+
+
+def test_each_forest_costs_what_a_recall_of_its_own_costs() -> None:
+    world = World()
+    alone = [world.service.recall(TENANT, owner, "Which book?").round_trips for owner in ("bob", "carol")]
+    assert world.recall("Which book?").round_trips == sum(alone)
+
+
+def test_an_index_that_failed_is_not_asked_again_for_the_next_forest() -> None:
+    world = World()
+    for index in world.indexes.values():
+        index.away_after = 0
+    found = world.recall("Which book, or what about Davis?")
+    assert found.round_trips == 1
+    assert {piece.owner for piece in found.evidence} == {"bob", "carol"}
+    assert len(found.degraded) == 1
+
+
+def test_headers_say_whose_the_pieces_are() -> None:
+    text = World().recall(k=8).text()
+    assert text.count("[bob, ") == 1
+    assert text.count("[carol, ") == 6
+
+
+@pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+def test_every_mode_goes_over_all(mode: str) -> None:
+    assert World().recall(mode=mode).mode is Mode(mode)
