@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from memforest_core.accept.service import Accepted
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
+    from memforest_core.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
     from memforest_core.client import MemForestClient, SessionHandle
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
@@ -71,6 +72,7 @@ _NAMES = {
     "memforest_core.accept.service": ("Accepted",),
     "memforest_core.aio": ("AsyncMemForest",),
     "memforest_core.api": ("MemForest",),
+    "memforest_core.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),
     "memforest_core.client": ("MemForestClient", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
     "memforest_core.domain.evidence": ("Evidence", "RecallResult"),
@@ -108,6 +110,8 @@ __all__ = [
     "ContextTooLong",
     "DataDirectoryInUse",
     "DataDirectoryUnusable",
+    "DayDigest",
+    "DaySource",
     "EmbeddedPartMissing",
     "Evidence",
     "ForestChanged",
@@ -134,6 +138,7 @@ __all__ = [
     "OperationFailed",
     "OperationTask",
     "Page",
+    "PeriodDigest",
     "PermanentError",
     "QuotaExceeded",
     "RecallResult",
@@ -146,6 +151,7 @@ __all__ = [
     "SessionProgress",
     "SessionWindow",
     "Settings",
+    "SpeakerDigest",
     "Stage",
     "StoreContended",
     "StoreRefused",
