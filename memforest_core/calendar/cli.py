@@ -141,9 +141,8 @@ def _say_period(owner: str, found: PeriodDigest, *, as_json: bool) -> None:
     if found.missing:
         out.print(f"{len(found.missing)} days have no digest yet: ask again.", style="yellow")
     if found.first is not None:
-        out.print(
-            f"{found.first} to {found.last} ({found.time_zone}): {found.turns} turns; {found.source}.", style="dim"
-        )
+        place = f"{found.first} to {found.last} ({found.time_zone})"
+        out.print(f"{place}: {found.turns} turns; {found.source or 'nothing made'}.", style="dim")
 
 
 def _say_notes(notes: tuple[str, ...]) -> None:

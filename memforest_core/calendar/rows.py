@@ -45,7 +45,7 @@ _HELD = sa.text(f"""
            g.sources, g.turns, g.left_out, g.source, g.model, g.input_hash, g.made_at,
            g.start_at = u.start_at AND g.end_at = u.end_at AS same
       FROM unnest(CAST(:spans AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]),
-                  CAST(:starts AS timestamptz[]), CAST(:stops AS timestamptz[])) 
+                  CAST(:starts AS timestamptz[]), CAST(:stops AS timestamptz[]))
            AS u(span, first_day, end_day, start_at, end_at)
      CROSS JOIN LATERAL (
            SELECT count(*) AS turns,
