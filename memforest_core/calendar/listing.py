@@ -27,15 +27,12 @@ def days_with_turns(
         most = 2 * (limit - len(found)) + 3
         utc = rows.utc_days(forest.id, start, min(end, midnight(before, zone)), most)
         local = sorted({day for each in utc for day in local_days(each, zone) if bounds.first <= day < before})[::-1]
-        # The oldest of them may go on in a day of UTC that was not read.
-        whole = local if len(utc) < most else local[:-2]
-        held = [each for each in rows.held(forest.id, [one_day(day) for day in whole], zone) if each.turns]
-        found += held
+        found += [each for each in rows.held(forest.id, [one_day(day) for day in local], zone) if each.turns]
         if len(found) > limit:
             return found[:limit], found[limit - 1].days.first
-        if len(utc) < most:
+        if len(utc) < most or not local:
             return found, None
-        before = whole[-1]
+        before = local[-1]
     return found, before
 
 

@@ -17,7 +17,7 @@ compatible = False
 SCHEMA = "memforest"
 SERVICE, LIMITED = "memforest_service", "memforest_limited"
 TABLE = "calendar_digest"
-WORDS = ("texts", "sources")
+WORDS = ("span", "texts", "sources")
 """Columns that hold words or names: no samples of them in the catalog."""
 
 
