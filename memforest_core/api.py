@@ -16,12 +16,16 @@ from memforest_core.bootstrap.producer import Producer
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.calendar.records import DayDigest
 from memforest_core.calendar.service import CalendarService
-from memforest_core.client import MemForestClient
+from memforest_core.client import DEFAULT_TIMEOUT_S, MemForestClient, waiting
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import IndexUnavailable, InvalidInput
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.observe.inspection import InspectionService
+from memforest_core.profile.describing import Describer
+from memforest_core.profile.forgetting import ACTOR, Turns
+from memforest_core.profile.intents import Intents
+from memforest_core.profile.records import Forgetting
 from memforest_core.reading.service import ReadingService
 from memforest_core.recall.answering.answer import Answer
 from memforest_core.recall.answering.service import MAX_TOKENS
@@ -29,6 +33,7 @@ from memforest_core.recall.asking import RecallOptions
 from memforest_core.recall.timeline.service import TimelineService
 from memforest_core.settings import Settings, load_settings
 from memforest_core.window.service import WindowService
+from memforest_core.work.waiting import Steps
 
 if TYPE_CHECKING:
     from memforest_core.embedded.node import EmbeddedNode
@@ -168,6 +173,39 @@ class MemForest(MemForestClient):
     calls = served(lambda services: services.inspection, InspectionService.calls)
     window = served(lambda services: services.window, WindowService.window)
     window_put = served(lambda services: services.window, WindowService.window_put)
+    profile = served(lambda services: services.describer, Describer.profile)
+    intent = served(lambda services: services.intents, Intents.intent)
+
+    @waiting
+    def forget(
+        self,
+        owner: str,
+        words: str,
+        dry_run: bool = False,
+        *,
+        turns: Turns = "alone",
+        actor: str = ACTOR,
+        wait: bool = False,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Steps[Forgetting]:
+        """Delete the facts that ``words`` name ("where I work", "that I like jazz"); says what was found and goes.
+
+        With a chat model one call chooses among the facts that are found; without, those that are as near to the words
+        as the setting profile.forget_similarity. ``turns`` says what becomes of the turns that say the facts: "alone"
+        deletes those that say nothing else, "all" also those that say other things, "none" keeps them; ``left`` of the
+        result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks, for the audit. Returns
+        when the deletions are asked for; with ``wait`` when they are done, at most ``timeout_s`` seconds later, with
+        their receipts. A model that is away chooses nothing, and ``degraded`` says so. Raises InvalidInput,
+        ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout.
+        """
+        self._check()
+        forgetter = self._services.forgetter
+        forgotten = forgetter.forget(self._tenant, owner, words, dry_run, turns=turns, actor=actor)
+        if not wait or dry_run:
+            return forgotten
+        for task in forgotten.operations:
+            yield from self._services.lifecycle.operations.wait_steps(self._tenant, task, timeout_s, lambda _: None)
+        return forgetter.with_receipts(self._tenant, forgotten)
 
     today = served(lambda services: services.calendar, CalendarService.today)
     day = served(lambda services: services.calendar, CalendarService.day)

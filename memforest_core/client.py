@@ -18,6 +18,7 @@ from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
+from memforest_core.profile.notes import note_id, note_turn
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters
@@ -212,6 +213,37 @@ class MemForestClient:
             )
         yield from self._reached(owner, accepted.session, wait, timeout_s)
         return SessionHandle(owner, accepted.session, accepted, self)
+
+    @waiting
+    def remember(
+        self,
+        owner: str,
+        text: str,
+        about: str | None = None,
+        *,
+        at: object | None = None,
+        session_id: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        wait: str = "none",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Steps[SessionHandle]:
+        """Keep a note: a statement such as "I moved to Miami", as a session of one turn whose facts are pinned.
+
+        ``about`` is whom it is about and who "I" is in it (a speaker's id or name, or another name); the owner unless
+        given. ``at`` is when it was said (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
+        contradict each other the later one holds, and the timeline has both. ``session_id`` is the note's own id; the
+        same note again under it changes nothing. ``metadata``, ``wait`` and what is raised are as in ``enqueue``.
+        """
+        stage_named(wait)
+        name = note_id() if session_id is None else session_id
+        producer = self._producer
+        turn = note_turn(producer.engine, self._tenant, owner, text, about, at)
+        with producer.tracer.span("remember", None, session=name) as own:
+            accepted = producer.acceptance.enqueue(
+                self._tenant, owner, name, [turn], metadata=metadata, trace=own, note=True
+            )
+        yield from self._reached(owner, name, wait, timeout_s)
+        return SessionHandle(owner, name, accepted, self)
 
     def enqueue_stream(
         self,

@@ -164,6 +164,8 @@ class LlmSettings(Group):
     browse: StepOverride = StepOverride()
     plan: StepOverride = StepOverride()
     answer: StepOverride = StepOverride()
+    profile: StepOverride = StepOverride()
+    """Profiles, what to forget, and what somebody wants of the memory."""
     judge: StepOverride = StepOverride()
 
 
@@ -447,6 +449,24 @@ class RecallSettings(Group):
     rerank: RerankSettings = RerankSettings()
 
 
+class ProfileSettings(Group):
+    """Profiles of people, and forgetting by words."""
+
+    max_facts: int = Field(default=2_000, ge=1, le=10_000)
+    """Facts that the states of one person are read from; of more, the latest."""
+    max_states: int = Field(default=60, ge=1, le=500)
+    """States that one profile tells; of more, those that began last."""
+    max_chars: int = Field(default=2_000, ge=100, le=20_000)
+    """Length of a profile that a model writes."""
+    cached: int = Field(default=50, ge=0)
+    """Texts of profiles that are kept for one memory; the oldest go. 0 keeps none."""
+    forget_candidates: int = Field(default=20, ge=1, le=100)
+    """Facts that the words of a request to forget are compared with, and the most that it erases."""
+    forget_similarity: float = Field(default=0.6, ge=0, le=1)
+    """Without a model a fact is forgotten from this similarity to the words on: the larger of the cosine and of the
+    share of their terms that it has; 1 for a state that they ask for ("where I work")."""
+
+
 class Settings(BaseSettings):
     """The whole configuration of a process."""
 
@@ -478,6 +498,7 @@ class Settings(BaseSettings):
     recall: RecallSettings = RecallSettings()
     window: WindowSettings = WindowSettings()
     calendar: CalendarSettings = CalendarSettings()
+    profile: ProfileSettings = ProfileSettings()
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -227,9 +227,11 @@ def grown_by(
 
 
 @contextmanager
-def cloned(servers: SessionServers, grown: Grown, directory: Path, embedder: Embedder) -> Iterator[Stack]:
-    """A stack that begins as a grown one ended."""
+def cloned(
+    servers: SessionServers, grown: Grown, directory: Path, embedder: Embedder, **groups: object
+) -> Iterator[Stack]:
+    """A stack that begins as a grown one ended; groups of settings override."""
     with database(servers, grown.database) as address:
         copy_index(grown.index, directory / "index")
-        with opened(settings_for(address, servers.broker_url, directory / "index"), embedder) as running:
+        with opened(settings_for(address, servers.broker_url, directory / "index", **groups), embedder) as running:
             yield running

@@ -101,12 +101,14 @@ class Acceptance:
         lane: Lane = Lane.LIVE,
         joined: object | None = None,
         trace: str | None = None,
+        note: bool = False,
     ) -> Accepted:
         """Store a session, or what is new of it, and wake extraction.
 
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
         ``display_name`` is what the owner is called from now on, ``metadata`` replaces the session's, ``trace`` is the
-        W3C traceparent under which a new session is followed. Raises InvalidInput, SessionConflict, StoreUnavailable,
+        W3C traceparent under which a new session is followed. The facts of a new session that is a ``note`` are pinned
+        when they are placed. Raises InvalidInput, SessionConflict, StoreUnavailable,
         and QuotaExceeded while too much waits or too much came within a day. Without a broker work is
         delayed, not refused.
         """
@@ -118,7 +120,7 @@ class Acceptance:
             frame = self._frame(forest, owner, called, turns, started_at)
             parsed = parse_turns(turns, frame, self._limits)
             forest = self._forest(rows, forest, owner, called)
-            head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace)
+            head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace, note=note)
             if about_session is not None:
                 rows.set_metadata(head.id, about_session)
             stored = [] if head.created else rows.turns(head.id)

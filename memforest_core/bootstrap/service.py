@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
@@ -24,6 +25,11 @@ from memforest_core.models.calls import ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
+from memforest_core.profile.asking import Asking
+from memforest_core.profile.describing import Describer
+from memforest_core.profile.finding import Finder
+from memforest_core.profile.forgetting import Forgetter
+from memforest_core.profile.intents import Intents
 from memforest_core.reading.service import ReadingService
 from memforest_core.recall.answering.service import AnswerService, open_answering
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
@@ -212,6 +218,29 @@ class Services(Process):
         chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
         own = self.settings.calendar
         return CalendarService(self.engine, own, Digester(chat, own), Condenser(chat, own), telemetry=self.telemetry)
+
+    @cached_property
+    def describer(self) -> Describer:
+        """What is known of people."""
+        return Describer(self.engine, self._profile_chat, self.settings.profile)
+
+    @cached_property
+    def forgetter(self) -> Forgetter:
+        """Forgetting by words."""
+        # What is looked for to be deleted is no visit.
+        finder = Finder(self.engine, replace(self.recall, visits=None), self.embedder)
+        erasure = self.lifecycle.erasure
+        return Forgetter(self.engine, finder, erasure, self._profile_chat, self.settings.profile)
+
+    @cached_property
+    def intents(self) -> Intents:
+        """What texts ask of the memory."""
+        return Intents(self._profile_chat)
+
+    @cached_property
+    def _profile_chat(self) -> Asking:
+        offline = self._offline(Step.PROFILE)
+        return Asking(self.engine, None if offline else lambda: self.chat, self.telemetry)
 
     @cached_property
     def inspection(self) -> InspectionService:

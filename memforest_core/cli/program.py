@@ -24,6 +24,7 @@ from memforest_core.observe.cli.cost import cost
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top
 from memforest_core.observe.cli.tree import tree
+from memforest_core.profile import cli as profile
 from memforest_core.reading import cli as reading
 from memforest_core.recall.calibration.cli import calibrate
 from memforest_core.recall.cli.recall import answer, recall
@@ -56,6 +57,7 @@ reading.register(app)
 _add(status, top, cost, calls)
 window.register(app)
 calendar.register(app)
+profile.register(app)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)

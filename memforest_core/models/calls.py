@@ -32,6 +32,7 @@ class Step(StrEnum):
     BROWSE = "browse"
     PLAN = "plan"
     ANSWER = "answer"
+    PROFILE = "profile"
     JUDGE = "judge"
     EMBED = "embed"
 
@@ -53,6 +54,8 @@ class ChatRequest:
     schema: Mapping[str, object] | None = None
     schema_name: str = "answer"
     max_tokens: int | None = None
+    temperature: float | None = None
+    """The step's setting unless given."""
 
 
 @dataclass(frozen=True, slots=True)

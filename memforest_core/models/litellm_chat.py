@@ -110,7 +110,7 @@ def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Cor
         # litellm's default of 2 would block a slot for the whole Retry-After, twice.
         "max_retries": 0,
         "max_tokens": request.max_tokens or settings.max_tokens,
-        "temperature": settings.temperature,
+        "temperature": settings.temperature if request.temperature is None else request.temperature,
         # Some models take no temperature; the schema is never dropped, the ladder sees to it.
         "drop_params": True,
         "response_format": response_format(request, rung),

@@ -107,6 +107,8 @@ class Placing:
         self._rows.canon.add_facts(self._forest, attached.new, self._keys, subjects)
         self._rows.canon.add_occurrences(attachments)
         self._rows.revive(self._repeated(stored, attached.facts))
+        noted = {fact for (cell, _), fact in zip(waiting, attached.facts, strict=True) if cell.note}
+        self._rows.canon.pin(sorted(noted, key=str))
         return list(attached.new), routing
 
     def _repeated(self, stored: frozenset[FactId], facts: Sequence[FactId]) -> dict[FactId, datetime]:

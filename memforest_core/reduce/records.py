@@ -48,6 +48,8 @@ class WaitingCell:
     """The W3C traceparent that its session was accepted under."""
     again: bool = False
     """It was in the trees before: its earlier candidates are to be replaced."""
+    note: bool = False
+    """Its session is a note: its facts are pinned."""
 
 
 @dataclass(frozen=True, slots=True)

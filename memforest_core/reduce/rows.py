@@ -106,7 +106,7 @@ class ReduceQueueRows(TenantRows):
         """The waiting cells with their candidates that have no fact yet, and vectors. Raises InvariantViolated on a
         damaged one."""
         cells = self._db.execute(
-            sa.select(m.Cell.__table__, m.Session.external_id, m.Session.trace)
+            sa.select(m.Cell.__table__, m.Session.external_id, m.Session.trace, m.Session.note)
             .join(
                 m.Session,
                 sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id),
@@ -132,6 +132,7 @@ class ReduceQueueRows(TenantRows):
                     session_label=cell.external_id,
                     trace=cell.trace,
                     again=cell.placed_at is not None,
+                    note=cell.note,
                     ordinal=cell.ordinal,
                     first_turn=cell.first_turn,
                     char_start=cell.char_start or 0,
@@ -322,6 +323,13 @@ class FactRows(TenantRows):
             ],
         )
         want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts])
+
+    def pin(self, facts: Sequence[FactId]) -> None:
+        """Pin these facts; superseded ones stay as they are."""
+        if facts:
+            own = [m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(facts), ~m.FactRow.pinned]
+            standing = m.FactRow.superseded_at.is_(None)
+            self._db.execute(sa.update(m.FactRow).where(*own, standing).values(pinned=True))
 
     def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
         """Store provenance; a link that exists already stays."""

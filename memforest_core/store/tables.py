@@ -167,6 +167,8 @@ class Session(OfTenant, Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
     origin_owner: Mapped[str | None]
     """Whose forest it was accepted in, when it came here by a merge."""
+    note: Mapped[bool] = mapped_column(server_default="false")
+    """What is said in it is to be kept: the reducer pins its facts in the transaction that stores them."""
 
 
 class Speaker(OfTenant, Base):
@@ -281,6 +283,7 @@ class FactRow(OfTenant, Base):
             "ix_fact_chain", "tenant_id", "forest_id", "subject_key", "attribute", "key_time", where="attribute <> ''"
         ),
         _index("ix_fact_text_hash", "tenant_id", "forest_id", "text_hash"),
+        _index("ix_fact_pinned", "tenant_id", "forest_id", where="pinned"),
         _index("ix_fact_superseded", "tenant_id", "superseded_by", where="superseded_by IS NOT NULL"),
     )
 
@@ -457,6 +460,7 @@ class Summary(OfTenant, Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     forest_id: Mapped[UUID | None]
     tree_id: Mapped[UUID | None]
+    """The tree that it is about; the forest's own id for a text about the whole of it (a profile)."""
 
 
 class VectorRow(OfTenant, Base):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from benchmarks.support.model_answers import default_answer, last_user_text
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import stack
 from memforest_core.models.calls import Embedder
+from memforest_core.profile.records import Made
 from memforest_core.window.compacting import Compactor
 from memforest_core.window.service import WindowService
 from tests.support.searching import in_broker, in_index_files, in_points, in_tables
@@ -36,12 +41,21 @@ def conversation(number: int) -> list[dict[str, object]]:
     return turns
 
 
+def answer(body: Mapping[str, Any]) -> str:
+    """The server's own answers, and profiles that quote their states."""
+    shown = last_user_text(body)
+    if not shown.startswith('{"about"'):
+        return default_answer(body)
+    states = json.loads(shown)["states"]
+    return json.dumps({"sentences": [{"text": each["text"], "states": [each["number"]]} for each in states]})
+
+
 def test_after_deleting_an_owner_nothing_of_it_is_left(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
     """Given an owner whose sessions went through extraction, merging of facts, corrections, summaries, recall and a
     failed cell, when the owner is deleted, then none of fifty planted phrases is in Postgres, Qdrant or Redis."""
-    with ModelServer() as model:
+    with ModelServer(answer=answer) as model:
         llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key"}
         with stack(servers, tmp_path, embedder=embedder, llm=llm) as pipeline:
             memory = pipeline.memory
@@ -59,6 +73,8 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
                 "UPDATE memforest.cell SET state = 'dead', error_code = 'e', error_text = 'e'"
                 " WHERE cell_id = (SELECT cell_id FROM memforest.cell ORDER BY cell_id LIMIT 1)"
             )
+            memory.remember(OWNER, f"I keep {PETS[4]} at home.")
+            assert memory.profile(OWNER, "bob").made is Made.MODEL
             memory.client.append(OWNER, "s-open", {"role": "user", "content": f"Wait for {PETS[3]}."})
             memory.session_start(OWNER, SESSION)
             for number in range(12):
@@ -75,7 +91,7 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             assert sorted(before) == sorted(PHRASES)
             held = {place.partition(".")[0] for places in before.values() for place in places}
             assert held >= {"turn", "cell", "fact", "candidate", "node_summary", "extraction_cache", "speaker", "tree"}
-            assert held >= {"session_window", "running_session", "calendar_digest"}
+            assert held >= {"session_window", "running_session", "summary_cache", "calendar_digest"}
 
             operation = memory.lifecycle.forget(OWNER, everything=True, actor="test")
             assert not memory.recall(OWNER, "Where did Bob move?").owner_known

@@ -443,6 +443,26 @@ def test_what_waits_for_extraction_goes_on_in_the_new_forest(bob: Stack) -> None
     only_forest(bob, copy_of(task))
 
 
+def test_pins_of_notes_go_along_and_one_that_only_the_copy_has_placed_is_pinned(bob: Stack) -> None:
+    """Given a pinned note, one that was unpinned, and one that the old forest's reducer does not place any more, when
+    the forest is switched, then the first and the last are pinned."""
+    for session, text in (("n1", "I moved to Miami."), ("n2", "I bought a kayak.")):
+        bob.memory.remember("bob", text, session_id=session)
+    bob.drive()
+    bob.execute("UPDATE memforest.fact SET pinned = false WHERE text LIKE '%kayak%'")
+    task = ask(bob, Options({"session_k": 6}))
+    drive_to(bob, task, "switch")
+    bob.execute("UPDATE memforest.forest SET reduce_available_at = now() + interval '1 h' WHERE state = 'live'")
+    bob.memory.remember("bob", "I adopted a parrot named Kiwi.", session_id="n3")
+    drive_to(bob, task, "switched")
+
+    assert live(bob) == copy_of(task)
+    facts = bob.rows("SELECT text FROM memforest.fact WHERE pinned AND forest_id = :f", f=live(bob))
+    pinned = {next(word for word in ("Miami", "kayak", "Kiwi") if word in row.text) for row in facts}
+    assert pinned == {"Miami", "Kiwi"} and len(facts) == 2
+    assert finish(bob, task).state == "done"
+
+
 def test_a_copy_that_lost_cells_does_not_take_over(bob: Stack) -> None:
     """Given a cell that the copy could not place though the live forest holds it, when the copy is else whole, then it
     stays hidden, and a sentence says why."""

@@ -66,9 +66,17 @@ class AcceptRows(TenantRows):
         self._add_speakers(forest.id, {(forest.owner, name)})
 
     def lock_session(
-        self, forest: ForestRef, external_id: str, started_at: datetime, lane: Lane, trace: str | None
+        self,
+        forest: ForestRef,
+        external_id: str,
+        started_at: datetime,
+        lane: Lane,
+        trace: str | None,
+        *,
+        note: bool = False,
     ) -> SessionHead:
-        """The session's row, created when missing (with this lane and trace), locked until the transaction ends."""
+        """The session's row, created when missing (with this lane and trace, as a note or not), locked until the
+        transaction ends."""
         id_ = session_id(forest.id, external_id)
         made = self._db.execute(
             insert(m.Session)
@@ -81,6 +89,7 @@ class AcceptRows(TenantRows):
                 started_at=started_at,
                 lane=int(lane),
                 trace=trace,
+                note=note,
             )
             .on_conflict_do_nothing()
             .returning(m.Session.session_id)

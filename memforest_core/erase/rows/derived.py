@@ -112,9 +112,10 @@ class DerivedRows(BatchRows):
         return self._ids(_DROP_VISITS, ids).rowcount
 
     def drop_caches(self, forest: ForestId, sessions: Sequence[SessionId], trees: Sequence[TreeId]) -> int:
-        """Drop cached answers of these sessions and cached summaries of these trees and of merged scenes; how many."""
+        """Drop cached answers of these sessions, and cached summaries of these trees, of merged scenes and of the whole
+        forest; how many."""
         answers = self._delete(m.ExtractionCache.session_id, sessions)
-        return answers + self._ids(_DROP_CACHED_SUMMARIES, trees, f=forest).rowcount
+        return answers + self._ids(_DROP_CACHED_SUMMARIES, [*trees, forest], f=forest).rowcount
 
     def drop_windows(self, turns: Sequence[TurnKey]) -> int:
         """Drop what windows hold of these turns: the summaries of their sessions, and items that refer to them; how

@@ -25,8 +25,8 @@ Answer = TypeVar("Answer", ChatReply, Embedded)
 
 WAIT_S = 30.0
 """Work that found no permit for so long is given back; far below a lease, which it holds meanwhile."""
-QUERY_WAIT_S = {Step.BROWSE: 2.0, Step.PLAN: 2.0, Step.ANSWER: 10.0}
-"""Somebody waits for these: after that long recall goes on without them, and an answer is given up."""
+QUERY_WAIT_S = {Step.BROWSE: 2.0, Step.PLAN: 2.0, Step.ANSWER: 10.0, Step.PROFILE: 10.0}
+"""Somebody waits for these: after that long recall goes on without them, and an answer or a profile is given up."""
 HOLD_GRACE_S = 5.0
 """A call that is cut off at its deadline ends a little later; the permit of a killed worker, this much later."""
 REPEAT_S = 60.0

@@ -82,7 +82,7 @@ def inspect(
         found = 0
         for page in reader.rows(table, 0, PAGE):
             checks.check(table, page)
-            digests.add(table, page)
+            digests.add(table, reader.as_written(table, page))
             if table is FACT:
                 for row in page:
                     statement_of(FACT, row)

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 from memforest_core.domain.ids import ForestId
 from memforest_core.store.copying import ValueKind, stored_columns
 
-FORMAT = 1
-"""The version of the format that this program writes and reads."""
+FORMAT = 2
+"""The version of the format that this program writes; it reads older ones too."""
 
 Value = str | int | bytes | None
 Row = tuple[Value, ...]
@@ -162,6 +162,9 @@ TABLES = (
     VISIT,
 )
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
+
+LATER: Mapping[str, tuple[int, Value]] = MappingProxyType({"session.note": (2, 0)})
+"""Columns that came with a later format than the first: with which one, and what rows of older files have there."""
 
 NAMED = {table.identity: table for table in TABLES if table.identity is not None}
 """Where the ids of each kind are born."""

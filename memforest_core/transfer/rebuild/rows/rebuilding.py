@@ -56,6 +56,7 @@ _ABOUT = """(f.pinned OR f.superseded_at IS NOT NULL OR f.fact_id IN (
             SELECT superseded_by FROM memforest.fact
              WHERE tenant_id = :t AND forest_id = :source AND superseded_by IS NOT NULL))"""
 
+# Pins are those of the source. Of a note that the source's reducer has not placed yet they are the copy's own.
 _CARRY_STATES = sa.text(f"""
     WITH same AS MATERIALIZED (
         SELECT DISTINCT f.fact_id AS old, f.pinned, f.superseded_by, f.superseded_at, n.fact_id AS new,
@@ -67,14 +68,21 @@ _CARRY_STATES = sa.text(f"""
                CASE WHEN b.new <> a.new THEN a.superseded_at END AS superseded_at
           FROM same a LEFT JOIN successor b ON b.old = a.superseded_by
          ORDER BY a.new, (CASE WHEN b.new <> a.new THEN a.superseded_at END) NULLS LAST, b.new),
+    waits AS (
+        SELECT DISTINCT q.fact_id FROM memforest.session s
+          JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = s.session_id AND NOT c.placed
+          JOIN memforest.session z ON z.tenant_id = :t AND z.forest_id = :copy AND z.external_id = s.external_id
+          JOIN memforest.cell d ON d.tenant_id = :t AND d.session_id = z.session_id AND d.ordinal = c.ordinal
+          JOIN memforest.occurrence q ON q.tenant_id = :t AND q.cell_id = d.cell_id AND q.item >= 0
+         WHERE s.tenant_id = :t AND s.forest_id = :source AND s.note),
     now AS (
-        SELECT g.fact_id, g.superseded_at AS before, coalesce(w.pinned, false) AS pinned, w.superseded_by,
-               w.superseded_at
-          FROM memforest.fact g LEFT JOIN wanted w ON w.new = g.fact_id
+        SELECT g.fact_id, g.superseded_at AS before, coalesce(w.pinned, false) OR n.fact_id IS NOT NULL AS pinned,
+               w.superseded_by, w.superseded_at
+          FROM memforest.fact g LEFT JOIN wanted w ON w.new = g.fact_id LEFT JOIN waits n ON n.fact_id = g.fact_id
          WHERE g.tenant_id = :t AND g.forest_id = :copy
            AND (w.new IS NOT NULL OR g.pinned OR g.superseded_at IS NOT NULL)
-           AND (g.pinned, g.superseded_by, g.superseded_at)
-               IS DISTINCT FROM (coalesce(w.pinned, false), w.superseded_by, w.superseded_at))
+           AND (g.pinned, g.superseded_by, g.superseded_at) IS DISTINCT FROM
+               (coalesce(w.pinned, false) OR n.fact_id IS NOT NULL, w.superseded_by, w.superseded_at))
     UPDATE memforest.fact g
        SET pinned = now.pinned, superseded_by = now.superseded_by, superseded_at = now.superseded_at
       FROM now WHERE g.tenant_id = :t AND g.fact_id = now.fact_id

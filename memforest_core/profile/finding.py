@@ -1,0 +1,168 @@
+"""The facts that words may mean, and how near each is to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from memforest_core.domain.asked_now import asked_now
+from memforest_core.domain.date_words import MONTH, WEEKDAY
+from memforest_core.domain.holding import StoredState
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.state_names import single_valued
+from memforest_core.domain.text import normalize_name, terms
+from memforest_core.errors import ModelRejected, ModelUnavailable
+from memforest_core.models.calls import Embedder, Vectors
+from memforest_core.profile.people import Person, person_named
+from memforest_core.profile.records import FoundFact
+from memforest_core.profile.rows import NearFact, ProfileRows
+from memforest_core.recall.question import FIRST_PERSON
+from memforest_core.recall.service import RecallService
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import ForestRef
+
+MAX_STATES = 500
+"""Facts that are read of the states that words ask for; of more, the latest."""
+
+_ASKS = re.compile(
+    r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|when|my|our|his|her|their|\w+['\u2019]s)\b", re.IGNORECASE
+)
+"""Words that name a state ("where I work", "my job"), and do not tell something of it ("that I like my job")."""
+_QUESTION = re.compile(r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|when)\b", re.IGNORECASE)
+_DATE = re.compile(rf"(?:{MONTH}|{WEEKDAY})", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
+_IDLE = {*FIRST_PERSON, "i'm", "i've", "i'd", "i'll"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The facts that words may mean, the nearest first."""
+
+    facts: tuple[FoundFact, ...]
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What words say about what they mean."""
+
+    text: str
+    terms: frozenset[str]
+    names: frozenset[str]
+    """Terms of capitalized words: a fact that they mean has all of them."""
+    people: frozenset[str]
+    """Normalized names of those whom the words are about: the owner unless they name somebody."""
+    others: frozenset[str]
+    """Normalized names of speakers whom they are not about."""
+    attributes: frozenset[str]
+    """Names of the states that they ask for."""
+    bare: bool
+    """They are a question of one term ("where I work"): a fact that has it need not be what they mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Finds facts by words. Thread-safe."""
+
+    engine: Engine
+    recall: RecallService
+    embedder: Embedder
+
+    def find(self, tenant: TenantId, forest: ForestRef, words: str, most: int) -> Found:
+        """At most ``most`` facts: those of the pieces that recall finds, and those of the states that are asked for.
+
+        Raises InvalidInput, StoreUnavailable.
+        """
+        recalled = self.recall.recall(tenant, forest.owner, words, most, "flat")
+        degraded = list(recalled.degraded)
+        vector = self._vector(words, degraded)
+        with ProfileRows.opened(self.engine, tenant) as rows:
+            meant = read_words(words, forest, rows.speakers(forest.id))
+            asked = (
+                rows.states.of_subjects(forest.id, meant.people, meant.attributes, MAX_STATES)
+                if meant.attributes and meant.people
+                else []
+            )
+            states: frozenset[UUID] = frozenset(state.id for state in asked if _asked_for(state, meant))
+            ids: set[UUID] = {fact for piece in recalled.evidence for fact in piece.fact_ids}
+            near = rows.near_facts(forest.id, ids | states, self.embedder.model)
+        if any(single_valued(state.attribute) for state in asked if state.id in states):
+            meant = replace(meant, bare=True)
+        scored = [FoundFact(each.id, each.statement.text, _similarity(each, meant, states, vector)) for each in near]
+        best = sorted(scored, key=lambda fact: -fact.similarity)
+        return Found(tuple(best[:most]), tuple(dict.fromkeys(degraded)))
+
+    def _vector(self, words: str, degraded: list[str]) -> Vectors | None:
+        try:
+            made: Vectors = self.embedder.embed_query([words]).vectors[0]
+        except (ModelUnavailable, ModelRejected):
+            degraded.append("The embedding model is away: facts were compared by words alone.")
+            return None
+        return made
+
+
+def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, str]]) -> Meant:
+    """What words that somebody else wrote to the memory mean: "where I work", "that Ann moved to Miami" (English)."""
+    owner = person_named(forest.owner, forest, speakers, None)
+    everybody = {speaker: person_named(forest.owner, forest, speakers, speaker) for speaker, _ in speakers}
+    folded = f" {normalize_name(words)} "
+    named = [each for each in everybody.values() if not each.owner and _names(folded, each)]
+    about = _keys([*named, owner] if _first_person(words) or not named else named)
+    spoken = {term for each in [owner, *everybody.values()] for key in each.keys for term in terms(key)}
+    own = frozenset(terms(words))
+    return Meant(
+        text=words,
+        terms=own - spoken or own,
+        names=frozenset(term for word in _capitalized(words) for term in terms(word)),
+        people=about,
+        others=_keys([each for each in everybody.values() if not each.owner]) - about,
+        attributes=asked_now(f"{words} now") if _ASKS.match(words.strip()) else frozenset(),
+        bare=_QUESTION.match(words.strip()) is not None and len(own - spoken) < 2,
+    )
+
+
+def _asked_for(state: StoredState, meant: Meant) -> bool:
+    """Whether words that ask for an attribute mean this state of it: "my dog" is not the cat, though both are pets."""
+    return single_valued(state.attribute) or meant.terms.issubset(terms(f"{state.attribute} {state.statement.text}"))
+
+
+def _similarity(fact: NearFact, meant: Meant, states: frozenset[UUID], vector: Vectors | None) -> float:
+    """How near a fact is to words, 0 to 1.
+
+    0 for one that is about another speaker, or lacks a name that the words have ("Miami": Madrid is as near by cosine);
+    1 for a state that they ask for; else the larger of the cosine and of the share of their terms that the fact has.
+    That share counts for nothing where the words ask for a state alone: "I work on the weekend" is no job.
+    """
+    said = f"{fact.statement.subject} {fact.statement.text}"
+    has = frozenset(terms(said))
+    if fact.subject_key in meant.others or not meant.names <= has:
+        return 0.0
+    if fact.id in states:
+        return 1.0
+    shared = len(meant.terms & has) / len(meant.terms) if meant.terms and not meant.bare else 0.0
+    cosine = float(vector @ fact.vector) if vector is not None and fact.vector is not None else 0.0
+    return round(min(1.0, max(shared, cosine, 0.0)), 4)
+
+
+def _first_person(words: str) -> bool:
+    return not FIRST_PERSON.isdisjoint(word.casefold().partition("'")[0] for word in _WORD.findall(words))
+
+
+def _names(folded: str, person: Person) -> bool:
+    return any(f" {key} " in folded for key in person.keys)
+
+
+def _keys(people: Collection[Person]) -> frozenset[str]:
+    return frozenset(key for each in people for key in each.keys)
+
+
+def _capitalized(words: str) -> list[str]:
+    """Capitalized words that are names: not the first one, which any sentence begins with, no month and no weekday."""
+    found = _WORD.findall(words)[1:]
+    return [
+        word.removesuffix("'s").removesuffix("\u2019s")
+        for word in found
+        if word[:1].isupper() and word.casefold() not in _IDLE and not _DATE.fullmatch(word)
+    ]

@@ -1,0 +1,179 @@
+"""Statements of the room: facts that words may mean, turns that say them, and texts of profiles that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.domain.facts import Statement
+from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
+from memforest_core.models.calls import CallRecord, Vectors
+from memforest_core.recall.rows.timeline import TimelineRows
+from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
+from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.rows import TenantRows, among
+from memforest_core.store.statements import from_document
+from memforest_core.store.vectors import VectorRows
+
+# A turn says other things when another fact rests on it: that is looked up in its own cells and in the fact's.
+_SAYING = sa.text("""
+    SELECT DISTINCT o.fact_id, o.session_id, s.external_id AS session, s.note, t.ordinal, t.external_id AS turn,
+           EXISTS (SELECT 1 FROM memforest.cell c
+                     JOIN memforest.occurrence p ON p.tenant_id = :t AND p.cell_id = c.cell_id
+                    WHERE c.tenant_id = :t AND c.session_id = o.session_id
+                      AND (c.cell_id = o.cell_id OR t.ordinal BETWEEN c.first_turn AND c.last_turn)
+                      AND t.ordinal = ANY(p.turn_ordinals) AND p.fact_id <> ALL(CAST(:facts AS uuid[]))) AS mixed
+      FROM memforest.occurrence o
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = o.session_id
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = o.session_id AND t.ordinal = ANY(o.turn_ordinals)
+     WHERE o.tenant_id = :t AND o.fact_id = ANY(CAST(:facts AS uuid[])) AND NOT t.erased
+     ORDER BY s.external_id, t.ordinal, o.fact_id
+    """)
+
+_CORRECTED_TO = sa.text("""
+    WITH RECURSIVE old AS (
+        SELECT x.fact_id, x.superseded_by AS newer, x.text FROM memforest.fact x
+         WHERE x.tenant_id = :t AND x.forest_id = :f AND x.superseded_by = ANY(CAST(:facts AS uuid[]))
+        UNION
+        SELECT x.fact_id, old.newer, x.text FROM old
+          JOIN memforest.fact x ON x.tenant_id = :t AND x.superseded_by = old.fact_id AND x.forest_id = :f)
+    SELECT DISTINCT ON (fact_id) fact_id, newer, text FROM old
+     WHERE fact_id <> ALL(CAST(:facts AS uuid[])) ORDER BY fact_id, newer
+    """)
+
+# The oldest texts of a memory beyond those that are kept.
+_DROP_OLD = sa.text("""
+    DELETE FROM memforest.summary_cache WHERE tenant_id = :t AND tree_id = :f AND input_hash IN (
+        SELECT input_hash FROM memforest.summary_cache WHERE tenant_id = :t AND tree_id = :f
+         ORDER BY created_at DESC, input_hash OFFSET :kept FOR UPDATE SKIP LOCKED)
+    """)
+
+
+@dataclass(frozen=True, slots=True)
+class NearFact:
+    """A fact with the vector of its text, if that is known."""
+
+    id: FactId
+    statement: Statement
+    subject_key: str
+    vector: Vectors | None
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A turn that says one of some facts; ``mixed`` when it says others too."""
+
+    fact_id: FactId
+    session_id: SessionId
+    session: str
+    turn: str
+    note: bool
+    mixed: bool
+
+
+class PeopleRows(TenantRows):
+    """Who speaks in a memory."""
+
+    def forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest."""
+        return find_forest(self._db, self._tenant, owner)
+
+    def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
+        """The id and each name of the human speakers."""
+        speaker = m.Speaker
+        found = self._db.execute(
+            sa.select(speaker.speaker_id, speaker.name)
+            .where(speaker.tenant_id == self._tenant, speaker.forest_id == forest)
+            .order_by(speaker.speaker_id, speaker.name)
+        )
+        return [(row.speaker_id, row.name) for row in found]
+
+
+class ProfileRows(PeopleRows):
+    """Rows of one transaction of this room."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self.states = TimelineRows(connection, tenant)
+
+    def near_facts(self, forest: ForestId, ids: Collection[UUID], model: str) -> list[NearFact]:
+        """Those of these facts that exist, with their vectors by the embedding ``model``."""
+        fact = m.FactRow
+        rows = self._db.execute(
+            sa.select(fact.fact_id, fact.statement, fact.subject_key, fact.text_hash)
+            .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.fact_id, ids))
+            .order_by(fact.seq.desc())
+        ).all()
+        keys = [(forest, bytes(row.text_hash)) for row in rows]
+        vectors = VectorRows(self._db, self._tenant).vectors_by_hash(model, keys)
+        return [
+            NearFact(FactId(row.fact_id), from_document(row.statement), row.subject_key, vectors.get(key))
+            for row, key in zip(rows, keys, strict=True)
+        ]
+
+    def pinned(self, forest: ForestId, subjects: Collection[str], limit: int) -> list[tuple[FactId, Statement]]:
+        """Pinned facts about these subjects (normalized names) that are no state, the one learned last first."""
+        fact = m.FactRow
+        rows = self._db.execute(
+            sa.select(fact.fact_id, fact.statement)
+            .where(
+                fact.tenant_id == self._tenant,
+                fact.forest_id == forest,
+                fact.pinned,
+                fact.attribute == "",
+                fact.subject_key.in_(sorted(subjects)),
+                fact.superseded_at.is_(None),
+            )
+            .order_by(fact.seq.desc())
+            .limit(limit)
+        )
+        return [(FactId(row.fact_id), from_document(row.statement)) for row in rows]
+
+    def corrected_to(self, forest: ForestId, facts: Collection[FactId]) -> list[tuple[FactId, FactId, str]]:
+        """Facts that were corrected to one of these, directly or by way of others: their ids, to which of these, and
+        their texts."""
+        found = self._run(_CORRECTED_TO, f=forest, facts=list(facts))
+        return [(FactId(row.fact_id), FactId(row.newer), row.text) for row in found]
+
+    def saying(self, facts: Collection[FactId]) -> list[Saying]:
+        """The turns with words that say these facts, in order."""
+        return [
+            Saying(FactId(row.fact_id), SessionId(row.session_id), row.session, row.turn, row.note, row.mixed)
+            for row in self._run(_SAYING, facts=list(facts))
+        ]
+
+    def kept_text(self, key: bytes) -> str | None:
+        """The text that is kept under a hash."""
+        kept = m.Summary
+        statement = sa.select(kept.text).where(kept.tenant_id == self._tenant, kept.input_hash == key)
+        found: str | None = self._db.scalar(statement)
+        return found
+
+    def keep_text(self, forest: ForestId, key: bytes, text: str, facts: Mapping[FactId, bytes], most: int) -> bool:
+        """Keep a text, and of the forest's texts at most so many; False when one of its facts has gone since.
+
+        ``facts`` are those that it was made from, with the hashes of their texts. They are held until the transaction
+        ends: a deletion either is seen here, or waits and then finds the text.
+        """
+        fact = m.FactRow
+        held = self._db.execute(
+            sa.select(fact.fact_id, fact.text_hash)
+            .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.fact_id, facts))
+            .order_by(fact.fact_id)
+            .with_for_update(read=True, key_share=True, skip_locked=True)
+        )
+        if {FactId(row.fact_id): bytes(row.text_hash) for row in held} != facts:
+            return False
+        row = {"tenant_id": self._tenant, "input_hash": key, "text": text, "forest_id": forest, "tree_id": forest}
+        self._db.execute(insert(m.Summary).values(row).on_conflict_do_nothing())
+        self._run(_DROP_OLD, f=forest, kept=most)
+        return True
+
+    def record(self, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
+        """Keep what model calls cost."""
+        record_calls(self._db, self._tenant, calls, forest, None)
