@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.calendar.condensing import Condensed, Condenser, Told
 from memforest_core.calendar.days import LIFE, Days, Span, month_of, one_day, year_of
 from memforest_core.calendar.listing import days_with_turns, local_days
-from memforest_core.calendar.making import Budget, Made, Making
+from memforest_core.calendar.making import TRIES, Budget, Made, Making
 from memforest_core.calendar.records import HeldDay, Kept, PeriodDigest, SpeakerDigest
 from memforest_core.calendar.rows import CalendarRows
 from memforest_core.domain.ids import ForestId, TenantId
@@ -47,6 +47,8 @@ class _Work:
 
     budget: Budget
     calls: int = 0
+    stale: bool = False
+    """Something that it read was deleted meanwhile, or somebody else kept a text: it is to be read again."""
     notes: list[str] = field(default_factory=list)
     missing: list[date] = field(default_factory=list)
 
@@ -61,23 +63,43 @@ class Periods:
 
     def week(self, tenant: TenantId, forest: ForestRef, days: Days) -> PeriodDigest:
         """The text of some days in a row; one statement when it and they are up to date."""
-        work = _Work(self._making.budget())
         singles = [one_day(date.fromordinal(each)) for each in range(days.first.toordinal(), days.end.toordinal())]
-        found = self._held(tenant, forest, [days, *singles])
-        own = next(each for each in found if each.days == days)
-        parts = self._days(tenant, forest, [each for each in found if each.days.span is Span.DAY and each.turns], work)
-        text, kept = self._text(tenant, forest, own, parts, work)
-        return _shown(Span.WEEK.value, days, forest, text, kept, parts, work)
+
+        def attempt(work: _Work) -> PeriodDigest:
+            found = self._held(tenant, forest, [days, *singles])
+            own = next(each for each in found if each.days == days)
+            said = [each for each in found if each.days.span is Span.DAY and each.turns]
+            parts = self._days(tenant, forest, said, work)
+            made, _ = self._text(tenant, forest, own, parts, work)
+            return _shown(Span.WEEK.value, days, forest, made, parts, work)
+
+        return self._settled(attempt)
 
     def period(self, tenant: TenantId, forest: ForestRef, days: Days, name: str) -> PeriodDigest:
         """The text of a month, a year or the life."""
-        work = _Work(self._making.budget())
-        (own,) = self._held(tenant, forest, [days])
-        parts = self._parts(tenant, forest, days, work)
-        text, kept = self._text(tenant, forest, own, parts, work)
-        if days.span is Span.LIFE and parts:
-            days = Days(Span.LIFE, parts[-1].days.first, parts[0].days.end)
-        return _shown(name, days, forest, text, kept, parts, work)
+
+        def attempt(work: _Work) -> PeriodDigest:
+            (own,) = self._held(tenant, forest, [days])
+            parts = self._parts(tenant, forest, days, work)
+            made, _ = self._text(tenant, forest, own, parts, work)
+            shown = days
+            if days.span is Span.LIFE and parts:
+                shown = Days(Span.LIFE, parts[-1].days.first, parts[0].days.end)
+            return _shown(name, shown, forest, made, parts, work)
+
+        return self._settled(attempt)
+
+    def _settled(self, attempt: Callable[[_Work], PeriodDigest]) -> PeriodDigest:
+        """What an attempt shows that found nothing changed in between."""
+        calls = 0
+        for _ in range(TRIES):
+            work = _Work(self._making.budget(), calls)
+            shown = attempt(work)
+            if not work.stale:
+                return shown
+            calls = work.calls
+        note = "There is no text: its days changed again and again while it was made."
+        return replace(shown, text="", source="", model="", made_at=None, degraded=(*shown.degraded, note))
 
     def _parts(self, tenant: TenantId, forest: ForestRef, days: Days, work: _Work) -> list[_Child]:
         """What a longer time consists of, the newest first."""
@@ -93,9 +115,10 @@ class Periods:
         """A month or a year."""
         (own,) = self._held(tenant, forest, [days])
         parts = self._parts(tenant, forest, days, work)
-        text, kept = self._text(tenant, forest, own, parts, work)
+        made, stored = self._text(tenant, forest, own, parts, work)
+        text = "" if made is None else made.texts[0].text
         turns = sum(part.turns for part in parts)
-        return _Child(days, text, turns, None if kept is None else kept.version)
+        return _Child(days, text, turns, made.version if made is not None and stored else None)
 
     def _days(self, tenant: TenantId, forest: ForestRef, held: Sequence[HeldDay], work: _Work) -> list[_Child]:
         """Days with their digests, made where they are due."""
@@ -109,15 +132,15 @@ class Periods:
 
     def _text(
         self, tenant: TenantId, forest: ForestRef, own: HeldDay, parts: Sequence[_Child], work: _Work
-    ) -> tuple[str, Kept | None]:
-        """The text of its parts, and how it is kept (None: it is not)."""
+    ) -> tuple[Kept | None, bool]:
+        """The text of its parts, None without any, and whether it is kept."""
         digest = _digest(parts)
         whole = not work.missing and all(part.version for part in parts)
         if not parts:
-            return "", None
+            return None, False
         # A text that is kept tells of nothing that was deleted: it would have gone with it.
         if own.kept is not None and not (whole and self._making.outdated(own.kept, digest, own.end)):
-            return own.kept.texts[0].text, own.kept
+            return own.kept, True
         calls: list[CallRecord] = []
         told = [Told(part.days.label, part.text) for part in parts]
         free = whole and not forest.frozen and work.budget.take()
@@ -129,17 +152,19 @@ class Periods:
         if not whole or forest.frozen or by_rules:
             if by_rules:
                 work.notes.append(f"The text of {own.days.label} was picked by rules: the next readings make it whole.")
-            return made.text, None
-        return made.text, kept if self._saved(tenant, forest.id, own, kept, parts, work) else None
+            return kept, False
+        return kept, self._saved(tenant, forest.id, own, kept, parts, work)
 
     def _saved(
         self, tenant: TenantId, forest: ForestId, own: HeldDay, kept: Kept, parts: Sequence[_Child], work: _Work
     ) -> bool:
         try:
-            return self._save(tenant, forest, own, kept, parts)
+            kept_now = self._save(tenant, forest, own, kept, parts)
         except StoreUnavailable:
             work.notes.append("The text could not be kept: Postgres was busy or away.")
             return False
+        work.stale = work.stale or not kept_now
+        return kept_now
 
     @repeated
     def _save(self, tenant: TenantId, forest: ForestId, own: HeldDay, kept: Kept, parts: Sequence[_Child]) -> bool:
@@ -206,8 +231,7 @@ def _shown(
     name: str,
     days: Days,
     forest: ForestRef,
-    text: str,
-    kept: Kept | None,
+    made: Kept | None,
     parts: Sequence[_Child],
     work: _Work,
 ) -> PeriodDigest:
@@ -216,12 +240,12 @@ def _shown(
         first=None if name == LIFE and not parts else days.first,
         last=None if name == LIFE and not parts else days.end - DAY,
         time_zone=forest.time_zone,
-        text=text,
-        days=tuple(part.days.first for part in parts),
-        turns=sum(part.turns for part in parts),
-        source=kept.source.value if kept is not None else SummarySource.EXTRACTIVE.value if text else "",
-        model="" if kept is None else kept.model,
-        made_at=None if kept is None else kept.made_at,
+        text="" if made is None else made.texts[0].text,
+        days=() if made is None else made.days,
+        turns=0 if made is None else made.turns,
+        source="" if made is None else made.source.value,
+        model="" if made is None else made.model,
+        made_at=None if made is None else made.made_at,
         missing=tuple(work.missing),
         degraded=tuple(dict.fromkeys(work.notes)),
         calls=work.calls,

@@ -534,6 +534,27 @@ def test_a_deletion_beside_a_digest_in_the_making_leaves_no_word(
     assert told.memory.lifecycle.receipt(operation.id).clean
 
 
+def test_a_deletion_beside_a_week_in_the_making_leaves_no_word(told: Stack, server: ModelServer, model: Diary) -> None:
+    """Given days that are made, when a turn of one goes while the model writes the week, then that text is not shown."""
+    for back in (1, 2):
+        tell(told, NOON.date() - timedelta(days=back), range(3), session=f"s{back}", words={1: "zanzibarium"})
+    days = calendar(told, week_chars=150)
+    days.days(told.tenant, "bob")
+    server.answer = lambda body: model(body).replace("Text 1", "Text zanzibarium")
+    server.latency_s = 4.0
+    asked = len(server.requests)
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(days.week, told.tenant, "bob")
+        while len(server.requests) == asked:
+            threading.Event().wait(0.01)
+        server.latency_s = 0.0
+        for back in (1, 2):
+            forget(told, session=f"s{back}", turns=["t1"])
+        week = reading.result()
+    assert (week.text, week.degraded) == (f"Text 2: {PAD}.", ())
+    assert in_tables(told, ["zanzibarium"]) == {}
+
+
 @pytest.mark.parametrize("target", ["turn", "session", "speaker", "range", "fact"])
 def test_a_deletion_drops_the_days_it_stood_in_and_all_made_of_them(told: Stack, target: str) -> None:
     """Given words in a day, its week, month, year and life, when they are deleted, then all these texts go at once, other
