@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from sqlalchemy import event
 from typer.testing import CliRunner
 
@@ -599,26 +598,40 @@ def test_a_deletion_drops_the_days_it_stood_in_and_all_made_of_them(told: Stack,
 # Copies, and the faces
 
 
-def test_copies_leave_digests_behind_and_make_them_again(pipeline: Stack, tmp_path: Path) -> None:
-    """Given a rebuild, then the new forest has no digest of the old one; given a merge, then the day tells of both."""
+ORPHANS = """SELECT 1 FROM memforest.calendar_digest g WHERE NOT EXISTS (
+                    SELECT 1 FROM memforest.forest f WHERE f.forest_id = g.forest_id AND f.state = 'live')"""
+
+
+def test_a_rebuild_leaves_digests_behind_and_they_are_made_again(pipeline: Stack) -> None:
     tell(pipeline, NOON.date(), range(3))
     days = calendar(pipeline, offline=True)
-    days.today(pipeline.tenant, "bob")
+    before = days.today(pipeline.tenant, "bob")
+    pipeline.memory.session_close("bob", "trip")
     pipeline.drive()
-    pipeline.memory.lifecycle.rematerialize("bob", actor="test")
-    for _ in range(5):
+    operation = pipeline.memory.lifecycle.rematerialize("bob", actor="test")
+    for _ in range(20):
         pipeline.drive(100)
-    orphans = """SELECT 1 FROM memforest.calendar_digest g WHERE NOT EXISTS (
-                        SELECT 1 FROM memforest.forest f WHERE f.forest_id = g.forest_id AND f.state = 'live')"""
-    assert pipeline.rows(orphans) == []
-    assert days.today(pipeline.tenant, "bob").turns == 3
+        if operation.state().finished:
+            break
+    assert operation.state().finished
+    assert stored(pipeline) == []
+    again = days.today(pipeline.tenant, "bob")
+    assert (again.speakers, again.turns) == (before.speakers, 3)
+    assert pipeline.rows(ORPHANS) == []
+
+
+def test_after_a_merge_a_day_tells_of_both(pipeline: Stack) -> None:
+    tell(pipeline, NOON.date(), range(3))
     turn = {"id": "a1", "role": "user", "name": "Ann", "content": line(1, "pier"), "timestamp": NOON.isoformat()}
     pipeline.memory.append("ann", "talk", turn)
-    days.today(pipeline.tenant, "ann")
+    days = calendar(pipeline, offline=True)
+    for owner in ("bob", "ann"):
+        assert days.today(pipeline.tenant, owner).made
     pipeline.drive()
     pipeline.memory.lifecycle.merge(["ann"], into="bob", actor="test")
     pipeline.drive(200)
-    assert pipeline.rows(orphans) == []
+    assert pipeline.rows(ORPHANS) == []
+    assert days.today(pipeline.tenant, "bob").new_turns == 1
     later = calendar(pipeline, Clock(NOON + timedelta(hours=2)), offline=True).today(pipeline.tenant, "bob")
     assert {each.name for each in later.speakers} == {"Bob", "Ann"}
 
@@ -632,21 +645,22 @@ def test_a_forest_that_is_being_merged_away_is_read_and_left_alone(told: Stack, 
     assert (stored(told), model.calls) == ([], 0)
 
 
+MANY = """INSERT INTO memforest.cell SELECT (jsonb_populate_record(c, jsonb_build_object(
+        'cell_id', gen_random_uuid(), 'ordinal', 100 + n, 'window_ordinal', 100 + n,
+        'time_start', c.time_start - n * interval '1 hour', 'time_end', c.time_end - n * interval '1 hour'))).*
+    FROM (SELECT * FROM memforest.cell LIMIT 1) c CROSS JOIN generate_series(1, 5000) n"""
+
+
 def test_a_day_of_a_large_memory_is_found_by_an_index(pipeline: Stack) -> None:
     tell(pipeline, NOON.date(), range(2))
-    engine = pipeline.owner_engine()
-    try:
-        with engine.connect() as connection:
-            connection.execute(sa.text("SET enable_seqscan = off"))
-            plan = connection.scalars(
-                sa.text(
-                    "EXPLAIN SELECT 1 FROM memforest.cell c WHERE tenant_id = 'default' AND forest_id = '00000000-0000-4000-8000-000000000000'"
-                    " AND time_end >= now() AND time_start < now()"
-                )
-            )
-            assert "ix_cell_time" in "\n".join(plan)
-    finally:
-        engine.dispose()
+    pipeline.execute(MANY)
+    pipeline.execute("ANALYZE memforest.cell")
+    plan = pipeline.rows(
+        """EXPLAIN SELECT 1 FROM memforest.cell c WHERE tenant_id = 'default'
+            AND forest_id = (SELECT forest_id FROM memforest.forest)
+            AND time_end >= timestamptz '2026-11-22' AND time_start < timestamptz '2026-11-23'"""
+    )
+    assert "ix_cell_time" in "\n".join(row[0] for row in plan)
 
 
 def test_the_async_face_and_the_commands_show_the_same(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,11 +63,8 @@ def test_longer_times_begin_and_end_with_days() -> None:
     assert month_of(date(2026, 2, 1)).last == date(2026, 2, 28)
 
 
-@pytest.mark.parametrize("wrong", ["2026-13", "20261", "week", 2026, None, "0999", "2999-12"])
+@pytest.mark.parametrize("wrong", ["2026-13", "20261", "week", 2026, None, "1000", "2999-12"])
 def test_other_periods_are_refused(wrong: object) -> None:
-    if wrong == "2999-12":
-        assert checked_period(wrong).end == date(3000, 1, 1)
-        return
     with pytest.raises(InvalidInput, match="period"):
         checked_period(wrong)
 
