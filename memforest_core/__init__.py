@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from memforest_core.accept.service import Accepted
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
+    from memforest_core.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
     from memforest_core.client import MemForestClient, SessionHandle
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
@@ -82,6 +83,7 @@ _NAMES = {
     "memforest_core.accept.service": ("Accepted",),
     "memforest_core.aio": ("AsyncMemForest",),
     "memforest_core.api": ("MemForest",),
+    "memforest_core.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),
     "memforest_core.client": ("MemForestClient", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
     "memforest_core.domain.evidence": ("Evidence", "RecallResult"),
@@ -130,6 +132,8 @@ __all__ = [
     "ContextTooLong",
     "DataDirectoryInUse",
     "DataDirectoryUnusable",
+    "DayDigest",
+    "DaySource",
     "EmbeddedPartMissing",
     "Evidence",
     "ForestChanged",
@@ -161,6 +165,7 @@ __all__ = [
     "OperationFailed",
     "OperationTask",
     "Page",
+    "PeriodDigest",
     "PermanentError",
     "Profile",
     "ProfileSentence",
@@ -177,6 +182,7 @@ __all__ = [
     "SessionProgress",
     "SessionWindow",
     "Settings",
+    "SpeakerDigest",
     "Stage",
     "StoreContended",
     "StoreRefused",

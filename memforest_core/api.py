@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import date
 from functools import cached_property, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
+from memforest_core.accept.records import SessionProgress
 from memforest_core.bootstrap.producer import Producer
 from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.calendar.records import DayDigest
+from memforest_core.calendar.service import CalendarService
 from memforest_core.client import DEFAULT_TIMEOUT_S, MemForestClient, waiting
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import IndexUnavailable
+from memforest_core.errors import IndexUnavailable, InvalidInput
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.observe.inspection import InspectionService
 from memforest_core.profile.describing import Describer
@@ -205,6 +209,30 @@ class MemForest(MemForestClient):
         for task in forgotten.operations:
             yield from self._services.lifecycle.operations.wait_steps(self._tenant, task, timeout_s, lambda _: None)
         return forgetter.with_receipts(self._tenant, forgotten)
+
+    today = served(lambda services: services.calendar, CalendarService.today)
+    day = served(lambda services: services.calendar, CalendarService.day)
+    week = served(lambda services: services.calendar, CalendarService.week)
+    days = served(lambda services: services.calendar, CalendarService.days)
+    period = served(lambda services: services.calendar, CalendarService.period)
+
+    def summarize(
+        self, owner: str, *, day: date | str | None = None, session: str | None = None
+    ) -> DayDigest | SessionProgress:
+        """Summarize a ``day`` or a ``session`` now, whether it is due or not: one of the two is given.
+
+        Of a day (a date or ISO 8601) the digest is made, and returned. Of a session the last cell is extracted at once
+        instead of after the quiet period, and the refresh of its summaries is due; how far it has come is returned, and
+        ``wait(owner, session, "summaries")`` waits for workers to do it. Raises NotFound for an owner or a session that
+        does not exist, ForestFrozen, InvalidInput, StoreUnavailable.
+        """
+        self._check()
+        if day is not None and session is None:
+            return self._services.calendar.summarize(self._tenant, owner, day)
+        if session is None or day is not None:
+            raise InvalidInput("Give the day or the session to summarize.", code="one_target")
+        self._producer.running.summarize(self._tenant, owner, session)
+        return self.status(owner, session)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

@@ -419,6 +419,27 @@ class SourceSettings(Group):
         return name
 
 
+class CalendarSettings(Group):
+    """Digests of an owner's days. They are made when somebody asks for them."""
+
+    day_chars: int = Field(default=300, ge=50, le=5_000)
+    """Length of what a day's digest says of one speaker."""
+    week_chars: int = Field(default=500, ge=100, le=10_000)
+    """Length of the text of days 2 to 7, and of a month, a year, or the whole life."""
+    today_s: int = Field(default=3_600, ge=0)
+    """Seconds after which a digest is made again when turns have come since; 0: at every reading."""
+    day_tokens: int = Field(default=6_000, ge=200)
+    """Estimated tokens of the turns that one call reads."""
+    day_parts: int = Field(default=4, ge=1, le=50)
+    """Calls for a day that is longer than that; what is older than their turns is left out."""
+    group_units: int = Field(default=60, ge=2)
+    """Texts of days, months or years that one call makes one text of."""
+    group_tokens: int = Field(default=2_000, ge=200)
+    """Estimated tokens of these texts."""
+    at_once: int = Field(default=8, ge=1)
+    """Digests that one reading makes at most, the newest days first; the rest is made by the next readings."""
+
+
 class RecallSettings(Group):
     """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
@@ -527,6 +548,7 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     recall: RecallSettings = RecallSettings()
     window: WindowSettings = WindowSettings()
+    calendar: CalendarSettings = CalendarSettings()
     profile: ProfileSettings = ProfileSettings()
 
 

@@ -12,7 +12,7 @@ from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.accept.rows.running import RunningRows
 from memforest_core.domain.documents import plain
-from memforest_core.domain.ids import ForestId, TenantId, session_id
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, session_id
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, NotFound
 from memforest_core.messages import Queue
@@ -114,14 +114,29 @@ class RunningSessions:
             ran, closed = rows.running.end(forest.id, name), _session(rows.running, forest, name)
             if not ran and not closed.turns:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-            id_, ready = session_id(forest.id, name), 0
-            if summarize:
-                ready = rows.running.release(id_)
+            id_ = session_id(forest.id, name)
+            ready = rows.running.release(id_) if summarize else 0
         if summarize:
-            with FlushRows.opened(self._engine, tenant) as rows:
-                rows.make_due(forest.id, id_)
-            self._wakeups.send(Queue.EXTRACT if ready else Queue.REFRESH, tenant, id_)
+            self._hurry(tenant, forest.id, id_, ready)
         return closed
+
+    @repeated
+    def summarize(self, tenant: TenantId, owner: str, session: str) -> None:
+        """Extract a session's last cell and refresh its summaries at once; see ``MemForest.summarize``."""
+        owner, name = checked_name(owner, "owner"), checked_name(session, "session_id")
+        with AcceptRows.opened(self._engine, tenant) as rows:
+            forest = known(open_forest(rows, owner), owner, NO_OWNER)
+            if not rows.running.turns(forest.id, name)[0]:
+                raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
+            id_ = session_id(forest.id, name)
+            ready = rows.running.release(id_)
+        self._hurry(tenant, forest.id, id_, ready)
+
+    def _hurry(self, tenant: TenantId, forest: ForestId, session: SessionId, ready: int) -> None:
+        """Make what a session touches due, and wake those who do it; so many cells became ``ready``."""
+        with FlushRows.opened(self._engine, tenant) as rows:
+            rows.make_due(forest, session)
+        self._wakeups.send(Queue.EXTRACT if ready else Queue.REFRESH, tenant, session)
 
     @repeated
     def current(self, tenant: TenantId, owner: str) -> RunningSession | None:

@@ -11,6 +11,9 @@ from functools import cached_property, partial
 from memforest_core.bootstrap.lifecycle import LifecycleParts
 from memforest_core.bootstrap.process import Process
 from memforest_core.bootstrap.producer import open_producer
+from memforest_core.calendar.condensing import Condenser
+from memforest_core.calendar.digesting import Digester
+from memforest_core.calendar.service import CalendarService
 from memforest_core.extract.prompt import fixed_part
 from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.extract.service import ExtractionService
@@ -208,6 +211,13 @@ class Services(Process):
         chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
         compactor = Compactor(chat, self.settings.window.summary_chars)
         return WindowService(self.engine, self.settings.window, compactor, self.telemetry)
+
+    @cached_property
+    def calendar(self) -> CalendarService:
+        """Digests of days, weeks, months and years."""
+        chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
+        own = self.settings.calendar
+        return CalendarService(self.engine, own, Digester(chat, own), Condenser(chat, own), telemetry=self.telemetry)
 
     @cached_property
     def describer(self) -> Describer:

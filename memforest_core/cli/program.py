@@ -10,6 +10,7 @@ import typer
 
 from memforest_core import __version__
 from memforest_core.accept import cli as ingest
+from memforest_core.calendar import cli as calendar
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
@@ -55,6 +56,7 @@ _add(recall, answer, timeline, tree)
 reading.register(app)
 _add(status, top, cost, calls)
 window.register(app)
+calendar.register(app)
 profile.register(app)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)

@@ -97,6 +97,8 @@ class Removed:
     """Nodes that stay, whose summaries had to go."""
     trees: tuple[TreeId, ...]
     hashes: tuple[bytes, ...]
+    moments: tuple[datetime, ...] = ()
+    """When the turns were said, and those that the candidates rested on."""
 
 
 @dataclass(frozen=True, slots=True)

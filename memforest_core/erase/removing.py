@@ -101,6 +101,7 @@ class Removal:
     def _remove(self, batch: _Batch) -> Counter[str]:
         targets, words, derived, counts = self._rows.targets, self._rows.words, self._rows.derived, self._counts
         hashes = targets.hashes_of([cell.id for cell in batch.cells], batch.items, ())
+        moments = derived.moments(batch.turns, batch.items)
         counts["fenced"] += words.end_extractions(batch.turns)
         lost, touched = words.detach(batch.items)
         counts["occurrences"] += lost
@@ -143,6 +144,7 @@ class Removal:
             masked=tuple(marked),
             trees=path.trees,
             hashes=(*hashes, *masked),
+            moments=moments,
         )
         return self._finish(removed, batch)
 
@@ -164,6 +166,7 @@ class Removal:
         counts["visits"] += derived.drop_visits([*removed.cells, *removed.facts, *removed.nodes])
         counts["cached"] += derived.drop_caches(self._forest, sessions, removed.trees)
         counts["cached"] += derived.drop_windows(removed.turns)
+        counts["cached"] += derived.drop_days(self._forest, removed.moments)
         counts["vectors"] += self._rows.vectors.drop_unused(self._forest, removed.hashes)
         found = self._rows.remaining.of_batch(self._forest, removed)
         found["candidate.turn_ordinals"] = len(self._rows.targets.items_of_turns(removed.turns))

@@ -7,7 +7,7 @@ has a word for a name: head, other, child, newer, parent.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from sqlalchemy import (
     CheckConstraint,
     Computed,
     Constraint,
+    Date,
     Double,
     ForeignKeyConstraint,
     Identity,
@@ -53,6 +54,7 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSONB(),
         list[str]: ARRAY(Text()),
         bytes: LargeBinary(),
+        date: Date(),
         float: Double(),
     }
 
@@ -228,6 +230,7 @@ class Cell(OfTenant, Work, Base):
         _index("ix_cell_lease", "lease_until", where="state = 'running'"),
         _index("ix_cell_held", "tenant_id", "available_at", where="state = 'held'"),
         _index("ix_cell_forest", "tenant_id", "forest_id", "text_hash"),
+        _index("ix_cell_time", "tenant_id", "forest_id", "time_end", "time_start"),
     )
 
     cell_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -549,6 +552,39 @@ class WindowItem(OfTenant, Base):
     said_in: Mapped[UUID | None]
     """The session of a turn."""
     ordinal: Mapped[int | None]
+
+
+class CalendarDigest(OfTenant, Base):
+    """What happened on a day of a forest, speaker by speaker, or in a longer time made of days. It can always be made
+    again. A row goes with any turn of its time that is deleted."""
+
+    __tablename__ = "calendar_digest"
+    __table_args__ = (
+        _belongs_to("forest", "forest_id", ondelete="CASCADE"),
+        CheckConstraint("span IN ('day', 'week', 'month', 'year', 'life')", name="span"),
+    )
+
+    forest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    span: Mapped[str] = mapped_column(primary_key=True)
+    first_day: Mapped[date] = mapped_column(primary_key=True)
+    """In the forest's time zone."""
+    start_at: Mapped[datetime]
+    end_at: Mapped[datetime]
+    """It tells of turns from the one moment to before the other."""
+    texts: Mapped[list[Any]] = mapped_column(JSONB)
+    """Of a day a text for each speaker, else one text."""
+    sources: Mapped[list[Any]] = mapped_column(JSONB)
+    """Of a day the sessions, with the caller's ids of their first and last turn; else the days that have digests."""
+    turns: Mapped[int]
+    left_out: Mapped[int]
+    """Turns that were too many for the model, the oldest ones."""
+    source: Mapped[str]
+    model: Mapped[str]
+    input_hash: Mapped[bytes]
+    """A digest of the turns, or of the versions of the rows that it was made from."""
+    version: Mapped[UUID]
+    """New with each text, so that of two that are made at once only the first one is kept."""
+    made_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class IndexRow(OfTenant, Work, Base):

@@ -48,6 +48,7 @@ class Check(StrEnum):
     PLACED_CELLS = "placed_cells", "every placed cell has its leaf in its session's tree"
     CHANGES = "changes", "a deleted turn has no words left, and a corrected fact has its successor"
     SESSION_WINDOWS = "session_windows", "a session's window tells of turns that are there, and of none deleted", True
+    CALENDAR = "calendar", "a day's digest tells of turns that are there", True
     LEASES = "leases", "work is running exactly when somebody holds a lease on it", True
     TASKS = "tasks", "maintenance is running exactly when somebody holds a lease on it", True
     FORESTS = "forests", "no forest is frozen, hidden or going without an operation that is at it"

@@ -84,11 +84,14 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             services = pipeline.services
             by_rules = WindowService(services.engine, services.settings.window, Compactor(None, 800))
             assert by_rules.window(pipeline.tenant, OWNER, "s-long").compacted == 8
+            assert memory.today(OWNER).made
+            assert memory.days(OWNER).items[-1].source == "degraded"
+            assert memory.period(OWNER, "life").text
             before = in_tables(pipeline, PHRASES)
             assert sorted(before) == sorted(PHRASES)
             held = {place.partition(".")[0] for places in before.values() for place in places}
             assert held >= {"turn", "cell", "fact", "candidate", "node_summary", "extraction_cache", "speaker", "tree"}
-            assert held >= {"session_window", "running_session", "summary_cache"}
+            assert held >= {"session_window", "running_session", "summary_cache", "calendar_digest"}
 
             operation = memory.lifecycle.forget(OWNER, everything=True, actor="test")
             assert not memory.recall(OWNER, "Where did Bob move?").owner_known

@@ -47,6 +47,9 @@ def tell(running: Stack, _directory: Path) -> None:
     for _ in range(2):
         running.memory.window_put(BOB, "LATEST", found.evidence)
     assert running.memory.window(BOB).compacted == 8
+    assert running.memory.today(BOB).made
+    assert running.memory.days(BOB).items
+    assert running.memory.period(BOB, "life").text
     client.session_switch(BOB, "boats")
     client.session_close(BOB)
     running.memory.lifecycle.forget(BOB, session=ran[0].session_id, turns=["turn@2"], actor="test")

@@ -101,7 +101,7 @@ def test_what_a_pipeline_at_rest_leaves_keeps_every_promise(rested: Stack) -> No
     assert broken(report) == {}
     assert report.complete
     assert report.forests == 2
-    idle = {Check.WINDOWS, Check.SESSION_WINDOWS, Check.TASKS, Check.DIRTY_PATHS}
+    idle = {Check.WINDOWS, Check.SESSION_WINDOWS, Check.CALENDAR, Check.TASKS, Check.DIRTY_PATHS}
     assert all(result.checked > 0 for result in report.checks if result.check not in idle)
     counts = rested.counts()
     assert line(report, Check.TREE_NODES).checked == counts["node"]
@@ -325,6 +325,14 @@ DAMAGE = [
         f"""INSERT INTO memforest.window_item (tenant_id, session_id, item_id, forest_id, place, said_in, ordinal)
             SELECT tenant_id, session_id, gen_random_uuid(), forest_id, 1, session_id, 1000 FROM memforest.cell
              WHERE cell_id = {CELL}""",
+    ),
+    (
+        Check.CALENDAR,
+        "no_turn",
+        f"""INSERT INTO memforest.calendar_digest (tenant_id, forest_id, span, first_day, start_at, end_at, texts, sources,
+                   turns, left_out, source, model, input_hash, version)
+            SELECT tenant_id, forest_id, 'day', date '2001-01-01', '2001-01-01', '2001-01-02', '[]', '[]', 1, 0, 'joined',
+                   '', '', gen_random_uuid() FROM memforest.cell WHERE cell_id = {CELL}""",
     ),
     (Check.LEASES, "leaked", f"UPDATE memforest.cell SET worker_id = gen_random_uuid() WHERE cell_id = {CELL}"),
     (Check.LEASES, "no_lease", f"UPDATE memforest.index_row SET state = 'running' WHERE point_id = {CELL}"),

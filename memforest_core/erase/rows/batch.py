@@ -14,6 +14,9 @@ from memforest_core.store.rows import TenantRows, among
 TURNS = "unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS u(session, ordinal)"
 ITEMS = "unnest(CAST(:cells AS uuid[]), CAST(:items AS smallint[])) AS u(cell, item)"
 IDS = "ANY(CAST(:ids AS uuid[]))"
+OF_MOMENTS = """g.tenant_id = :t AND g.forest_id = :f AND EXISTS (
+    SELECT 1 FROM unnest(CAST(:moments AS timestamptz[])) AS u(moment)
+     WHERE u.moment >= g.start_at AND u.moment < g.end_at)"""
 
 
 def sessions_of(turns: Sequence[TurnKey]) -> list[SessionId]:

@@ -29,6 +29,7 @@ _NAMES = {
     "session_window": "cached",
     "window_item": "cached",
     "running_session": "cached",
+    "calendar_digest": "cached",
     "turn": "turns",
     "session": "sessions",
     "speaker": "speakers",
@@ -45,7 +46,7 @@ _ROOTS = ("cell", "fact", "node")
 # The other tables, in an order that foreign keys allow. No vector is added to a forest that was given up.
 _REST = (
     *("vector", "placement", "tree", "extraction_cache", "summary_cache"),
-    *("session_window", "window_item", "running_session"),
+    *("session_window", "window_item", "running_session", "calendar_digest"),
     *("turn", "session", "speaker", "visit", "retention_policy"),
 )
 

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
-from memforest_core.erase.records import TurnKey
-from memforest_core.erase.rows.batch import IDS, TURNS, BatchRows, sessions_of
+from memforest_core.erase.records import ItemKey, TurnKey
+from memforest_core.erase.rows.batch import IDS, ITEMS, OF_MOMENTS, TURNS, BatchRows, item_arrays, sessions_of
 from memforest_core.store import tables as m
 from memforest_core.store.rows import FIRST
 from memforest_core.store.trees import NEXT_VERSION, bury_points, lock_nodes
@@ -42,6 +43,18 @@ _DROP_ITEMS = sa.text(f"""
     DELETE FROM memforest.window_item i USING {TURNS}
      WHERE i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
 """)
+
+_MOMENTS = sa.text(f"""
+    SELECT t.occurred_at FROM {TURNS}
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
+     UNION
+    SELECT t.occurred_at FROM {ITEMS}
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = k.cell_id
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id AND t.ordinal = ANY(k.turn_ordinals)
+""")
+
+_DROP_DAYS = sa.text(f"DELETE FROM memforest.calendar_digest g WHERE {OF_MOMENTS}")
 
 # Its row is locked before the session's, as who appends does.
 _DROP_RUNNING = sa.text("""
@@ -110,6 +123,16 @@ class DerivedRows(BatchRows):
         if not turns:
             return 0
         return self._delete(m.SessionWindow.session_id, sessions_of(turns)) + self._turns(_DROP_ITEMS, turns).rowcount
+
+    def moments(self, turns: Sequence[TurnKey], items: Sequence[ItemKey]) -> tuple[datetime, ...]:
+        """When these turns, and those that these candidates rest on, were said; asked before they go."""
+        found = self._turns(_MOMENTS, turns, **item_arrays(items))
+        return tuple(found.scalars())
+
+    def drop_days(self, forest: ForestId, moments: Sequence[datetime]) -> int:
+        """Drop the digests of days, weeks, months and years that hold one of these moments; how many. A digest that is
+        being made meanwhile is not kept: that needs the forest."""
+        return self._run(_DROP_DAYS, f=forest, moments=list(moments)).rowcount
 
     def drop_running(self, session: SessionId) -> None:
         """A session that goes does not run any more."""

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.records import Removed, Scope, Target
-from memforest_core.erase.rows.batch import ITEMS, TURNS, BatchRows, sessions_of
+from memforest_core.erase.rows.batch import ITEMS, OF_MOMENTS, TURNS, BatchRows, sessions_of
 from memforest_core.store import tables as m
 from memforest_core.store.rows import among
 from memforest_core.store.vectors import UNUSED
@@ -38,6 +38,8 @@ _ITEMS_OF_TURNS = sa.text(f"""
         ON i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
 """)
 
+_DAYS = sa.text(f"SELECT count(*) FROM memforest.calendar_digest g WHERE {OF_MOMENTS}")
+
 _VECTORS = sa.text(f"""
     SELECT count(*) FROM memforest.vector v
      WHERE v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
@@ -52,7 +54,7 @@ _UNUSED_VECTORS = sa.text(
 _OF_FOREST = (
     *(m.Forest, m.Session, m.Cell, m.FactRow, m.Tree, m.Speaker, m.Visit, m.RetentionPolicy),
     *(m.ExtractionCache, m.Summary, m.VectorRow, m.IndexRow),
-    *(m.SessionWindow, m.WindowItem, m.RunningSession),
+    *(m.SessionWindow, m.WindowItem, m.RunningSession, m.CalendarDigest),
 )
 
 Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
@@ -84,6 +86,7 @@ class RemainingRows(BatchRows):
             (m.WindowItem.fact_id, removed.facts),
         )
         found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
+        found["calendar_digest.start_at"] = self._run(_DAYS, f=forest, moments=list(removed.moments)).scalar_one()
         found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
         found["turn.content"] = self._turns(_TURNS_WITH_WORDS, removed.turns).scalar_one()
         found["vector.text_hash"] = self._run(_VECTORS, f=forest, hashes=list(removed.hashes)).scalar_one()

@@ -162,6 +162,8 @@ class RepairRows:
                 return self._run(_SESSIONS, ids)
             case Check.SESSION_WINDOWS:
                 return self._drop_windows(ids)
+            case Check.CALENDAR:
+                return self._drop_days(ids)
             case Check.INDEX_ROWS:
                 return self._renew_rows(ids)
             case Check.UNINDEXED:
@@ -195,6 +197,13 @@ class RepairRows:
             sa.delete(each).where(each.tenant_id == self._tenant, each.session_id.in_(sessions)) for each in windows
         ]
         return sum(self._db.execute(statement).rowcount for statement in gone)
+
+    def _drop_days(self, forests: Sequence[UUID]) -> int:
+        """Digests of days are made again."""
+        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in forests])
+        g = m.CalendarDigest
+        gone = sa.delete(g).where(g.tenant_id == self._tenant, g.forest_id.in_(forests))
+        return self._db.execute(gone).rowcount
 
     def _lock_trees(self, trees: Sequence[UUID]) -> None:
         self._lock_forests(trees)

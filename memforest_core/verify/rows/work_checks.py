@@ -32,6 +32,7 @@ COUNTS = {
     Check.CHANGES: f"SELECT ({COUNT_SESSIONS}) + ({COUNT_FACTS})",
     Check.SESSION_WINDOWS: f"""SELECT (SELECT count(*) FROM memforest.session_window w WHERE w.tenant_id = :t AND w.{F})
         + (SELECT count(*) FROM memforest.window_item i WHERE i.tenant_id = :t AND i.{F})""",
+    Check.CALENDAR: f"SELECT count(*) FROM memforest.calendar_digest g WHERE g.tenant_id = :t AND g.{F}",
     Check.LEASES: f"SELECT ({COUNT_CELLS}) + ({COUNT_POINTS}) + ({COUNT_NODES})",
     Check.TASKS: "SELECT count(*) FROM memforest.maintenance k WHERE k.tenant_id = :t",
     Check.FORESTS: "SELECT count(*) FROM memforest.forest f WHERE f.tenant_id = :t",
@@ -92,6 +93,16 @@ VIOLATIONS = {
      WHERE i.tenant_id = :t AND i.{F} AND i.said_in IS NOT NULL
        AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = i.said_in
                           AND t.ordinal = i.ordinal AND NOT t.erased)""",
+    # Turns may have come since; those that it was made of are deleted only together with it.
+    Check.CALENDAR: f"""
+    SELECT DISTINCT g.forest_id AS id, 'no_turn' AS what FROM memforest.calendar_digest g
+     WHERE g.tenant_id = :t AND g.{F} AND g.turns > (
+           SELECT count(DISTINCT (t.session_id, t.ordinal)) FROM memforest.cell c
+             JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
+                                  AND t.ordinal BETWEEN c.first_turn AND c.last_turn
+            WHERE c.tenant_id = :t AND c.forest_id = g.forest_id AND c.time_end >= g.start_at
+              AND c.time_start < g.end_at AND t.occurred_at >= g.start_at AND t.occurred_at < g.end_at
+              AND NOT t.erased)""",
     Check.LEASES: f"""
     SELECT c.cell_id AS id, broken.what FROM memforest.cell c {_lease("c", "c.state = 'running'")} AND {CELLS}
     UNION ALL

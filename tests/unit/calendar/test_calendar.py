@@ -1,0 +1,137 @@
+"""Days of a zone, and what one call reads of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memforest_core.calendar.condensing import Condenser, Told, groups_of
+from memforest_core.calendar.days import (
+    Days,
+    Span,
+    checked_day,
+    checked_period,
+    midnight,
+    month_of,
+    one_day,
+    week_before,
+    year_of,
+)
+from memforest_core.calendar.digesting import Digester, parts_of, speakers_of
+from memforest_core.calendar.listing import local_days
+from memforest_core.calendar.records import DayTurn
+from memforest_core.domain.turns import Role
+from memforest_core.errors import InvalidInput
+from memforest_core.settings import CalendarSettings
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def turn(number: int, text: str, speaker: str = "bob", role: Role = Role.USER) -> DayTurn:
+    return DayTurn(speaker, speaker.capitalize(), role, text, NOON + timedelta(minutes=number))
+
+
+@pytest.mark.parametrize(
+    "zone, day, hours",
+    [
+        ("Europe/Berlin", date(2026, 3, 29), 23),  # the clock goes forward
+        ("Europe/Berlin", date(2026, 10, 25), 25),  # and back
+        ("Asia/Beirut", date(2022, 3, 27), 23),  # over midnight: the day begins at one
+        ("America/Havana", date(2026, 11, 1), 25),  # back to midnight: the first one counts
+        ("Pacific/Apia", date(2011, 12, 30), 0),  # a day that was left out
+        ("Asia/Kathmandu", date(2026, 1, 1), 24),
+    ],
+)
+def test_a_day_is_as_long_as_its_zone_has_it(zone: str, day: date, hours: int) -> None:
+    place = ZoneInfo(zone)
+    start, end = one_day(day).moments(place)
+    assert end - start == timedelta(hours=hours)
+    assert start == midnight(day, place)
+    if hours:
+        assert start.astimezone(place).date() == day
+        assert (start - timedelta(microseconds=1)).astimezone(place).date() < day
+        assert (end - timedelta(microseconds=1)).astimezone(place).date() == day
+
+
+def test_longer_times_begin_and_end_with_days() -> None:
+    assert week_before(date(2026, 11, 22)) == Days(Span.WEEK, date(2026, 11, 16), date(2026, 11, 22))
+    assert month_of(date(2026, 12, 9)) == Days(Span.MONTH, date(2026, 12, 1), date(2027, 1, 1))
+    assert year_of(date(2026, 12, 9)) == Days(Span.YEAR, date(2026, 1, 1), date(2027, 1, 1))
+    assert [checked_period(each).span for each in ("2026-11", "2026", "life")] == [Span.MONTH, Span.YEAR, Span.LIFE]
+    assert month_of(date(2026, 2, 1)).last == date(2026, 2, 28)
+
+
+@pytest.mark.parametrize("wrong", ["2026-13", "20261", "week", 2026, None, "1000", "2999-12"])
+def test_other_periods_are_refused(wrong: object) -> None:
+    with pytest.raises(InvalidInput, match="period"):
+        checked_period(wrong)
+
+
+def test_days_are_dates_or_iso() -> None:
+    assert checked_day("2026-11-22") == checked_day(date(2026, 11, 22)) == date(2026, 11, 22)
+    for wrong in ("yesterday", "2026-02-30", NOON, 20261122, "0001-01-01", "9999-12-31"):
+        with pytest.raises(InvalidInput, match="date"):
+            checked_day(wrong)
+
+
+def test_a_day_of_utc_lies_in_two_local_days() -> None:
+    assert local_days(date(2026, 11, 22), ZoneInfo("UTC")) == (date(2026, 11, 22), date(2026, 11, 22))
+    assert local_days(date(2026, 11, 22), ZoneInfo("Asia/Tokyo")) == (date(2026, 11, 22), date(2026, 11, 23))
+    assert local_days(date(2026, 11, 22), ZoneInfo("America/New_York")) == (date(2026, 11, 21), date(2026, 11, 22))
+
+
+def test_people_are_told_of_and_others_where_no_human_spoke() -> None:
+    turns = [turn(0, "Hi."), turn(1, "Hello.", "guide", Role.ASSISTANT), turn(2, "I am Ann.", "ann"), turn(3, "Bye.")]
+    assert [(each.id, each.texts) for each in speakers_of(turns)] == [("bob", ("Hi.", "Bye.")), ("ann", ("I am Ann.",))]
+    assert [each.id for each in speakers_of(turns[1:2])] == ["guide"]
+
+
+def test_a_long_day_is_read_in_parts_and_its_oldest_turns_are_left_out() -> None:
+    turns = [turn(at, f"{at:02} " + "x" * 317) for at in range(10)]  # 400 with a name
+    parts, unread = parts_of(turns, 1_200, 2)
+    assert [[each.text[:2] for each in part] for part in parts] == [["04", "05", "06"], ["07", "08", "09"]]
+    assert unread == 4
+    assert parts_of(turns[:1], 10, 2) == ([turns[:1]], 0)
+
+
+def test_texts_are_grouped_by_number_and_length_the_oldest_first() -> None:
+    texts = [Told(f"{at}", "x" * 96) for at in range(9, -1, -1)]  # lines of 99 characters
+    assert [[each.when for each in group] for group in groups_of(texts, 4, 10_000)] == [
+        ["0", "1", "2", "3"],
+        ["4", "5", "6", "7"],
+        ["8", "9"],
+    ]
+    assert [len(group) for group in groups_of(texts, 60, 300)] == [3, 3, 3, 1]
+    assert [len(group) for group in groups_of([Told("0", "x" * 999)], 60, 300)] == [1]
+
+
+def test_without_a_model_words_that_fit_stay_as_they_are_and_others_are_picked_by_rules() -> None:
+    settings = CalendarSettings(day_chars=100)
+    digester = Digester(None, settings)
+    short = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), [turn(0, "I bought a kite.")], 1, [])
+    assert (short.source, [(each.name, each.text) for each in short.texts]) == (
+        "joined",
+        [("Bob", "I bought a kite.")],
+    )
+    many = [turn(at, f"I bought kite number {at} in the shop of harbour {at}.") for at in range(20)]
+    picked = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), many, 25, [])
+    assert (picked.source, picked.left_out) == ("extractive", 5)
+    assert 0 < len(picked.texts[0].text) <= 100
+
+
+def test_every_day_keeps_some_of_its_text_and_the_newest_comes_first() -> None:
+    condenser = Condenser(None, CalendarSettings(week_chars=300))
+    texts = [
+        Told(f"2026-11-{day}", f"Bob: Bought kite {day}. " + "He was glad of it and told us so. " * 9)
+        for day in (21, 20, 19)
+    ]
+    made = condenser.condense("the week", texts, [])
+    lines = made.text.splitlines()
+    assert made.source == "extractive"
+    assert [line[:10] for line in lines] == ["2026-11-21", "2026-11-20", "2026-11-19"]
+    assert all(f"kite {day}" in line for day, line in zip((21, 20, 19), lines, strict=True))
+    assert len(made.text) <= 300
+    fits = condenser.condense("the week", [Told("2026-11-21", "Bob: Hi.")], [])
+    assert (fits.text, fits.source) == ("2026-11-21: Bob: Hi.", "joined")
