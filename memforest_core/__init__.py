@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
     from memforest_core.client import MemForestClient, SessionHandle
+    from memforest_core.context.records import ContextPart, Omission
+    from memforest_core.context.result import Context
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
     from memforest_core.domain.pages import Page
@@ -84,6 +86,8 @@ _NAMES = {
     "memforest_core.api": ("MemForest",),
     "memforest_core.client": ("MemForestClient", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
+    "memforest_core.context.records": ("ContextPart", "Omission"),
+    "memforest_core.context.result": ("Context",),
     "memforest_core.domain.evidence": ("Evidence", "RecallResult"),
     "memforest_core.domain.pages": ("Page",),
     "memforest_core.domain.turns": ("Turn",),
@@ -127,6 +131,8 @@ __all__ = [
     "Citation",
     "ContentFault",
     "ContentRefused",
+    "Context",
+    "ContextPart",
     "ContextTooLong",
     "DataDirectoryInUse",
     "DataDirectoryUnusable",
@@ -157,6 +163,7 @@ __all__ = [
     "ModelUnavailable",
     "NoServerAccount",
     "NotFound",
+    "Omission",
     "Operation",
     "OperationFailed",
     "OperationTask",
