@@ -72,6 +72,11 @@ class Context:
         return tuple(dict.fromkeys(node for part in self.parts for node in part.node_ids))
 
     @property
+    def digest_ids(self) -> tuple[str, ...]:
+        """The digests of days that went in."""
+        return tuple(part.digest_id for part in self.parts if part.digest_id)
+
+    @property
     def text(self) -> str:
         """All sections between tags, their content escaped; empty when there is nothing."""
         return sections(self.parts, self._names)
@@ -97,4 +102,5 @@ class Context:
             "fact_ids": plain(self.fact_ids),
             "turn_ids": plain(self.turn_ids),
             "node_ids": plain(self.node_ids),
+            "digest_ids": plain(self.digest_ids),
         }

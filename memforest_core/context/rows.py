@@ -1,7 +1,7 @@
 """What a context reads at once: whose memory, the session's last turns, and the profile that is kept.
 
-One statement, however large the memory is; a second one where no profile is kept yet. A profile is kept in ``summary_cache`` as one about the whole forest: any
-deletion from the memory drops it in its own transaction.
+One statement, however large the memory is; a second one where no profile is kept yet. A profile is kept in
+``summary_cache`` as one about the whole forest: any deletion from the memory drops it in its own transaction.
 """
 
 from __future__ import annotations
