@@ -148,7 +148,7 @@ def row(facts: int, seed: int, found: Sequence[Measured], extra: int) -> Row:
         "recall_p50_ms": round(median(each.recall_ms for each in found), 2),
         "extra_statements": extra,
         "tokens": median(each.context.tokens for each in found),
-        "section_tokens": {name: median(each.get(name, 0) for each in tokens) for name in names},  # type: ignore[call-overload]
+        "section_tokens": {name: median(each.get(name, 0) for each in tokens) for name in names},
     }
 
 

@@ -143,7 +143,7 @@ def test_merged_forests_hold_what_was_written_into_one() -> None:
 
 
 def test_a_context_is_one_recall_and_a_statement_at_every_size() -> None:
-    """The profile is kept and the session short; a chat asks a model less than five times in 100 turns."""
+    """The profile is kept and the session short; a chat asks a model now and then."""
     told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "30")
 
     assert [(made["facts"], made["extra_statements"]) for made in told["rows"]] == [(60, 1), (300, 1)]
