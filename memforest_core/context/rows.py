@@ -222,9 +222,11 @@ class ContextRows(TenantRows):
     def keep(self, of: Subject, text: str, told: Collection[FactId], digest: bytes) -> bool:
         """Keep a text in place of the one before; False when the facts are others than those it was made from.
 
-        The facts it tells are held until the transaction ends: a deletion either is seen here, or waits and then finds
-        the text.
+        The row and the facts it tells are held until the transaction ends: a deletion either is seen here, or waits and
+        then finds the text. This waits for no deletion: what one holds is not kept.
         """
+        if not told or not self._hold(of.key):
+            return False
         fact = m.FactRow
         held = self._db.scalars(
             sa.select(fact.fact_id)
@@ -239,3 +241,11 @@ class ContextRows(TenantRows):
         renewed = {"text": new.excluded.text, "created_at": sa.func.clock_timestamp()}
         self._db.execute(new.on_conflict_do_update(index_elements=["tenant_id", "input_hash"], set_=renewed))
         return True
+
+    def _hold(self, key: bytes) -> bool:
+        """Hold the row of a kept text, if there is one; False when another transaction holds it."""
+        kept = m.Summary
+        own = sa.select(kept.input_hash).where(kept.tenant_id == self._tenant, kept.input_hash == key)
+        if self._db.scalar(own.with_for_update(skip_locked=True)) is not None:
+            return True
+        return self._db.scalar(own) is None

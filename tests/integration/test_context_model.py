@@ -138,6 +138,22 @@ def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_kept(alice: 
     assert not any("Quibovix" in line for line in profile(alice)[0])
 
 
+def test_nothing_is_kept_while_a_deletion_holds_a_fact_or_the_profile(alice: Stack) -> None:
+    """Given a deletion under way, when a context is made, then it waits for nobody and keeps nothing."""
+    profile(alice)
+    for held, liked in (("memforest.fact", "jazz"), ("memforest.summary_cache", "chess")):
+        alice.memory.remember("alice", f"I like {liked}.")
+        alice.drive()
+        before = alice.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id ORDER BY text")
+        owner = alice.owner_engine()
+        with owner.connect() as deleting:
+            deleting.exec_driver_sql(f"SELECT 1 FROM {held} FOR UPDATE")
+            lines, context = profile(alice)
+            assert any(liked in line for line in lines) and context.degraded == ()
+        owner.dispose()
+        assert alice.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id ORDER BY text") == before
+
+
 def test_an_answer_reads_the_context_and_cites_it(alice: Stack, server: ModelServer) -> None:
     """Given a turn of the running session that recall has not found, then an answer with a context is shown it, once,
     and can cite it."""
