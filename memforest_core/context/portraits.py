@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from memforest_core.context.rows import AtHand, ContextRows, Stamp, Subject, Wanted
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.errors import StoreUnavailable
 from memforest_core.profile.describing import VERSION as PROFILE_VERSION
 from memforest_core.profile.describing import Describer
 from memforest_core.profile.people import Person
@@ -52,6 +53,8 @@ class Kept(BaseModel):
     lines: tuple[Line, ...]
     written: tuple[Line, ...]
     """The sentences that a model wrote last."""
+    untold: tuple[FactId, ...]
+    """Facts that it was shown then and left out: they are not new."""
     written_at: AwareDatetime | None
     """When; None without a model."""
     whole: bool
@@ -109,10 +112,13 @@ class Portraits:
         if kept is not None and kept.stamp == stamp and (kept.whole or not due):
             return Portrait(kept.lines, len(kept.written))
         profile = self.describer.profile(tenant, found.forest.owner, None if person.owner else person.id, write=due)
-        made = _made(profile, kept, now)
-        if not profile.degraded:
-            self._keep(tenant, read, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
-        return Portrait(made.lines, len(made.written), profile.degraded)
+        made, notes = _made(profile, kept, now), list(profile.degraded)
+        if not notes:
+            try:
+                self._keep(tenant, read, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
+            except StoreUnavailable:
+                notes.append("The profile could not be kept: Postgres was busy or away.")
+        return Portrait(made.lines, len(made.written), tuple(notes))
 
     def _due(self, kept: Kept | None, now: datetime) -> bool:
         """Whether a model may write."""
@@ -149,18 +155,22 @@ def _kept(text: str | None) -> Kept | None:
 
 def _made(profile: Profile, kept: Kept | None, now: datetime) -> Kept:
     """The portrait for a profile: a model's sentences, or those of before that still hold and a list of the rest."""
+    holds = {fact for state in profile.states for fact in state.fact_ids}
     if profile.made is Made.MODEL:
         lines = tuple(_line(sentence, profile.states) for sentence in profile.sentences)
+        left = holds - {fact for line in lines for fact in line.facts}
         # A text that was kept already was no call: the next one may come as soon as it could before.
         at = kept.written_at if profile.cached and kept is not None else now
-        return Kept(keys=(), stamp="", lines=lines, written=lines, written_at=at, whole=True)
-    holds = {fact for state in profile.states for fact in state.fact_ids}
-    before = () if kept is None else kept.written
+        return Kept(
+            keys=(), stamp="", lines=lines, written=lines, untold=tuple(sorted(left)), written_at=at, whole=True
+        )
+    before, untold, at = ((), (), None) if kept is None else (kept.written, kept.untold, kept.written_at)
     stands = tuple(line for line in before if holds.issuperset(line.facts))
-    told = {fact for line in stands for fact in line.facts}
-    new = tuple(_line(sentence, profile.states) for sentence in profile.sentences if told.isdisjoint(sentence.fact_ids))
-    at = None if kept is None else kept.written_at
-    return Kept(keys=(), stamp="", lines=(*stands, *new), written=stands, written_at=at, whole=at is None)
+    known = {*untold, *(fact for line in stands for fact in line.facts)}
+    new = tuple(_line(each, profile.states) for each in profile.sentences if known.isdisjoint(each.fact_ids))
+    return Kept(
+        keys=(), stamp="", lines=(*stands, *new), written=stands, untold=untold, written_at=at, whole=at is None
+    )
 
 
 def _line(sentence: ProfileSentence, states: Sequence[ProfileState]) -> Line:
