@@ -57,7 +57,7 @@ OPEN_S = 1.5
 INDEX = "index"
 INDEX_TIMEOUT_S = 60.0
 """A busy machine is no fault of the index: a request that is sent again meets its first self there."""
-ENDS = ("done", "dead", "cancelled")
+ENDS = ("done", "dead", "cancelled", "refused")
 _SPACE = UUID("6b696c6c-0000-4000-8000-000000000000")
 
 # What is due later is due now; rows that somebody holds are left alone, so that this waits for nobody.
@@ -348,8 +348,8 @@ def _look(process: Process) -> Told:
     ] + [f"dead: {count} {what}" for what, count in report.dead.items() if count]
     for task, kind in dict.fromkeys((entry.task_id, entry.action) for entry in asked):
         ends = [entry.outcome for entry in entries if entry.task_id == task and entry.outcome in ENDS]
-        if kind == OperationKind.EXPORT and ends == ["cancelled"]:
-            # Its process was killed, and its forest is gone: it has come to nothing, as if nobody had asked.
+        if kind in (OperationKind.EXPORT, OperationKind.IMPORT) and ends in (["cancelled"], ["refused"]):
+            # Its process was killed and its forest is gone, or the process heard why not: as if nobody had asked.
             asked = [entry for entry in asked if entry.task_id != task]
         elif ends != ["done"]:
             last = services.operations.get(tenant, task) if task is not None else None

@@ -414,6 +414,23 @@ def test_what_its_process_refuses_leaves_nothing_dead(source: Source, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_another_process_imported_meanwhile_is_not_imported_again(
+    source: Source, target: tuple[Stack, Bundles]
+) -> None:
+    running, bundles = target
+    other: list[Numbers] = []
+
+    def overtake(done: int, total: int) -> None:
+        if not other:
+            other.append({})
+            other.append(bundles.import_(running.tenant, source.path, actor="another"))
+
+    done = bundles.import_(running.tenant, source.path, actor="tester", watch=overtake)
+    assert (done["task"], done["already"]) == (other[1]["task"], 1)
+    assert len([each for each in running.services.operations.list(running.tenant) if each.kind == "import"]) == 1
+    assert hidden(running) == 0
+
+
 def test_an_import_whose_owner_appears_meanwhile_ends_undone(source: Source, target: tuple[Stack, Bundles]) -> None:
     running, bundles = target
 

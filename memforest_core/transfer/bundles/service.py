@@ -138,7 +138,10 @@ class Bundles:
             )
             if dry_run:
                 return self._planned(tenant, seen)
-            one = self._begin_import(tenant, owner, subject, actor, seen)
+            try:
+                one = self._begin_import(tenant, owner, subject, actor, seen)
+            except _DoneMeanwhile as done:
+                return done.result
             try:
                 return one.run(lambda done: watch(reader.head.total + done, total))
             except CallerError as error:
@@ -147,13 +150,7 @@ class Bundles:
     def _already(self, tenant: TenantId, owner: str, subject: str) -> Numbers | None:
         """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
         with ImportRows.opened(self._parts.engine, tenant) as rows:
-            forest = rows.find_forest(owner)
-            if forest is None:
-                return None
-            finished = rows.finished_import(subject)
-        if finished is not None and finished.forest_id == forest.id:
-            return {"task": str(finished.id), **finished.progress, "already": 1}
-        raise has_memory(owner)
+            return _finished(rows, owner, subject)
 
     def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
         head = seen.reader.head
@@ -175,6 +172,10 @@ class Bundles:
         asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
         with ImportRows.opened(self._parts.engine, tenant) as rows:
             held = rows.hold(OperationKind.IMPORT, subject, asked, forest, actor)
+            # Another process may have ended the same import since it was looked for; no other can begin now.
+            done = _finished(rows, owner, subject)
+            if done is not None:
+                raise _DoneMeanwhile(done)
             task = rows.take(held)
             if task is None or task.forest_id is None:
                 raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
@@ -188,6 +189,25 @@ class Bundles:
                 rows.keep(task.id, {**task.progress, "phase": "rows"})
                 rows.tasks.note(AuditEntry(actor, OperationKind.IMPORT, "asked", task.forest_id, owner, held, asked))
         return Import(self._parts, tenant, owner, task, task.forest_id, seen)
+
+
+class _DoneMeanwhile(Exception):
+    """Another process has finished the same import; ``result`` says what was done."""
+
+    def __init__(self, result: Numbers) -> None:
+        super().__init__()
+        self.result = result
+
+
+def _finished(rows: ImportRows, owner: str, subject: str) -> Numbers | None:
+    """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
+    forest = rows.find_forest(owner)
+    if forest is None:
+        return None
+    finished = rows.finished_import(subject)
+    if finished is not None and finished.forest_id == forest.id:
+        return {"task": str(finished.id), **finished.progress, "already": 1}
+    raise has_memory(owner)
 
 
 def _subject(reader: BundleReader, owner: str) -> str:
