@@ -56,8 +56,8 @@ def _print(made: Context) -> None:
     if not made.owner_known:
         out.print(no_memory(made.owner))
         return
-    if made:
-        out.print(printable(made.text))
+    for line in made.text.splitlines():
+        out.print(f"{'  ' if line.startswith('  ') else ''}{printable(line)}")
     for sentence in made.degraded:
         out.print(printable(sentence), style="yellow")
     used = ", ".join(f"{section.value} {tokens}" for section, tokens in made.section_tokens.items()) or "nothing"
