@@ -15,9 +15,18 @@ ORDER = (Section.WINDOW, Section.EVIDENCE, Section.PROFILE, Section.TODAY, Secti
 def shares(settings: ContextSettings, max_tokens: int) -> dict[Section, int]:
     """The tokens of each section. Shares count relative to their sum, so that a section that is switched off (0) leaves
     its part to the others."""
-    weights = {section: float(getattr(settings, f"{section.value}_share")) for section in Section}
+    weights = {section: _share(settings, section) for section in Section}
     whole = sum(weights.values())
     return {section: int(max_tokens * weight / whole) for section, weight in weights.items()}
+
+
+def is_on(settings: ContextSettings, section: Section) -> bool:
+    """Whether a section has a share."""
+    return _share(settings, section) > 0
+
+
+def _share(settings: ContextSettings, section: Section) -> float:
+    return float(getattr(settings, f"{section.value}_share"))
 
 
 @dataclass(slots=True)

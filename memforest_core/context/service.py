@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from memforest_core.context.as_evidence import with_context
-from memforest_core.context.budget import Budget, shares
+from memforest_core.context.budget import Budget, is_on, shares
 from memforest_core.context.days import Days, DayText
 from memforest_core.context.draft import Asked, Draft
 from memforest_core.context.evidence import Shown, chosen, most_tokens
@@ -93,7 +93,7 @@ class ContextService:
     def _made(self, tenant: TenantId, asked: Asked, recalled: RecallResult | None = None) -> Context:
         """A context; of what was ``recalled`` already, if given."""
         budget = Budget(asked.max_tokens, shares(self.settings, asked.max_tokens))
-        loaded = self._load(tenant, asked, budget)
+        loaded = self._load(tenant, asked)
         if loaded is None:
             about = asked.owner if asked.speaker is None else asked.speaker
             draft = Draft(asked, about, "", budget)
@@ -141,7 +141,7 @@ class ContextService:
         )
 
     @repeated
-    def _load(self, tenant: TenantId, asked: Asked, budget: Budget) -> tuple[AtHand, Person, Read | None] | None:
+    def _load(self, tenant: TenantId, asked: Asked) -> tuple[AtHand, Person, Read | None] | None:
         """What is at hand; None without a memory."""
         with ContextRows.opened(self.engine, tenant) as rows:
             turns = self.windows.compact_turns
@@ -149,7 +149,7 @@ class ContextService:
             if found is None:
                 return None
             person = person_named(asked.owner, found.forest, found.names, asked.speaker)
-            wanted = budget.shares[Section.PROFILE] > 0
+            wanted = is_on(self.settings, Section.PROFILE)
             return found, person, self.portraits.read(rows, found, person) if wanted else None
 
     def _portrait(self, tenant: TenantId, draft: Draft, found: AtHand, person: Person, read: Read | None) -> Portrait:
@@ -189,7 +189,7 @@ class ContextService:
 
     def _wants_days(self, draft: Draft, section: Section) -> bool:
         """Whether a section of days can be there; if not it is left out."""
-        if not draft.budget.shares[section]:
+        if not is_on(self.settings, section):
             draft.without(section, Why.OFF)
         elif self.days is None:
             draft.without(section, Why.UNAVAILABLE)
@@ -203,7 +203,7 @@ class ContextService:
         self, tenant: TenantId, draft: Draft, found: AtHand, person: Person, recalled: RecallResult | None
     ) -> tuple[Evidence, ...]:
         """What a recall of the question finds."""
-        if not draft.budget.shares[Section.EVIDENCE]:
+        if not is_on(self.settings, Section.EVIDENCE):
             draft.without(Section.EVIDENCE, Why.OFF)
             return ()
         draft.question = draft.asked.question or _last_said(found, draft.asked.channel)
@@ -254,7 +254,7 @@ class ContextService:
 
     def _no_window(self, draft: Draft, session: SessionAtHand | None) -> Why | None:
         """Why there can be no window; None when there can."""
-        if not (self.windows.enabled and draft.budget.shares[Section.WINDOW]):
+        if not (self.windows.enabled and is_on(self.settings, Section.WINDOW)):
             return Why.OFF
         if session is None:
             return Why.NOTHING
