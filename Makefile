@@ -71,6 +71,7 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.extract_windows --json
 	$(BIN)/python -m benchmarks.fairness --json
 	$(BIN)/python -m benchmarks.recall_latency --json
+	$(BIN)/python -m benchmarks.context --json
 	$(BIN)/python -m benchmarks.transitions --json
 	$(BIN)/python -m benchmarks.embedders --json
 	$(BIN)/python -m benchmarks.delete --json

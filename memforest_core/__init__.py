@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from memforest_core.api import MemForest
     from memforest_core.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
     from memforest_core.client import MemForestClient, SessionHandle
+    from memforest_core.context.records import ContextPart, Omission
+    from memforest_core.context.result import Context
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
     from memforest_core.domain.pages import Page
@@ -86,6 +88,8 @@ _NAMES = {
     "memforest_core.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),
     "memforest_core.client": ("MemForestClient", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
+    "memforest_core.context.records": ("ContextPart", "Omission"),
+    "memforest_core.context.result": ("Context",),
     "memforest_core.domain.evidence": ("Evidence", "RecallResult"),
     "memforest_core.domain.pages": ("Page",),
     "memforest_core.domain.turns": ("Turn",),
@@ -129,6 +133,8 @@ __all__ = [
     "Citation",
     "ContentFault",
     "ContentRefused",
+    "Context",
+    "ContextPart",
     "ContextTooLong",
     "DataDirectoryInUse",
     "DataDirectoryUnusable",
@@ -161,6 +167,7 @@ __all__ = [
     "ModelUnavailable",
     "NoServerAccount",
     "NotFound",
+    "Omission",
     "Operation",
     "OperationFailed",
     "OperationTask",

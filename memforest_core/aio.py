@@ -111,6 +111,7 @@ class AsyncMemForest(Face[MemForest]):
     forget = awaiting(MemForest.forget)
     profile = on_thread(MemForest.profile)
     intent = on_thread(MemForest.intent)
+    context = on_thread(MemForest.context)
     status = on_thread(MemForest.status)
     quota = on_thread(MemForest.quota)
     set_limits = on_thread(MemForest.set_limits)

@@ -17,6 +17,7 @@ from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.calendar.records import DayDigest
 from memforest_core.calendar.service import CalendarService
 from memforest_core.client import DEFAULT_TIMEOUT_S, MemForestClient, waiting
+from memforest_core.context.service import ContextService
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import IndexUnavailable, InvalidInput
@@ -145,9 +146,14 @@ class MemForest(MemForestClient):
         question: str,
         k: int | None = None,
         mode: str | None = None,
+        *,
+        context: bool = False,
         **options: Unpack[RecallOptions],
     ) -> Answer:
         """What a chat model answers from the evidence, citing it, or that it is not in memory; arguments as in recall.
+
+        With ``context`` it reads the profile, the days and the window of the session (``session_id`` of the options,
+        else the one that runs or got a turn last) too, and can cite them; not together with ``as_of``.
 
         One call to the model of ``llm.answer``; without any evidence none. Raises as recall does, InvalidSettings
         without a chat model, and ModelAuthFailed or ModelRejected when no call can succeed. A model that is away is no
@@ -155,9 +161,14 @@ class MemForest(MemForestClient):
         """
         self._check()
         answering = self._services.answering
+        if context and options.get("as_of") is not None:
+            raise InvalidInput("A context tells what holds now: leave out as_of, or context.", code="invalid_context")
         found = self.recall(owner, question, k, mode, **options)
         asked_at = options.get("asked_at")
         budget = options.get("max_tokens") or MAX_TOKENS
+        if context:
+            session = options.get("session_id")
+            found = self._services.context.around(self._tenant, owner, found, session, budget)
         return answering.answer(
             self._tenant,
             owner,
@@ -178,6 +189,7 @@ class MemForest(MemForestClient):
     window_put = served(lambda services: services.window, WindowService.window_put)
     profile = served(lambda services: services.describer, Describer.profile)
     intent = served(lambda services: services.intents, Intents.intent)
+    context = served(lambda services: services.context, ContextService.context)
 
     @waiting
     def forget(

@@ -518,6 +518,33 @@ class ProfileSettings(Group):
     share of their terms that it has; 1 for a state that they ask for ("where I work")."""
 
 
+class ContextSettings(Group):
+    """What goes into the prompt of one chat turn. Shares count relative to their sum; 0 leaves a section out."""
+
+    max_tokens: int = Field(default=2_000, ge=1)
+    """Estimated tokens of a context, as recall counts them."""
+    profile_share: float = Field(default=0.2, ge=0)
+    week_share: float = Field(default=0.1, ge=0)
+    """Of the days before today."""
+    today_share: float = Field(default=0.1, ge=0)
+    evidence_share: float = Field(default=0.25, ge=0)
+    """What a recall of the question finds."""
+    window_share: float = Field(default=0.35, ge=0)
+    """The running session. What a section does not use goes to the window, then to evidence, profile, today, week."""
+    k: int = Field(default=20, ge=1, le=1000)
+    """Pieces of evidence that are looked for; those that fit and are told nowhere else are shown."""
+    complete_questions: bool = False
+    """Let a chat model complete a follow-up question from the session's last turns before it is looked for: a call."""
+    profile_every_s: float = Field(default=3_600.0, ge=0)
+    """A model writes one person's profile at most once in so many seconds; what is new since is a list below it."""
+
+    @model_validator(mode="after")
+    def _something_is_shown(self) -> Self:
+        if not any(getattr(self, name) for name in type(self).model_fields if name.endswith("_share")):
+            raise ValueError("set at least one of the shares above 0")
+        return self
+
+
 class Settings(BaseSettings):
     """The whole configuration of a process."""
 
@@ -550,6 +577,7 @@ class Settings(BaseSettings):
     window: WindowSettings = WindowSettings()
     calendar: CalendarSettings = CalendarSettings()
     profile: ProfileSettings = ProfileSettings()
+    context: ContextSettings = ContextSettings()
 
 
 def load_settings(**overrides: object) -> Settings:

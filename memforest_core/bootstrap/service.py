@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property, partial
 
 from memforest_core.bootstrap.lifecycle import LifecycleParts
@@ -14,6 +15,8 @@ from memforest_core.bootstrap.producer import open_producer
 from memforest_core.calendar.condensing import Condenser
 from memforest_core.calendar.digesting import Digester
 from memforest_core.calendar.service import CalendarService
+from memforest_core.context.portraits import Portraits
+from memforest_core.context.service import ContextService
 from memforest_core.extract.prompt import fixed_part
 from memforest_core.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.extract.service import ExtractionService
@@ -236,6 +239,15 @@ class Services(Process):
     def intents(self) -> Intents:
         """What texts ask of the memory."""
         return Intents(self._profile_chat)
+
+    @cached_property
+    def context(self) -> ContextService:
+        """What goes into the prompt of a chat turn."""
+        settings = self.settings.context
+        portraits = Portraits(self.engine, self.describer, timedelta(seconds=settings.profile_every_s))
+        return ContextService(
+            self.engine, settings, self.settings.window, portraits, self.window, self.recall, days=self.calendar
+        )
 
     @cached_property
     def _profile_chat(self) -> Asking:

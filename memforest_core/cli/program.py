@@ -17,6 +17,7 @@ from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
 from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
+from memforest_core.context import cli as context
 from memforest_core.domain.operations import FOLDERS
 from memforest_core.index import cli as index
 from memforest_core.observe.cli.calls import calls
@@ -58,6 +59,7 @@ _add(status, top, cost, calls)
 window.register(app)
 calendar.register(app)
 profile.register(app)
+context.register(app)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)

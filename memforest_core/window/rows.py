@@ -104,7 +104,7 @@ _SPANS_BELOW = sa.text(f"{_SPANS} AND n.parent_id = ANY(CAST(:ids AS uuid[])) OR
 
 _LATEST = sa.text("""
     SELECT s.external_id FROM memforest.session s
-     WHERE s.tenant_id = :t AND s.forest_id = :f AND s.turn_count > 0
+     WHERE s.tenant_id = :t AND s.forest_id = :f AND s.turn_count > 0 AND NOT s.note
      ORDER BY s.updated_at DESC, s.session_id LIMIT 1
     """)
 

@@ -1,0 +1,232 @@
+"""How long a context takes as a forest grows, what is in it, and how often a chat asks a model for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import sqlalchemy as sa
+
+from benchmarks.harness import Database, Report, Row, database, parser, say
+from benchmarks.recall_latency.__main__ import WARM_UP, collection
+from benchmarks.recall_latency.filling import fill
+from benchmarks.recall_latency.world import SESSION_TURNS, TENANT, StoredVectors, World
+from benchmarks.support.model_answers import last_user_text
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.servers import session_servers
+from benchmarks.support.stack import Stack, make_template, stack
+from memforest_core.context.portraits import Portraits
+from memforest_core.context.result import Context
+from memforest_core.context.service import ContextService
+from memforest_core.models.opening import open_embedder
+from memforest_core.profile.asking import Asking
+from memforest_core.profile.describing import Describer
+from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.service import RecallService
+from memforest_core.settings import ContextSettings, EmbeddingSettings, ProfileSettings, RecallSettings, WindowSettings
+from memforest_core.store.engine import Engine
+from memforest_core.window.compacting import Compactor
+from memforest_core.window.service import WindowService
+
+SIZES = (1_000, 10_000)
+CONTEXTS = 200
+LAST_TURNS = 4
+"""Of the session that runs: a short one."""
+OWNER = "owner-0"
+TURNS = 100
+"""Of the chat whose calls are counted."""
+EXTRA = 3
+"""Statements that a context may run beside its recall, those that begin a transaction not counted."""
+CALLS = 5.0
+"""Calls to a model that 100 turns of chat may make for window and profile."""
+MEASURED = (
+    "milliseconds of ContextService.context, max_tokens 2,000, with a question, without the embedding of it, one at a"
+    " time, for the owner of one forest whose profile is kept and whose running session has four turns; real Postgres"
+    " and the Qdrant engine in this process. extra_statements: those beside the recall, without those that begin a"
+    " transaction; no calendar. calls_per_100_turns: calls to a model over HTTP for profile and window while 100 turns"
+    " are appended, extracted offline and a context is made after each, all within an hour (another hour may bring one"
+    " more profile)"
+)
+
+
+def contexts(engine: Engine, recall: RecallService) -> ContextService:
+    """The service, without a model and without a calendar."""
+    windows, settings = WindowSettings(), ContextSettings()
+    describer = Describer(engine, Asking(engine), ProfileSettings())
+    window = WindowService(engine, windows, Compactor(None, windows.summary_chars))
+    portraits = Portraits(engine, describer, timedelta(seconds=settings.profile_every_s))
+    return ContextService(engine, settings, windows, portraits, window, recall)
+
+
+@contextmanager
+def statements(engine: sa.Engine) -> Iterator[list[str]]:
+    """The statements that are run, without those that begin a transaction."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "set_config('memforest.tenant'" not in statement:
+            seen.append(statement)
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    sa.event.remove(engine, "before_cursor_execute", note)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One context."""
+
+    context: Context
+    context_ms: float
+    recall_ms: float
+
+
+def measure(running: Database, facts: int, options: argparse.Namespace) -> Row:
+    """Fill a forest and make contexts of it."""
+    with collection() as index:
+        world = World(options.seed)
+        said = fill(running, index, world, OWNER, facts + LAST_TURNS, options.seed)
+        running.tidy()
+        # Drawn first, so that nothing of the filling is left in memory when contexts are measured.
+        asked = [world.question(said) for _ in range(WARM_UP + options.contexts)]
+        session = f"session-{facts // SESSION_TURNS}"
+        recall = RecallService(
+            RecallStore(running.service), index, StoredVectors(asked), RecallSettings(), pointers=True
+        )
+        service = contexts(running.service, recall)
+        found = [measured(service, recall, session, one.text) for one in asked][WARM_UP:]
+        extra = [extra_statements(running.service, service, recall, session, one.text) for one in asked[:5]]
+    return row(facts, options.seed, found, max(extra))
+
+
+def measured(service: ContextService, recall: RecallService, session: str, question: str) -> Measured:
+    """One context, and what a recall of the same question takes alone."""
+    begun = time.perf_counter()
+    recall.recall(TENANT, OWNER, question, service.settings.k)
+    recalled = time.perf_counter()
+    context = service.context(TENANT, OWNER, session, question)
+    ended = time.perf_counter()
+    if context.degraded or not all(context.section(name) for name in ("evidence", "window", "profile")):
+        raise SystemExit(f"The context of {question!r} is not whole: {context.degraded or context.left_out[:3]}")
+    return Measured(context, 1e3 * (ended - recalled), 1e3 * (recalled - begun))
+
+
+def extra_statements(
+    engine: Engine, service: ContextService, recall: RecallService, session: str, question: str
+) -> int:
+    """Statements that a context runs beside its recall."""
+    with statements(engine) as alone:
+        recall.recall(TENANT, OWNER, question, service.settings.k)
+    with statements(engine) as seen:
+        service.context(TENANT, OWNER, session, question)
+    return len(seen) - len(alone)
+
+
+def row(facts: int, seed: int, found: Sequence[Measured], extra: int) -> Row:
+    """The figures of one size."""
+    times = [each.context_ms for each in found]
+    tokens = [each.context.section_tokens for each in found]
+    names = sorted({section.value for each in tokens for section in each})
+    return {
+        "facts": facts,
+        "n": len(found),
+        "seed": seed,
+        "p50_ms": round(median(times), 2),
+        "p95_ms": round(quantiles(times, n=20)[-1], 2),
+        "recall_p50_ms": round(median(each.recall_ms for each in found), 2),
+        "extra_statements": extra,
+        "tokens": median(each.context.tokens for each in found),
+        "section_tokens": {name: median(each.get(name, 0) for each in tokens) for name in names},
+    }
+
+
+class Counted:
+    """A model that describes and summarizes, and counts what it was asked for."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    def __call__(self, body: Mapping[str, Any]) -> str:
+        text = last_user_text(body)
+        if text.startswith('{"about"'):
+            self.calls["profile"] += 1
+            states = json.loads(text)["states"]
+            return json.dumps({"sentences": [{"text": each["text"], "states": [each["number"]]} for each in states]})
+        self.calls["window" if '"so_far"' in text else "other"] += 1
+        return json.dumps({"summary": "They went on talking. " * 20})
+
+
+def chat_calls(turns: int, seed: int) -> Row:
+    """Let two talk, make a context after each turn, and count the calls."""
+    model, drawn = Counted(), random.Random(seed)
+    with (
+        ModelServer(answer=model) as server,
+        session_servers() as servers,
+        tempfile.TemporaryDirectory(prefix="memforest-bench-context-") as directory,
+    ):
+        make_template(servers)
+        of_model = {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"}
+        llm = {"profile": of_model, "summarize": of_model}
+        with stack(servers, Path(directory), embedder=open_embedder(EmbeddingSettings()), llm=llm) as running:
+            for number in range(turns):
+                talk(running, number, drawn)
+                # Refresh is left out: its calls are the trees', whether anybody asks for contexts or not.
+                while running.runtime.extract() + running.runtime.reduce():
+                    pass
+                running.memory.context("bob", "chat")
+    return {"turns": turns, "calls": dict(model.calls), "calls_per_100_turns": 100 * sum(model.calls.values()) / turns}
+
+
+def talk(running: Stack, number: int, drawn: random.Random) -> None:
+    """One turn; every fourth states something new of the speaker."""
+    town = drawn.choice(("Oslo", "Turin", "Porto", "Ghent", "Leeds"))
+    said = (
+        f"I moved to {town}.",
+        "How do you like it?",
+        f"We walked through {town} until the lamps were lit.",
+        "Nice.",
+    )
+    role, name = ("assistant", "Guide") if number % 2 else ("user", "Bob")
+    turn = {"role": role, "name": name, "content": said[number % 4], "timestamp": 1_714_000_000 + 60 * number}
+    running.memory.append("bob", "chat", turn, close=number % 2 == 1)
+
+
+def main() -> None:
+    """Run from the command line."""
+    options = parser(__doc__ or "")
+    options.add_argument(
+        "--sizes",
+        type=lambda text: [int(part) for part in text.split(",")],
+        default=SIZES,
+        metavar="N,N",
+        help="facts in the forest, multiples of 20 (default: 1000,10000)",
+    )
+    options.add_argument("--contexts", type=int, default=CONTEXTS, metavar="N", help="contexts measured per size")
+    options.add_argument("--turns", type=int, default=TURNS, metavar="N", help="turns of the chat, 0 for none")
+    chosen = options.parse_args()
+    report = Report(chosen.seed, chosen.json)
+    rows = []
+    for facts in chosen.sizes:
+        with database() as running:
+            rows.append(measure(running, facts, chosen))
+        say("  ".join(f"{name}={value}" for name, value in rows[-1].items()))
+    calls = chat_calls(chosen.turns, chosen.seed) if chosen.turns else {}
+    report.end(rows, {"what": MEASURED, "warm_up": WARM_UP, "chat": calls, "most_calls": CALLS, "most_extra": EXTRA})
+    kept = all(int(str(each["extra_statements"])) <= EXTRA for each in rows)
+    sys.exit(0 if kept and float(str(calls.get("calls_per_100_turns", 0))) <= CALLS else 1)
+
+
+if __name__ == "__main__":
+    main()

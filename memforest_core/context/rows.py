@@ -1,0 +1,252 @@
+"""What a context reads at once: whose memory, the session's last turns, and the profile that is kept.
+
+One statement, however large the memory is; a second one where no profile is kept yet. A profile is kept in
+``summary_cache`` as one about the whole forest: any deletion from the memory drops it in its own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from memforest_core.domain.ids import FactId, ForestId, SessionId
+from memforest_core.store import tables as m
+from memforest_core.store.owners import ForestRef
+from memforest_core.store.rows import TenantRows, among
+
+_CHANNEL = "s.metadata ->> 'channel'"
+_SESSION = f"s.session_id, s.external_id, s.turn_count, {_CHANNEL} AS channel"
+_NAMED = f"""
+    SELECT {_SESSION} FROM memforest.session s
+     WHERE s.tenant_id = :t AND s.forest_id = f.forest_id AND s.external_id = :session AND s.turn_count > 0
+    """  # noqa: S608 - constants of this module
+_OF_CHANNEL = f"(CAST(:channel AS text) IS NULL OR {_CHANNEL} = :channel)"
+# Notes are no conversation. A session that runs and has no turn yet is an empty window, not the one before it.
+_LATEST = f"""
+    SELECT * FROM (
+        (SELECT 0 AS place, {_SESSION} FROM memforest.running_session r
+           JOIN memforest.session s ON s.tenant_id = :t AND s.forest_id = f.forest_id
+                                   AND s.external_id = r.external_id
+          WHERE r.tenant_id = :t AND r.forest_id = f.forest_id AND s.turn_count > 0 AND {_OF_CHANNEL})
+        UNION ALL
+        (SELECT 1 AS place, {_SESSION} FROM memforest.session s
+          WHERE s.tenant_id = :t AND s.forest_id = f.forest_id AND s.turn_count > 0 AND NOT s.note AND {_OF_CHANNEL}
+            AND (CAST(:channel AS text) IS NOT NULL OR NOT EXISTS (
+                SELECT 1 FROM memforest.running_session r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id))
+          ORDER BY s.updated_at DESC, s.session_id LIMIT 1)) either
+     ORDER BY place LIMIT 1
+    """  # noqa: S608 - constants of this module
+
+
+def _stamp(forest: str, subjects: str) -> str:
+    """All that a profile is made from, as one value: the facts that it reads, and each place where one was said."""
+    fact = "SELECT fact_id, text_hash, pinned, superseded_by, superseded_at FROM memforest.fact"
+    of_subjects = f"tenant_id = :t AND forest_id = {forest} AND subject_key = ANY({subjects})"
+    return f"""
+    SELECT count(*) AS facts,
+           sha256(convert_to(coalesce(string_agg(
+               concat_ws(chr(31), x.fact_id, encode(x.text_hash, 'hex'), x.pinned,
+                         coalesce(CAST(x.superseded_by AS text), ''),
+                         coalesce(CAST(extract(epoch FROM x.superseded_at) AS text), ''), coalesce(said.places, '')),
+               chr(30) ORDER BY x.fact_id), ''), 'UTF8')) AS digest
+      FROM ((SELECT * FROM ({fact}
+              WHERE {of_subjects} AND attribute <> '' AND subject_key <> ''
+              ORDER BY key_time DESC, key_ordinal DESC, key_item DESC, fact_id DESC LIMIT :facts) states)
+            UNION ALL
+            (SELECT * FROM ({fact}
+              WHERE {of_subjects} AND pinned AND attribute = '' AND superseded_at IS NULL
+              ORDER BY seq DESC LIMIT :pinned) notes)) x
+     CROSS JOIN LATERAL (
+           SELECT string_agg(o.cell_id || '/' || o.item, ' ' ORDER BY o.cell_id, o.item) AS places
+             FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = x.fact_id) said
+    """  # noqa: S608 - constants of this module
+
+
+_STAMP = sa.text(_stamp(":f", "CAST(:subjects AS text[])"))
+
+
+def _at_hand(session: str) -> sa.TextClause:
+    # The profile that is kept names its subjects, so that their facts are looked up by the same statement.
+    return sa.text(f"""
+    SELECT f.forest_id, f.time_zone, f.state, f.display_name, people.names,
+           head.session_id, head.external_id, head.turn_count, head.channel, said.turns,
+           EXISTS (SELECT 1 FROM memforest.session_window w
+                    WHERE w.tenant_id = :t AND w.session_id = head.session_id) AS compacted,
+           EXISTS (SELECT 1 FROM memforest.window_item i
+                    WHERE i.tenant_id = :t AND i.session_id = head.session_id) AS items,
+           place.key, kept.text AS kept, subjects.keys, stamp.facts, stamp.digest
+      FROM memforest.forest f
+     CROSS JOIN LATERAL (
+           SELECT coalesce(json_agg(json_build_array(p.speaker_id, p.name)
+                                    ORDER BY p.speaker_id, p.name), '[]') AS names
+             FROM memforest.speaker p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id) people
+      LEFT JOIN LATERAL ({session}) head ON true
+     CROSS JOIN LATERAL (
+           SELECT coalesce(json_agg(json_build_array(t.ordinal, t.external_id, t.role, t.name, t.content)
+                                    ORDER BY t.ordinal), '[]') AS turns
+             FROM (SELECT * FROM memforest.turn
+                    WHERE tenant_id = :t AND session_id = head.session_id AND NOT erased
+                    ORDER BY ordinal DESC LIMIT :most) t) said
+     CROSS JOIN LATERAL (
+           SELECT sha256(convert_to(concat_ws(chr(31), 'context', CAST(:version AS text), f.forest_id,
+                                              CAST(:person AS text)), 'UTF8')) AS key) place
+      LEFT JOIN memforest.summary_cache kept ON kept.tenant_id = :t AND kept.input_hash = place.key
+     CROSS JOIN LATERAL (
+           SELECT ARRAY(SELECT json_array_elements_text(CAST(kept.text AS json) -> 'keys')) AS keys) subjects
+     CROSS JOIN LATERAL ({_stamp("f.forest_id", "subjects.keys")}) stamp
+     WHERE f.tenant_id = :t AND f.owner = :owner AND f.state IN ('live', 'frozen')
+    """)  # noqa: S608 - constants of this module
+
+
+_AT_HAND = {True: _at_hand(_NAMED), False: _at_hand(_LATEST)}
+
+
+@dataclass(frozen=True, slots=True)
+class LastTurn:
+    """One of a session's last turns."""
+
+    ordinal: int
+    id: str
+    role: str
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAtHand:
+    """The session of a window, with its last turns that have words."""
+
+    id: SessionId
+    external_id: str
+    turns: int
+    """How many it has in all."""
+    channel: str | None
+    last: tuple[LastTurn, ...]
+    bare: bool
+    """Neither a summary nor items are kept for its window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the facts of somebody are now."""
+
+    facts: int
+    digest: bytes
+    """Another one as soon as one of them, or a place where one was said, comes, goes or changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """Whose memory it is, who speaks in it, the session, and the profile that is kept."""
+
+    forest: ForestRef
+    names: Sequence[tuple[str, str]]
+    """The id and each name of the human speakers."""
+    session: SessionAtHand | None
+    key: bytes
+    """Where the profile is kept."""
+    kept: str | None
+    keys: frozenset[str]
+    """Names of whom the kept profile is about, normalized."""
+    stamp: Stamp
+    """Of the facts about these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for."""
+
+    owner: str
+    session: str | None
+    """None is the one that runs or, without one, the one that got a turn last."""
+    channel: str | None
+    """Then of this channel, if given."""
+    turns: int
+    """So many of its last turns are read."""
+    person: str
+    """Whose profile, as the caller names them."""
+    version: int
+    """Of what is kept."""
+    facts: int
+    """Of the person that a profile reads."""
+    pinned: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whose facts are meant, how many of them are read, and where the text is kept."""
+
+    forest: ForestId
+    keys: Collection[str]
+    key: bytes
+    facts: int
+    pinned: int
+
+
+class ContextRows(TenantRows):
+    """Rows of one transaction of a tenant."""
+
+    def at_hand(self, wanted: Wanted) -> AtHand | None:
+        """What is known of an owner, of a session and of a person, by one statement; None without a memory."""
+        values: dict[str, object] = {"owner": wanted.owner, "most": wanted.turns, "person": wanted.person}
+        values |= {"version": wanted.version, "facts": wanted.facts, "pinned": wanted.pinned}
+        named = wanted.session is not None
+        values |= {"session": wanted.session} if named else {"channel": wanted.channel}
+        row = self._run(_AT_HAND[named], **values).first()
+        if row is None:
+            return None
+        frozen = row.state == "frozen"
+        head = None
+        if row.session_id is not None:
+            last = tuple(LastTurn(*turn) for turn in row.turns)
+            bare = not (row.compacted or row.items)
+            head = SessionAtHand(SessionId(row.session_id), row.external_id, row.turn_count, row.channel, last, bare)
+        return AtHand(
+            forest=ForestRef(ForestId(row.forest_id), wanted.owner, row.time_zone, frozen, row.display_name),
+            names=[(speaker, name) for speaker, name in row.names],
+            session=head,
+            key=bytes(row.key),
+            kept=row.kept,
+            keys=frozenset(row.keys),
+            stamp=Stamp(row.facts, bytes(row.digest)),
+        )
+
+    def stamp(self, of: Subject) -> Stamp:
+        """What somebody's facts are now."""
+        values = {"f": of.forest, "subjects": sorted(of.keys), "facts": of.facts, "pinned": of.pinned}
+        row = self._run(_STAMP, **values).one()
+        return Stamp(row.facts, bytes(row.digest))
+
+    def keep(self, of: Subject, text: str, told: Collection[FactId], digest: bytes) -> bool:
+        """Keep a text in place of the one before; False when the facts are others than those it was made from.
+
+        The row and the facts it tells are held until the transaction ends: a deletion either is seen here, or waits and
+        then finds the text. This waits for no deletion: what one holds is not kept.
+        """
+        if not told or not self._hold(of.key):
+            return False
+        fact = m.FactRow
+        held = self._db.scalars(
+            sa.select(fact.fact_id)
+            .where(fact.tenant_id == self._tenant, fact.forest_id == of.forest, among(fact.fact_id, told))
+            .order_by(fact.fact_id)
+            .with_for_update(read=True, key_share=True, skip_locked=True)
+        )
+        if {FactId(id_) for id_ in held} != set(told) or self.stamp(of).digest != digest:
+            return False
+        row = {"tenant_id": self._tenant, "input_hash": of.key, "text": text}
+        new = insert(m.Summary).values(**row, forest_id=of.forest, tree_id=of.forest)
+        renewed = {"text": new.excluded.text, "created_at": sa.func.clock_timestamp()}
+        self._db.execute(new.on_conflict_do_update(index_elements=["tenant_id", "input_hash"], set_=renewed))
+        return True
+
+    def _hold(self, key: bytes) -> bool:
+        """Hold the row of a kept text, if there is one; False when another transaction holds it."""
+        kept = m.Summary
+        own = sa.select(kept.input_hash).where(kept.tenant_id == self._tenant, kept.input_hash == key)
+        if self._db.scalar(own.with_for_update(skip_locked=True)) is not None:
+            return True
+        return self._db.scalar(own) is None

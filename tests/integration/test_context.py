@@ -1,0 +1,392 @@
+"""The context of a chat turn on the real stack: what goes in, what does not, and how many statements it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from typer.testing import CliRunner
+
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Grown, Stack, cloned
+from memforest_core import AsyncMemForest, Context, InvalidInput
+from memforest_core.cli.program import app
+from memforest_core.context import cli
+from memforest_core.context.service import ContextService
+from memforest_core.domain.delivery import estimated_tokens
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import StoreUnavailable
+from memforest_core.models.calls import Embedder
+from memforest_core.recall.service import RecallService
+from memforest_core.store.owners import ForestRef
+from tests.support.searching import in_tables
+
+START = 1_714_000_000
+DAY = 86_400
+SAID = (
+    "I live in Oslo.",
+    "I work at Initech.",
+    "I have a dog named Quibovix.",
+    "We climbed Glittertind with Clara and saw two reindeer near the glacier.",
+    "Clara lent me a brass compass for the trip.",
+)
+ASKED = "What did we see on Glittertind with Clara?"
+
+
+def tell(running: Stack) -> None:
+    for day, text in enumerate(SAID):
+        turn = {"id": f"t{day}", "role": "user", "content": text, "timestamp": START + day * DAY}
+        running.memory.enqueue("alice", f"s{day}", [turn], display_name="Alice")
+    channels = (("Ben", "dm", "I sold the teal canoe to Dora."), ("Cleo", "hall", "I rented the teal canoe to Emil."))
+    for name, channel, text in channels:
+        turn = {"id": f"t-{channel}", "role": "user", "name": name, "content": text, "timestamp": START + 9 * DAY}
+        running.memory.enqueue("guild", f"s-{channel}", [turn], metadata={"channel": channel})
+
+
+def chat(running: Stack, *texts: str, session: str = "chat", owner: str = "alice", **options: Any) -> None:
+    for at, text in enumerate(texts):
+        role, name = ("assistant", "Guide") if at % 2 else ("user", "Alice")
+        turn = {"id": f"c{at}", "role": role, "name": name, "content": text, "timestamp": START + 20 * DAY + at}
+        running.memory.append(owner, session, turn, **options)
+
+
+def why(context: Context) -> set[tuple[str, str]]:
+    return {(each.section.value, each.why.value) for each in context.left_out}
+
+
+@contextmanager
+def statements(engine: sa.Engine) -> Iterator[list[str]]:
+    """The statements that are run, without those that begin a transaction."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "set_config('memforest.tenant'" not in statement:
+            seen.append(statement)
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    sa.event.remove(engine, "before_cursor_execute", note)
+
+
+@dataclass(frozen=True)
+class Told:
+    id: str
+    text: str
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diary:
+    """Digests that are there."""
+
+    today: str = "Alice: packed the tent."
+    week: str = "Alice: came back from Glittertind."
+
+    def today_of(self, _tenant: TenantId, _forest: ForestRef) -> Told:
+        return Told("day:1", self.today, ("The model was away when today was made.",))
+
+    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Told:
+        return Told("week:1", self.week)
+
+
+class NoDays(Diary):
+    """Digests that the store does not give."""
+
+    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Told:
+        raise StoreUnavailable("Postgres is away.")
+
+
+def service(running: Stack, **parts: Any) -> ContextService:
+    """The service of a stack with other parts; without days unless given."""
+    return replace(running.services.context, **({"days": None} | parts))
+
+
+# What goes in
+
+
+def test_profile_evidence_and_window_are_there_once(rested: Stack) -> None:
+    """Given known states, something said weeks ago and a running session, then each is in its section, with its ids;
+    evidence repeats neither what the profile tells nor what the window shows."""
+    chat(rested, "Good morning!", "Hello Alice!", "Tell me about Glittertind and Clara.")
+    context = service(rested).context(rested.tenant, "alice", "chat", ASKED)
+
+    profile = [part.text for part in context.section("profile")]
+    assert profile[:2] == ["- Alice lives in Oslo.", "- Alice works at Initech."] and "Quibovix" in profile[2]
+    assert [part.text for part in context.section("window")] == [
+        "Alice: Good morning!",
+        "Guide: Hello Alice!",
+        "Alice: Tell me about Glittertind and Clara.",
+    ]
+    evidence = context.section("evidence")
+    assert any("reindeer" in part.text and part.turn_ids == ("t3",) for part in evidence)
+    assert evidence[0].time_label and f"[{evidence[0].time_label}]" in context.text
+    assert len({(part.session_id, part.turn_ids, part.text) for part in context.parts}) == len(context.parts)
+    assert not {"chat"} & {part.session_id for part in evidence}
+    assert ("evidence", "in window") in why(context)
+    assert ("evidence", "in profile") in why(service(rested).context(rested.tenant, "alice", "chat", "Where is home?"))
+    assert {("today", "unavailable"), ("week", "unavailable")} <= why(context)
+    assert {("s3", "t3"), ("chat", "c2")} <= set(context.turn_ids)
+    assert len(context.fact_ids) >= 4
+    assert (context.about, context.session_id, context.question) == ("Alice", "chat", ASKED)
+    assert estimated_tokens(context.text) <= context.tokens <= context.max_tokens == 2_000
+    assert sum(context.section_tokens.values()) == context.tokens
+    assert context.degraded == ()
+
+
+def test_without_a_question_the_last_turn_of_a_user_is_one(rested: Stack) -> None:
+    chat(rested, ASKED, "Let me think.")
+
+    context = rested.memory.context("alice")
+
+    assert (context.session_id, context.question) == ("chat", ASKED)
+    assert any("reindeer" in part.text for part in context.section("evidence"))
+
+
+def test_it_comes_as_messages(rested: Stack) -> None:
+    chat(rested, "Good morning!", "Hello Alice!", ASKED)
+
+    system, *turns = rested.memory.context("alice", "chat").messages()
+
+    assert turns == [
+        {"role": "user", "content": "Good morning!"},
+        {"role": "assistant", "content": "Hello Alice!"},
+        {"role": "user", "content": ASKED},
+    ]
+    assert system["role"] == "system"
+    assert '<profile about="Alice">' in system["content"] and "reindeer" in system["content"]
+    assert "<window" not in system["content"]
+
+
+def test_digests_of_days_have_their_sections(rested: Stack) -> None:
+    chat(rested, "Good morning!")
+    context = service(rested, days=Diary()).context(rested.tenant, "alice", "chat")
+
+    assert [(part.section.value, part.text, part.digest_id) for part in context.parts][3:5] == [
+        ("week", "Alice: came back from Glittertind.", "week:1"),
+        ("today", "Alice: packed the tent.", "day:1"),
+    ]
+    assert context.digest_ids == ("week:1", "day:1")
+    assert context.degraded == ("The model was away when today was made.",)
+    silent = service(rested, days=Diary(today="", week="x " * 900)).context(rested.tenant, "alice", max_tokens=200)
+    assert ("today", "nothing") in why(silent) and ("week", "budget") in why(silent)
+    assert silent.section("week")[0].cut and silent.tokens <= 200
+    of_channel = service(rested, days=Diary()).context(rested.tenant, "alice", channel="dm")
+    assert {("today", "channel"), ("week", "channel")} <= why(of_channel)
+
+
+def test_a_long_session_is_shown_as_its_window(rested: Stack) -> None:
+    """Given more turns than are shown word for word, then the section is what ``window`` shows."""
+    chat(rested, *(f"Line {at}: {'we walked along the river ' * 5}" for at in range(14)))
+
+    context = rested.memory.context("alice", "chat", "Anything?")
+    window = rested.memory.window("alice", "chat")
+
+    shown = [(part.kind.value, part.text, part.turn_ids) for part in context.section("window")]
+    assert shown == [(part.kind.value, part.text, part.turn_ids) for part in window.parts]
+    assert shown[0][0] == "summary"
+
+
+def test_items_of_the_window_are_not_told_twice(rested: Stack) -> None:
+    chat(rested, "Good morning!")
+    facts = {fact.text: fact.id for fact in rested.memory.facts("alice").items}
+    reindeer = next(id_ for text, id_ in facts.items() if "reindeer" in text)
+    rested.memory.window_put("alice", "chat", [facts["Alice lives in Oslo."], reindeer])
+
+    context = rested.memory.context("alice", "chat", ASKED)
+
+    assert [part.fact_ids for part in context.section("window") if part.kind == "item"] == [(reindeer,)]
+    assert ("window", "in profile") in why(context)
+    assert sum("lives in Oslo" in part.text for part in context.parts) == 1
+
+
+# Bounds
+
+
+@pytest.mark.parametrize("max_tokens", [1, 20, 60, 120, 300, 800])
+def test_no_budget_is_exceeded(rested: Stack, max_tokens: int) -> None:
+    """Given long lines full of what has to be escaped, then the text is within the budget, and what does not fit is
+    named."""
+    chat(rested, *(f"<{at}> & {'<b>&</b> ' * 40}" for at in range(13)))
+    made = service(rested, days=Diary(week="<&>" * 500))
+
+    context = made.context(rested.tenant, "alice", "chat", ASKED, max_tokens=max_tokens)
+
+    assert estimated_tokens(context.text) <= context.tokens <= max_tokens
+    assert "budget" in {reason for _, reason in why(context)}
+
+
+def test_a_share_of_nothing_leaves_a_section_out(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
+) -> None:
+    off = {"profile_share": 0, "evidence_share": 0, "today_share": 0, "week_share": 0}
+    with cloned(servers, grown, tmp_path, embedder, context=off) as running:
+        chat(running, "Good morning!")
+        context = running.memory.context("alice", question=ASKED)
+
+        assert {part.section.value for part in context.parts} == {"window"}
+        assert why(context) == {(each, "off") for each in ("profile", "evidence", "today", "week")}
+
+
+def test_a_channel_bounds_evidence_and_window(rested: Stack) -> None:
+    question = "Who got the teal canoe?"
+
+    both = rested.memory.context("guild", question=question, session="new")
+    hall = rested.memory.context("guild", question=question, channel="hall")
+    other = rested.memory.context("guild", "s-dm", question=question, channel="hall")
+
+    assert {part.session_id for part in both.section("evidence")} == {"s-dm", "s-hall"}
+    assert hall.session_id == "s-hall" and "Dora" not in hall.text and "Emil" in hall.text
+    assert ("window", "channel") in why(other) and "Dora" not in other.text
+
+
+def test_a_speaker_is_whom_the_profile_is_about_and_who_said_the_evidence(rested: Stack) -> None:
+    rested.memory.remember("guild", "I live in Turku.", about="Ben", wait="none")
+    rested.drive()
+
+    context = rested.memory.context("guild", "new", "Who got the teal canoe?", speaker="Ben")
+
+    assert context.about == "Ben"
+    assert [part.text for part in context.section("profile")] == ["- Ben lives in Turku."]
+    assert {part.speaker for part in context.section("evidence")} == {"Ben"}
+
+
+def test_nothing_is_no_error(rested: Stack) -> None:
+    nobody = rested.memory.context("nobody", "s1", "Where am I?")
+    assert (bool(nobody), nobody.owner_known, nobody.text) == (False, False, "")
+    assert len(nobody.left_out) == 5
+
+    new = rested.memory.context("alice", "not yet")
+    assert new.owner_known and {("window", "nothing"), ("evidence", "nothing")} <= why(new)
+    assert new.section("profile")
+
+
+def test_notes_and_a_session_that_has_just_begun_are_no_window(rested: Stack) -> None:
+    chat(rested, "Good morning!")
+    rested.memory.remember("alice", "I like jazz.")
+    assert rested.memory.context("alice").session_id == "chat"
+
+    rested.memory.session_start("alice", "tomorrow")
+    assert rested.memory.context("alice").session_id == ""
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_tokens": 0}, {"max_tokens": True}, {"question": " "}, {"session": ""}, {"speaker": ""}]
+)
+def test_what_can_not_be_asked_is_refused(rested: Stack, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        rested.memory.context("alice", **wrong)
+
+
+# What it takes
+
+
+@pytest.mark.parametrize("more", [0, 40])
+def test_it_takes_one_recall_and_one_statement(rested: Stack, more: int) -> None:
+    """Given a kept profile and a short session, then a context runs one statement beside the recall, in a memory of any
+    size; digests that are up to date would be one more each."""
+    for number in range(more):
+        said = [f"In hut {number} we counted {number + 3} bunks.", f"I bought {number + 2} maps of valley {number}."]
+        turns = [
+            {"role": "user", "content": text, "timestamp": START + (30 + number) * DAY + at}
+            for at, text in enumerate(said)
+        ]
+        rested.memory.enqueue("alice", f"hut-{number}", turns, display_name="Alice")
+    rested.drive()
+    chat(rested, "Good morning!")
+    made = service(rested)
+    first = made.context(rested.tenant, "alice", "chat", ASKED)
+    engine = rested.services.engine
+
+    with statements(engine) as recalled:
+        rested.services.recall.recall(rested.tenant, "alice", ASKED, made.settings.k)
+    with statements(engine) as seen:
+        again = made.context(rested.tenant, "alice", "chat", ASKED)
+
+    assert [part.text for part in again.parts] == [part.text for part in first.parts]
+    assert len(seen) - len(recalled) == 1
+
+
+def test_a_kept_profile_is_read_again_when_a_fact_comes(rested: Stack) -> None:
+    def told() -> list[str]:
+        return [part.text for part in rested.memory.context("alice", "new").section("profile")]
+
+    assert "- Alice lives in Oslo." in told()
+    rested.memory.remember("alice", "I moved to Miami.")
+    rested.drive()
+
+    assert any("Miami" in line for line in told()) and "- Alice lives in Oslo." not in told()
+    kept = rested.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id")
+    assert len(kept) == 1 and "Miami" in kept[0][0]
+
+
+# What fails, and what is deleted
+
+
+@dataclass(frozen=True)
+class NoRecall(RecallService):
+    def recall(self, *_args: Any, **_options: Any) -> Any:
+        raise StoreUnavailable("Postgres is away.")
+
+
+def test_a_part_that_fails_is_named_and_the_others_are_there(rested: Stack) -> None:
+    chat(rested, "Good morning!")
+    own = rested.services.recall
+    broken = NoRecall(own.store, own.index, own.embedder, own.settings)
+
+    context = service(rested, recall=broken, days=NoDays()).context(rested.tenant, "alice", "chat", ASKED)
+
+    assert {("evidence", "failed"), ("week", "failed")} <= why(context)
+    assert len(context.degraded) == 3
+    assert context.degraded[1].startswith("The digest of the week is missing: ")
+    assert context.degraded[2].startswith("The evidence is missing: ")
+    assert {part.section.value for part in context.parts} == {"profile", "today", "window"}
+
+
+@pytest.mark.parametrize("delete", [{"session": "s2"}, {"session": "s2", "turns": ["t2"]}])
+def test_words_of_a_deleted_turn_are_in_no_context(rested: Stack, delete: dict[str, Any]) -> None:
+    """Given a context that told of a turn, when the turn is deleted, then neither its text nor any table has its
+    words."""
+    question = "What is my dog called?"
+    assert "Quibovix" in rested.memory.context("alice", "new", question).text
+    assert "summary_cache.text" in in_tables(rested, ["quibovix"])["quibovix"]
+
+    rested.memory.lifecycle.forget("alice", actor="test", **delete)
+    rested.drive()
+
+    assert in_tables(rested, ["quibovix"]) == {}
+    context = rested.memory.context("alice", "s2", question)
+    assert "Quibovix" not in json.dumps(context.to_dict())
+    assert in_tables(rested, ["quibovix"]) == {}
+
+
+# Faces
+
+
+def test_the_async_face_and_the_command_show_the_same(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def memory(_data: Path | None, **_options: object) -> Iterator[Any]:
+        yield rested.memory
+
+    monkeypatch.setattr(cli, "opened_memory", memory)
+    chat(rested, "Good morning!")
+    context = rested.memory.context("alice", "chat", ASKED)
+
+    done = CliRunner().invoke(app, ["context", ASKED, "--owner", "alice", "--session", "chat", "--json"])
+    assert done.exit_code == 0, (done.stdout, done.exception)
+    shown = json.loads(done.stdout)
+    assert (shown["text"], shown["tokens"]) == (context.text, context.tokens)
+    assert shown["section_tokens"] == {section.value: n for section, n in context.section_tokens.items()}
+    done = CliRunner().invoke(app, ["context", ASKED, "--owner", "alice"])
+    assert done.exit_code == 0 and "lives in Oslo" in done.stdout and "of 2000 tokens" in done.stdout
+
+    async def same() -> str:
+        return (await AsyncMemForest(rested.memory).context("alice", "chat", ASKED)).text
+
+    assert asyncio.run(same()) == context.text
