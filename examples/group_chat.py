@@ -65,7 +65,7 @@ def tell(memory: MemForest, said: Iterable[Said]) -> None:
             "content": each.text,
             "timestamp": at,
         }
-        memory.append(OWNER, f"{each.channel}-{each.day}", turn, metadata={"channel": each.channel})
+        memory.append(OWNER, f"{each.channel}-{each.day}", turn, channel=each.channel)
     memory.flush(OWNER)
 
 

@@ -17,13 +17,12 @@ from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.rows import TenantRows, among
 
-_CHANNEL = "s.metadata ->> 'channel'"
-_SESSION = f"s.session_id, s.external_id, s.turn_count, {_CHANNEL} AS channel"
+_SESSION = "s.session_id, s.external_id, s.turn_count, s.channel"
 _NAMED = f"""
     SELECT {_SESSION} FROM memforest.session s
      WHERE s.tenant_id = :t AND s.forest_id = f.forest_id AND s.external_id = :session AND s.turn_count > 0
     """  # noqa: S608 - constants of this module
-_OF_CHANNEL = f"(CAST(:channel AS text) IS NULL OR {_CHANNEL} = :channel)"
+_OF_CHANNEL = "(CAST(:channel AS text) IS NULL OR s.channel = :channel)"
 # Notes are no conversation. A session that runs and has no turn yet is an empty window, not the one before it.
 _LATEST = f"""
     SELECT * FROM (

@@ -66,7 +66,7 @@ class ContextService:
         turn last. One without a turn yet has no window. ``question`` is what is recalled: the message that is to be
         answered; None is the last turn of a user in the session. ``speaker`` (an id or a name) is whom the profile is
         about, the owner unless given, and bounds evidence to what they said. ``channel`` bounds evidence and window to
-        sessions whose metadata have that ``channel``; the profile is of the whole memory, days are left out.
+        sessions of that ``channel``; the profile is of the whole memory, days are left out.
         ``max_tokens`` bounds the estimated tokens of the result's ``text`` (context.max_tokens unless given).
 
         Each section has its share of the budget; what one does not use goes to the window, then to evidence, profile,
@@ -227,7 +227,7 @@ class ContextService:
         if draft.asked.speaker is not None:
             options["speakers"] = [person.id, person.name]
         if draft.asked.channel is not None:
-            options["metadata"] = {"channel": draft.asked.channel}
+            options["channels"] = [draft.asked.channel]
         if self.settings.complete_questions and draft.session:
             options["session_id"] = draft.session
         return self.recall.recall(tenant, draft.asked.owner, draft.question, self.settings.k, **options)

@@ -47,7 +47,7 @@ def tell(running: Stack) -> None:
     channels = (("Ben", "dm", "I sold the teal canoe to Dora."), ("Cleo", "hall", "I rented the teal canoe to Emil."))
     for name, channel, text in channels:
         turn = {"id": f"t-{channel}", "role": "user", "name": name, "content": text, "timestamp": START + 9 * DAY}
-        running.memory.enqueue("guild", f"s-{channel}", [turn], metadata={"channel": channel})
+        running.memory.enqueue("guild", f"s-{channel}", [turn], channel=channel)
 
 
 def chat(running: Stack, *texts: str, session: str = "chat", owner: str = "alice", **options: Any) -> None:
