@@ -305,6 +305,7 @@ def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
         "kinds": ["entity", "scene"],
         "metadata": "{}",
         "names": ["s1", "s2"],
+        "channels": ["work", "home"],
         "session": "s1",
     }
     hot = {
