@@ -27,6 +27,9 @@ from benchmarks.support.model_answers import last_user_text
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.servers import session_servers
 from benchmarks.support.stack import Stack, make_template, stack
+from memforest_core.calendar.condensing import Condenser
+from memforest_core.calendar.digesting import Digester
+from memforest_core.calendar.service import CalendarService
 from memforest_core.context.portraits import Portraits
 from memforest_core.context.result import Context
 from memforest_core.context.service import ContextService
@@ -35,7 +38,14 @@ from memforest_core.profile.asking import Asking
 from memforest_core.profile.describing import Describer
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
-from memforest_core.settings import ContextSettings, EmbeddingSettings, ProfileSettings, RecallSettings, WindowSettings
+from memforest_core.settings import (
+    CalendarSettings,
+    ContextSettings,
+    EmbeddingSettings,
+    ProfileSettings,
+    RecallSettings,
+    WindowSettings,
+)
 from memforest_core.store.engine import Engine
 from memforest_core.window.compacting import Compactor
 from memforest_core.window.service import WindowService
@@ -50,24 +60,28 @@ TURNS = 100
 EXTRA = 3
 """Statements that a context may run beside its recall, those that begin a transaction not counted."""
 CALLS = 5.0
-"""Calls to a model that 100 turns of chat may make for window and profile."""
+"""Calls to a model that 100 turns of chat may make for digests and profile together."""
+KINDS = {'{"about"': "profile", '{"day"': "today", '{"when"': "week", '{"so_far"': "window"}
+"""What a call is for, by how its document begins."""
 MEASURED = (
     "milliseconds of ContextService.context, max_tokens 2,000, with a question, without the embedding of it, one at a"
     " time, for the owner of one forest whose profile is kept and whose running session has four turns; real Postgres"
     " and the Qdrant engine in this process. extra_statements: those beside the recall, without those that begin a"
-    " transaction; no calendar. calls_per_100_turns: calls to a model over HTTP for profile and window while 100 turns"
-    " are appended, extracted offline and a context is made after each, all within an hour (another hour may bring one"
-    " more profile)"
+    " transaction. chat: calls to a model over HTTP while turns of a day are appended, extracted offline and a context"
+    " is made after each, all within an hour; another hour may bring one more profile and one more digest of the day."
+    " The window's calls are counted apart: refresh is left out, so that no tree has summaries which it could show"
 )
 
 
 def contexts(engine: Engine, recall: RecallService) -> ContextService:
-    """The service, without a model and without a calendar."""
+    """The service, without a model."""
     windows, settings = WindowSettings(), ContextSettings()
     describer = Describer(engine, Asking(engine), ProfileSettings())
     window = WindowService(engine, windows, Compactor(None, windows.summary_chars))
     portraits = Portraits(engine, describer, timedelta(seconds=settings.profile_every_s))
-    return ContextService(engine, settings, windows, portraits, window, recall)
+    days = CalendarSettings()
+    calendar = CalendarService(engine, days, Digester(None, days), Condenser(None, days))
+    return ContextService(engine, settings, windows, portraits, window, recall, days=calendar)
 
 
 @contextmanager
@@ -160,11 +174,14 @@ class Counted:
 
     def __call__(self, body: Mapping[str, Any]) -> str:
         text = last_user_text(body)
-        if text.startswith('{"about"'):
-            self.calls["profile"] += 1
+        kind = next((kind for begins, kind in KINDS.items() if text.startswith(begins)), "other")
+        self.calls[kind] += 1
+        if kind == "profile":
             states = json.loads(text)["states"]
             return json.dumps({"sentences": [{"text": each["text"], "states": [each["number"]]} for each in states]})
-        self.calls["window" if '"so_far"' in text else "other"] += 1
+        if kind == "today":
+            people = json.loads(text)["speakers"]
+            return json.dumps({"digests": [{"number": each["number"], "text": "Talked of towns."} for each in people]})
         return json.dumps({"summary": "They went on talking. " * 20})
 
 
@@ -180,16 +197,18 @@ def chat_calls(turns: int, seed: int) -> Row:
         of_model = {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"}
         llm = {"profile": of_model, "summarize": of_model}
         with stack(servers, Path(directory), embedder=open_embedder(EmbeddingSettings()), llm=llm) as running:
+            began = time.time()
             for number in range(turns):
-                talk(running, number, drawn)
+                talk(running, number, began, drawn)
                 # Refresh is left out: its calls are the trees', whether anybody asks for contexts or not.
                 while running.runtime.extract() + running.runtime.reduce():
                     pass
                 running.memory.context("bob", "chat")
-    return {"turns": turns, "calls": dict(model.calls), "calls_per_100_turns": 100 * sum(model.calls.values()) / turns}
+    ours = sum(count for kind, count in model.calls.items() if kind != "window")
+    return {"turns": turns, "calls": dict(model.calls), "calls_per_100_turns": 100 * ours / turns}
 
 
-def talk(running: Stack, number: int, drawn: random.Random) -> None:
+def talk(running: Stack, number: int, began: float, drawn: random.Random) -> None:
     """One turn; every fourth states something new of the speaker."""
     town = drawn.choice(("Oslo", "Turin", "Porto", "Ghent", "Leeds"))
     said = (
@@ -199,7 +218,7 @@ def talk(running: Stack, number: int, drawn: random.Random) -> None:
         "Nice.",
     )
     role, name = ("assistant", "Guide") if number % 2 else ("user", "Bob")
-    turn = {"role": role, "name": name, "content": said[number % 4], "timestamp": 1_714_000_000 + 60 * number}
+    turn = {"role": role, "name": name, "content": said[number % 4], "timestamp": began + 0.001 * number}
     running.memory.append("bob", "chat", turn, close=number % 2 == 1)
 
 

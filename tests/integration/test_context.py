@@ -312,6 +312,12 @@ def test_it_takes_one_recall_and_one_statement(rested: Stack, more: int) -> None
     assert [part.text for part in again.parts] == [part.text for part in first.parts]
     assert len(seen) - len(recalled) == 1
 
+    whole = rested.services.context
+    with_days = whole.context(rested.tenant, "alice", "chat", ASKED)
+    with statements(engine) as seen:
+        assert whole.context(rested.tenant, "alice", "chat", ASKED).parts == with_days.parts
+    assert len(seen) - len(recalled) == 3
+
 
 def test_a_kept_profile_is_read_again_when_a_fact_comes(rested: Stack) -> None:
     def told() -> list[str]:

@@ -81,7 +81,7 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
                 memory.client.append(OWNER, "s-long", {"role": "user", "content": f"{PETS[number]} {'x' * 150}"})
             memory.window_put(OWNER, "s-long", found)
             assert memory.window(OWNER, "s-long").parts
-            assert memory.context(OWNER, "s-long", f"Where is {PETS[0].capitalize()}?").section("profile")
+            assert memory.context(OWNER, "s-long", f"Where is {PETS[0].capitalize()}?", "bob").section("profile")
             services = pipeline.services
             by_rules = WindowService(services.engine, services.settings.window, Compactor(None, 800))
             assert by_rules.window(pipeline.tenant, OWNER, "s-long").compacted == 8
