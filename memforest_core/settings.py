@@ -257,10 +257,8 @@ class ReduceSettings(Group):
     near_duplicate: float = Field(default=0.93, ge=0, le=1)
     entity_min_facts: int = Field(default=3, ge=1)
     entity_min_sessions: int = Field(default=2, ge=1)
-    scene_assign: float = Field(default=0.60, ge=0, le=1)
-    scene_weak: float = Field(default=0.50, ge=0, le=1)
-    """Cosines from which a fact joins a scene for sure, and one that has room. The artifact's 0.70 and 0.58 left every
-    tenth fact in a scene of its own (ADR 23)."""
+    scene_assign: float = Field(default=0.70, ge=0, le=1)
+    scene_weak: float = Field(default=0.58, ge=0, le=1)
     scene_merge: float = Field(default=0.88, ge=0, le=1)
     scene_cap: int = Field(default=60, ge=2)
     scene_min_facts: int = Field(default=3, ge=1)

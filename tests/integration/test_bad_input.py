@@ -119,7 +119,8 @@ def test_bad_names_are_refused(kept: Stack, name: Any) -> None:
         lambda: client.enqueue(name, "s", one()),
         lambda: client.enqueue("bob", name, one()),
         lambda: client.append(name, "s", one()[0]),
-        lambda: client.append("bob", name, one()[0]),
+        # Without a session a turn goes to the one that runs.
+        *(() if name is None else (lambda: client.append("bob", name, one()[0]),)),
         lambda: client.enqueue("new-owner", "new", one(id="a" if name is None else name, speaker_id=name or " ")),
     ):
         assert refusal(call).code in {"invalid_name", "nul_character", "invalid_unicode"}

@@ -627,7 +627,7 @@ def _large(path: Path, dimension: int, model: str) -> int:
 
 
 def _session(session: SessionId, number: int) -> tuple[str | int | bytes | None, ...]:
-    return (str(session), f"s{number}", "UTC", 0, TURNS, TURNS // 2, "{}", 0, 0, None, 0)
+    return (str(session), f"s{number}", "UTC", 0, TURNS, TURNS // 2, "{}", 0, 0, None, 0, None)
 
 
 def _turn(session: SessionId, number: int, at: int) -> tuple[str | int | bytes | None, ...]:

@@ -49,8 +49,10 @@ def turns(said: Sequence[tuple[str, str]], name: str = "Ines") -> list[dict[str,
 
 
 def tell(running: Stack) -> None:
-    """Two sessions of one owner, wholly processed, to be cloned."""
+    """Two sessions of one owner, wholly processed, to be cloned. Scenes of one fact have a tree, so that one can become
+    empty."""
     running.memory.ingest("ines", "spring", turns(SPRING))
+    running.execute("""UPDATE memforest.forest SET rules = '{"scene_min_facts": 1}'""")
     running.memory.ingest("ines", "summer", turns(SUMMER))
 
 

@@ -361,7 +361,8 @@ def test_notes_stay_notes_in_bundles_merges_and_rebuilds(rested: Stack, tmp_path
 def older(path: Path) -> None:
     """Make a bundle one of a version that knew no notes."""
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("ALTER TABLE session DROP COLUMN note")
+        for column in ("note", "channel"):
+            file.execute(f"ALTER TABLE session DROP COLUMN {column}")
         file.execute("PRAGMA user_version = 1")
         rows = file.execute("SELECT * FROM session ORDER BY n").fetchall()
         digest = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()

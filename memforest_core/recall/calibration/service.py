@@ -56,10 +56,6 @@ class LabelledPair(BaseModel):
     scene_b: str = ""
 
 
-ARTIFACT = ReduceSettings(scene_assign=0.70, scene_weak=0.58)
-"""The paper's artifact, where the defaults differ from it."""
-
-
 def built_in_sample() -> list[LabelledPair]:
     """The pairs that come with the package."""
     return parse_sample((files("memforest_core") / "calibration" / BUILT_IN_SAMPLE).read_text(encoding="utf-8"))
@@ -121,7 +117,7 @@ def calibrate(
     have those of the offline extractor. Raises InvalidInput for a sample that is too small, and what embedding raises.
     """
     scored = score(pairs, embedder, labelled=labelled)
-    in_force, artifact = thresholds_of(settings), thresholds_of(ARTIFACT)
+    in_force, artifact = thresholds_of(settings), thresholds_of(ReduceSettings())
     try:
         derived = derive(scored, precision)
     except UnusableSample as error:

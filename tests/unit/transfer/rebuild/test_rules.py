@@ -49,7 +49,7 @@ def test_a_held_forest_is_refreshed_when_it_is_said() -> None:
         ({"scene_k": 2}, "The rule scene_k is impossible: Input should be greater than or equal to 3."),
         ({"scene_cap": 2.5}, "The rule scene_cap is impossible"),
         ({"near_duplicate": 1.5}, "The rule near_duplicate is impossible"),
-        ({"scene_assign": 0.4}, "The rule scene_weak must not be above scene_assign."),
+        ({"scene_assign": 0.5}, "The rule scene_weak must not be above scene_assign."),
         ({"held": 1}, "There is no rule 'held'"),
     ],
 )
