@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from memforest_core.client import steps_of
 from memforest_core.errors import InvalidInput
-from memforest_core.work.waiting import Steps
+from memforest_core.work.waiting import Steps, steps_of
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
-from typing import ParamSpec, Self, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self, TypeAlias
 
 from memforest_core.accept.quotas import Quota, when_there_is_room
 from memforest_core.accept.records import Backlog, SessionProgress, Stage, TenantLimits
@@ -24,37 +23,14 @@ from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.dead import DeadStore
-from memforest_core.work.waiting import Steps, waited
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waiting
 
 SessionInput: TypeAlias = tuple[str, str, Sequence[TurnInput]]
 """A session of a bulk import: the owner's id, the session's id, its turns."""
 
 WAIT_STAGES = {"none": None, "raw": Stage.RAW, "facts": Stage.FACTS, "summaries": Stage.SUMMARIES}
-DEFAULT_TIMEOUT_S = 300.0
 ROOM_TIMEOUT_S = 3_600.0
 """How long a bulk import waits for room in the queue, for one session."""
-
-
-def waiting(steps: Callable[P, Steps[T]]) -> Callable[P, T]:
-    """Make a method that waits in the caller's thread from one that is written in steps."""
-
-    @wraps(steps)
-    def method(*args: P.args, **kwargs: P.kwargs) -> T:
-        return waited(steps(*args, **kwargs))
-
-    signature = inspect.signature(steps)
-    returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")
-    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
-    return method
-
-
-def steps_of(method: Callable[P, T]) -> Callable[P, Steps[T]]:
-    """The steps of a method that ``waiting`` made, for callers that sleep in their own way; it is not bound."""
-    steps: Callable[P, Steps[T]] = inspect.unwrap(method)
-    return steps
 
 
 def stage_named(name: str) -> Stage | None:
@@ -337,10 +313,7 @@ class MemForestClient:
 
     def status(self, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come, and why no further: ``last_error``. Raises NotFound."""
-        progress = self._producer.acceptance.progress(self._tenant, owner, session_id)
-        if progress.ready:
-            return progress
-        return replace(progress, last_error=self._producer.acceptance.last_error(self._tenant, owner, session_id))
+        return self._producer.acceptance.status(self._tenant, owner, session_id)
 
     @waiting
     def wait(

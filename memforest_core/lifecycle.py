@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.async_calls import Face, awaiting, on_thread
 from memforest_core.bootstrap.lifecycle import LifecycleParts
-from memforest_core.client import DEFAULT_TIMEOUT_S, waiting
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import parse_timestamp
@@ -21,7 +20,7 @@ from memforest_core.transfer.merge.report import ConflictReport
 from memforest_core.transfer.rebuild.planning import Plan
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
-from memforest_core.work.waiting import Steps
+from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, waiting
 
 
 @dataclass(frozen=True, slots=True)

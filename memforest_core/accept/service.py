@@ -204,6 +204,11 @@ class Acceptance:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
         return found
 
+    def status(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
+        """How far a session has come, and why no further: ``last_error``. Raises InvalidInput, NotFound."""
+        found = self.progress(tenant, owner, session_id)
+        return found if found.ready else replace(found, last_error=self.last_error(tenant, owner, session_id))
+
     @repeated
     def last_error(self, tenant: TenantId, owner: str, session_id: str) -> WorkError | None:
         """What the last failed try of a session's unfinished work ended with. Raises InvalidInput."""

@@ -15,6 +15,8 @@ from memforest_core.bootstrap.producer import open_producer
 from memforest_core.calendar.condensing import Condenser
 from memforest_core.calendar.digesting import Digester
 from memforest_core.calendar.service import CalendarService
+from memforest_core.calendar.summarizing import Summarizing
+from memforest_core.context.answering import ContextualAnswers
 from memforest_core.context.portraits import Portraits
 from memforest_core.context.service import ContextService
 from memforest_core.extract.prompt import fixed_part
@@ -223,6 +225,11 @@ class Services(Process):
         return CalendarService(self.engine, own, Digester(chat, own), Condenser(chat, own), telemetry=self.telemetry)
 
     @cached_property
+    def summarizing(self) -> Summarizing:
+        """Summaries that are wanted now."""
+        return Summarizing(self.calendar, self.producer.running, self.producer.acceptance)
+
+    @cached_property
     def describer(self) -> Describer:
         """What is known of people."""
         return Describer(self.engine, self._profile_chat, self.settings.profile)
@@ -232,8 +239,8 @@ class Services(Process):
         """Forgetting by words."""
         # What is looked for to be deleted is no visit.
         finder = Finder(self.engine, replace(self.recall, visits=None), self.embedder)
-        erasure = self.lifecycle.erasure
-        return Forgetter(self.engine, finder, erasure, self._profile_chat, self.settings.profile)
+        erasure, operations = self.lifecycle.erasure, self.lifecycle.operations
+        return Forgetter(self.engine, finder, erasure, operations, self._profile_chat, self.settings.profile)
 
     @cached_property
     def intents(self) -> Intents:
@@ -248,6 +255,11 @@ class Services(Process):
         return ContextService(
             self.engine, settings, self.settings.window, portraits, self.window, self.recall, days=self.calendar
         )
+
+    @cached_property
+    def contextual_answers(self) -> ContextualAnswers:
+        """Questions to answers."""
+        return ContextualAnswers(self.recall, self.context, lambda: self.answering)
 
     @cached_property
     def _profile_chat(self) -> Asking:

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memforest_core.calendar.asking import asked
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.text import clean, clipped
 from memforest_core.errors import ContentFault
+from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.recall.answers import MODEL_FAILURES, in_words
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.summarizer import OFFLINE_MODEL
 from memforest_core.settings import CalendarSettings
@@ -108,7 +107,8 @@ class Condenser:
             return clipped(text, 2 * self.settings.week_chars)
 
         system = _SYSTEM.format(budget=self.settings.week_chars)
-        return asked(chat, system, document, _Reply, "period_summary", checked, calls)
+        first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "period_summary")
+        return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
 
 
 _SHORTEST = 60

@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memforest_core.calendar.asking import asked
 from memforest_core.calendar.days import Days
 from memforest_core.calendar.records import DayTurn, SpeakerDigest
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
@@ -17,8 +16,8 @@ from memforest_core.domain.extractive import summarize
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import Role
 from memforest_core.errors import ContentFault
+from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.recall.answers import MODEL_FAILURES, in_words
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.summarizer import OFFLINE_MODEL
 from memforest_core.settings import CalendarSettings
@@ -162,7 +161,8 @@ class Digester:
             return {id_: clipped(text, 2 * self.settings.day_chars) for id_, text in new.items()}
 
         system = _SYSTEM.format(budget=self.settings.day_chars)
-        return asked(chat, system, document, _Reply, "day_digests", checked, calls)
+        first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "day_digests")
+        return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
 
 
 def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:

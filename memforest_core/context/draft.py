@@ -11,7 +11,7 @@ from memforest_core.context.records import ContextPart, Omission, Section, Why
 from memforest_core.context.rendering import frame_tokens
 from memforest_core.context.result import Context
 from memforest_core.errors import StoreUnavailable
-from memforest_core.recall.answers import in_words
+from memforest_core.models.answers import in_words
 
 T = TypeVar("T")
 

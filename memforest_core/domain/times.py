@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 
 
@@ -67,3 +67,11 @@ def micros(moment: datetime) -> int:
 def from_micros(value: int) -> datetime:
     """The aware UTC datetime of ``micros``."""
     return _EPOCH + timedelta(microseconds=value)
+
+
+def days_between(start: int | None, end: int | None, zone: tzinfo | None) -> str:
+    """The days between two times (microseconds since 1970) as a model is shown them; in UTC without a zone."""
+    if start is None or end is None:
+        return "unknown"
+    first, last = (from_micros(at).astimezone(zone or UTC).date() for at in (start, end))
+    return f"{first}" if first == last else f"{first} to {last}"

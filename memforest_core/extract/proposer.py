@@ -16,12 +16,11 @@ from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import check_sources
 from memforest_core.extract.offline import propose
 from memforest_core.extract.prompt import SYSTEM, render_window, schema
+from memforest_core.models.answers import repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
 
 OFFLINE_MODEL = "offline-1"
 """Name and version of the offline extractor, part of every cache key."""
-
-_MAX_ERROR_CHARS = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +78,15 @@ class ModelProposer:
         return self._chat.model_name(Step.EXTRACT)
 
     def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
-        messages = [Message("system", self.system), Message("user", render_window(window, attributes))]
-        fault = ContentFault("no answer")
-        for attempt in range(self._repairs + 1):
-            reply = self._chat.complete(ChatRequest(Step.EXTRACT, tuple(messages), self._schema, "extraction"))
-            calls.append(reply.record)
-            try:
-                answer = parse_answer(reply.text)
-                check_sources(answer, window)
-                return Proposal(answer, repaired=attempt > 0)
-            except ContentFault as error:
-                fault = error
-            messages[2:] = [
-                Message("assistant", reply.text[:20_000] or "(empty)"),
-                Message(
-                    "user",
-                    f"That answer can't be used: {fault.message[:_MAX_ERROR_CHARS]}. Answer again with the whole,"
-                    " corrected JSON object and nothing else.",
-                ),
-            ]
-        raise fault
+        messages = (Message("system", self.system), Message("user", render_window(window, attributes)))
+
+        def read(text: str) -> ExtractionAnswer:
+            answer = parse_answer(text)
+            check_sources(answer, window)
+            return answer
+
+        request = ChatRequest(Step.EXTRACT, messages, self._schema, "extraction")
+        return Proposal(*repaired(self._chat, request, read, calls, self._repairs + 1))
 
 
 def parse_answer(text: str) -> ExtractionAnswer:

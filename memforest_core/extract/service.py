@@ -148,7 +148,7 @@ class ExtractionService:
         except StoreUnavailable:
             raise
         except MemForestError as error:
-            return self._failed(tenant, claim, [*calls, *failed_call(error)], error)
+            return self._failed(tenant, claim, calls, error)
         kept = self._stored(tenant, claim, result, calls)
         self._telemetry.called(tenant, calls)
         return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)

@@ -20,7 +20,9 @@ from memforest_core.profile.rows import ProfileRows, Saying
 from memforest_core.settings import ProfileSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
+from memforest_core.work.operations import Operations
 from memforest_core.work.records import TaskId
+from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps
 
 MAX_WORDS_CHARS = 1_000
 SHOWN_CHARS = 500
@@ -57,6 +59,7 @@ class Forgetter:
     engine: Engine
     finder: Finder
     erasure: Erasure
+    operations: Operations
     asking: Asking
     settings: ProfileSettings
 
@@ -69,16 +72,27 @@ class Forgetter:
         *,
         turns: Turns = "alone",
         actor: str = ACTOR,
-    ) -> Forgetting:
-        """Ask for the deletion of the facts that words name ("where I work", "that I like jazz").
+        wait: bool = False,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Steps[Forgetting]:
+        """Delete the facts that ``words`` name ("where I work", "that I like jazz"); says what was found and goes.
 
         With a chat model one call chooses among the facts that are found; without, those that are as near to the words
-        as ``profile.forget_similarity``. A model that is away, or names what it was not shown, chooses nothing:
-        ``degraded`` says so. ``turns`` says what becomes of the turns that say the facts: "alone" deletes those that
-        say nothing else, "all" deletes all of them with whatever else they say, "none" keeps them; ``left`` names what
-        is kept. ``dry_run`` only says what would go. ``actor`` is who asks, for the audit. Raises InvalidInput,
-        ForestFrozen, StoreUnavailable.
+        as the setting profile.forget_similarity. ``turns`` says what becomes of the turns that say the facts: "alone"
+        deletes those that say nothing else, "all" also those that say other things, "none" keeps them; ``left`` of the
+        result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks, for the audit. Returns
+        when the deletions are asked for; with ``wait`` when they are done, at most ``timeout_s`` seconds later, with
+        their receipts. A model that is away, or names what it was not shown, chooses nothing, and ``degraded`` says so.
+        Raises InvalidInput, ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout.
         """
+        forgotten = self._forget(tenant, owner, words, dry_run, turns, actor)
+        if not wait or dry_run:
+            return forgotten
+        for task in forgotten.operations:
+            yield from self.operations.wait_steps(tenant, task, timeout_s, lambda _: None)
+        return self.with_receipts(tenant, forgotten)
+
+    def _forget(self, tenant: TenantId, owner: str, words: str, dry_run: bool, turns: Turns, actor: str) -> Forgetting:
         owner, actor = checked_name(owner, "owner"), checked_name(actor, "actor")
         if turns not in get_args(Turns):
             raise InvalidInput(f"Set turns to alone, all or none, not {turns!r:.40}.", code="invalid_turns")

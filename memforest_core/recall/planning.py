@@ -13,10 +13,11 @@ from pydantic import BaseModel
 from memforest_core.domain.ids import NodeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import clean
+from memforest_core.domain.times import days_between
 from memforest_core.errors import ContentFault
+from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.models.calls import ChatModel, Step
 from memforest_core.models.prompts import told
-from memforest_core.recall.answers import MODEL_FAILURES, asked, days, in_words
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.rows.reading import RecallRows
 
@@ -174,7 +175,7 @@ def _document(question: str, trees: Sequence[PlanTree], asked_at: datetime) -> d
                 "number": number,
                 "kind": tree.kind.value,
                 "label": tree.label,
-                "days": days(tree.time_start, tree.time_end, asked_at.tzinfo),
+                "days": days_between(tree.time_start, tree.time_end, asked_at.tzinfo),
                 "summary": tree.summary[:SUMMARY_CHARS],
             }
             for number, tree in enumerate(trees, 1)

@@ -13,10 +13,11 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from memforest_core.domain.times import days_between
 from memforest_core.errors import ContentFault
+from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.models.calls import ChatModel, Step
 from memforest_core.models.prompts import told
-from memforest_core.recall.answers import MODEL_FAILURES, asked, days, in_words
 
 CHILD_CHARS = 800
 """Of a child's text are shown: as much as a summary has (refresh.budget_chars); sixteen are about 3,200 tokens."""
@@ -168,7 +169,11 @@ class LlmRanker:
         document["tree"] = family.tree
         zone = None if self.asked_at is None else self.asked_at.tzinfo
         document["children"] = [
-            {"number": number, "days": days(child.time_start, child.time_end, zone), "text": child.text[:CHILD_CHARS]}
+            {
+                "number": number,
+                "days": days_between(child.time_start, child.time_end, zone),
+                "text": child.text[:CHILD_CHARS],
+            }
             for number, child in enumerate(part, 1)
         ]
         return document

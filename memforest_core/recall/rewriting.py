@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 from memforest_core.domain.text import STOP_WORDS, clean
 from memforest_core.errors import ContentFault
+from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.models.calls import ChatModel, Step
 from memforest_core.models.prompts import told
-from memforest_core.recall.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.records import SaidTurn
 

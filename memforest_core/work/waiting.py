@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Generator
-from typing import TypeAlias, TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from memforest_core.errors import RetryableError
 from memforest_core.work.jobs import WorkError
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+DEFAULT_TIMEOUT_S = 300.0
 
 NUDGE_S = 5.0
 
@@ -26,6 +31,25 @@ def waited(steps: Steps[T], sleep: Callable[[float], None] = time.sleep) -> T:
             result: T = ended.value
             return result
         sleep(pause)
+
+
+def waiting(steps: Callable[P, Steps[T]]) -> Callable[P, T]:
+    """Make a method that waits in the caller's thread from one that is written in steps."""
+
+    @wraps(steps)
+    def method(*args: P.args, **kwargs: P.kwargs) -> T:
+        return waited(steps(*args, **kwargs))
+
+    signature = inspect.signature(steps)
+    returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")
+    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    return method
+
+
+def steps_of(method: Callable[P, T]) -> Callable[P, Steps[T]]:
+    """The steps of a method that ``waiting`` made, for callers that sleep in their own way; it is not bound."""
+    steps: Callable[P, Steps[T]] = method.__wrapped__  # type: ignore[attr-defined]
+    return steps
 
 
 def polled(

@@ -19,15 +19,14 @@ from memforest_core.errors import (
     ContextTooLong,
     InvalidInput,
     InvalidSettings,
-    MemForestError,
     ModelUnavailable,
     StoreUnavailable,
 )
-from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
+from memforest_core.models.answers import parsed, repaired
+from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
 from memforest_core.models.prompts import told
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
 from memforest_core.recall.answering.prompt import FRAME, SYSTEM, piece_lines, question_line, render
-from memforest_core.recall.answers import parsed
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.settings import OFFLINE, LlmSettings
 from memforest_core.store.engine import Engine
@@ -35,11 +34,6 @@ from memforest_core.work.telemetry import SILENT, Telemetry
 
 MAX_TOKENS = 2_000
 """Estimated tokens of evidence that an answer is read from: the larger budget that recall is measured at."""
-TRIES = 2
-"""An answer that can't be used is asked for once more, with what is wrong with it."""
-
-_MAX_REPLY_CHARS = 20_000
-_MAX_ERROR_CHARS = 1_500
 
 
 class _Reply(BaseModel):
@@ -167,28 +161,9 @@ class AnswerService:
 
     def _asked(self, shown: str, known: Collection[int], calls: list[CallRecord]) -> Reply:
         """A reply that holds. Raises ContentFault after the last try, and the model errors."""
-        messages = [Message("system", told(SYSTEM, self.own, FRAME)), Message("user", shown)]
-        fault = ContentFault("no answer")
-        for _ in range(TRIES):
-            try:
-                answered = self.chat.complete(ChatRequest(Step.ANSWER, tuple(messages), schema(), "answer"))
-            except MemForestError as error:
-                calls.extend(failed_call(error))
-                raise
-            calls.append(answered.record)
-            try:
-                return parse_reply(answered.text, known)
-            except ContentFault as error:
-                fault = error
-            messages[2:] = [
-                Message("assistant", answered.text[:_MAX_REPLY_CHARS] or "(empty)"),
-                Message(
-                    "user",
-                    f"That answer can't be used: {fault.message[:_MAX_ERROR_CHARS]}. Answer again with the whole,"
-                    " corrected JSON object and nothing else.",
-                ),
-            ]
-        raise fault
+        messages = (Message("system", told(SYSTEM, self.own, FRAME)), Message("user", shown))
+        request = ChatRequest(Step.ANSWER, messages, schema(), "answer")
+        return repaired(self.chat, request, lambda text: parse_reply(text, known), calls)[0]
 
     def _recorded(
         self, tenant: TenantId, forest: ForestId | None, calls: list[CallRecord], degraded: list[str]

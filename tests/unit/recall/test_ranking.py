@@ -21,8 +21,8 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
+from memforest_core.models.answers import parsed
 from memforest_core.models.calls import Step
-from memforest_core.recall.answers import parsed
 from memforest_core.recall.ranking import (
     CHILD_CHARS,
     GIVE_UP_AFTER,
