@@ -28,13 +28,14 @@ from memforest_core.cli.logs import configure_logs
 from memforest_core.embedded.servers import EmbeddedServers
 
 MEASURED = (
-    "callers (processes) ingest, append, recall, forget (turns, sessions, speakers, ranges, owners), correct, merge,"
-    " export and import at random over a few owners, against real workers, Postgres, Valkey and the Qdrant engine over"
-    " HTTP, with offline extraction; a random process, caller or worker, gets kill -9 every so often. Each turn has a"
-    " word of its own. At rest: what must be known is in turns and facts of its owner and recall finds it; forgotten"
-    " words are in no table, point (sparse vectors too), key of Redis or bundle's copy; verify is clean, nothing is"
-    " dead, no operation is without an end, and Postgres' log has no deadlock. words_either: said while the owner was"
-    " deleted, so that either came first; forgotten_in_statistics: forgotten words in pg_stats; findings: all else"
+    "callers (processes) ingest, append, remember, recall, read windows, digests, profiles and contexts, forget"
+    " (turns, sessions, speakers, ranges, owners), correct, merge, export and import at random over a few owners,"
+    " against real workers, Postgres, Valkey and the Qdrant engine over HTTP, with offline extraction; a random"
+    " process, caller or worker, gets kill -9 every so often. Each turn has a word of its own. At rest: what must be"
+    " known is in turns and facts of its owner and recall finds it; forgotten words are in no table, point (sparse"
+    " vectors too), key of Redis or bundle's copy; verify is clean, nothing is dead, no operation is without an end,"
+    " and Postgres' log has no deadlock. words_either: said while the owner was deleted, so that either came first;"
+    " forgotten_in_statistics: forgotten words in pg_stats; findings: all else"
 )
 REPORTED_S = 10.0
 VACUUM_EVERY_S = 5

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak.known import DAY_S, FIRST_DAY, TURN_S, Fate, Known, Said, Session, gone
+from memforest_core.profile.notes import TURN as NOTE
 
 Reply = dict[str, Any]
+SHOWN = ("window", "day", "week", "month", "profile", "context")
+"""What ``show`` reads."""
 LONGEST = 5
 """Turns that are ingested at once."""
 DONE_BEFORE = {"not_found", "forest_gone", "same_fact"}
@@ -86,6 +89,17 @@ class Append(Say):
         return {"owner": self.owner, "session": self.session.id, "turn": self.said[0].turn}
 
 
+class Remember(Say):
+    """Keep a note."""
+
+    kind = do = "remember"
+
+    def arguments(self) -> dict[str, Any]:
+        turn = self.said[0].turn
+        said = {"text": turn["content"], "at": turn["timestamp"]}
+        return {"owner": self.owner, "session": self.session.id, **said}
+
+
 class Recall(Action):
     """Ask for something that was said."""
 
@@ -104,8 +118,23 @@ class Recall(Action):
     def done(self, reply: Reply) -> list[str]:
         self.found = self.said.word in reply["words"]
         if shown := self._gone & set(reply["words"]):
-            return [f"recall shows forgotten words: {sorted(shown)}"]
+            return [f"{self.kind} shows forgotten words: {sorted(shown)}"]
         return []
+
+
+class Show(Recall):
+    """Read what is made of the memory and kept: a window, the days, a profile, a context."""
+
+    do = "show"
+
+    def __init__(self, known: Known, session: Session, owner: str, kind: str) -> None:
+        super().__init__(known, owner, session.known[0])
+        self.kind = kind
+        self._session = session
+
+    def arguments(self) -> dict[str, Any]:
+        day = FIRST_DAY + self._session.day * DAY_S
+        return {"owner": self.owner, "what": self.kind, "session": self._session.id, "at": day}
 
 
 class InSession(Action):
@@ -323,7 +352,7 @@ class Chooser:
         """The next action, or None where this draw has nothing to act on; ``full``: say nothing new."""
         names, weights = zip(*((name, weight) for name, weight in _WEIGHTS.items()), strict=True)
         kind = rng.choices(names, weights)[0]
-        if full and kind in ("ingest", "append"):
+        if full and kind in ("ingest", "append", "remember"):
             kind = "recall"
         return _CHOICES[kind](self, rng)
 
@@ -355,6 +384,19 @@ class Chooser:
         if session is None or session.owner is None:
             return None
         return Recall(self._known, session.owner, rng.choice(session.known))
+
+    def remember(self, rng: random.Random) -> Action | None:
+        owner = rng.choice(self._known.names)
+        if self._known.busy.get(owner) == "import":
+            return None
+        session = self._known.session()
+        return Remember(self._known, owner, session, [self._known.say(session, owner, NOTE)])
+
+    def show(self, rng: random.Random) -> Action | None:
+        session = self._settled(rng)
+        if session is None or session.owner is None:
+            return None
+        return Show(self._known, session, session.owner, rng.choice(SHOWN))
 
     def forget(self, rng: random.Random) -> Action | None:
         session = self._settled(rng)
@@ -429,7 +471,9 @@ _MOST_FILES = 10
 _WEIGHTS = {
     "ingest": 30,
     "append": 20,
-    "recall": 22,
+    "recall": 16,
+    "show": 8,
+    "remember": 4,
     "forget": 14,
     "correct": 4,
     "forget-owner": 2,
@@ -441,6 +485,8 @@ _CHOICES: dict[str, Callable[[Chooser, random.Random], Action | None]] = {
     "ingest": Chooser.ingest,
     "append": Chooser.append,
     "recall": Chooser.recall,
+    "show": Chooser.show,
+    "remember": Chooser.remember,
     "forget": Chooser.forget,
     "correct": Chooser.correct,
     "forget-owner": Chooser.forget_owner,

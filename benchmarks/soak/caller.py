@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.soak.known import WORD
@@ -39,6 +40,25 @@ def _ingest(memory: MemForest, owner: str, session: str, turns: list[object]) ->
 def _append(memory: MemForest, owner: str, session: str, turn: object) -> object:
     memory.append(owner, session, turn)
     return {}
+
+
+def _remember(memory: MemForest, owner: str, session: str, text: str, at: int) -> object:
+    memory.remember(owner, text, session_id=session, at=at)
+    return {}
+
+
+def _show(memory: MemForest, owner: str, what: str, session: str, at: int) -> object:
+    """The planted words of what is made of the memory."""
+    day = datetime.fromtimestamp(at, UTC).date()
+    shown: dict[str, Callable[[], object]] = {
+        "window": lambda: memory.window(owner, session),
+        "day": lambda: memory.day(owner, day),
+        "week": lambda: memory.week(owner),
+        "month": lambda: memory.period(owner, f"{day:%Y-%m}"),
+        "profile": lambda: memory.profile(owner),
+        "context": lambda: memory.context(owner, session),
+    }
+    return {"words": sorted(set(WORD.findall(str(shown[what]()))))}
 
 
 def _recall(memory: MemForest, owner: str, question: str) -> object:
@@ -75,6 +95,8 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "ingest": _ingest,
     "append": _append,
     "recall": _recall,
+    "remember": _remember,
+    "show": _show,
     "forget": _forget,
     "correct": _correct,
     "merge": _merge,

@@ -107,7 +107,7 @@ class Known:
         self.sessions.append(made)
         return made
 
-    def say(self, session: Session, owner: str) -> Said:
+    def say(self, session: Session, owner: str, turn_id: str | None = None) -> Said:
         """Another turn of a session; every third one is a guest's, whom only this session knows."""
         self.begun |= {owner, *self.moving.get(owner, ())}
         number = len(session.said)
@@ -117,7 +117,7 @@ class Known:
         said = Said(
             word,
             {
-                "id": f"{session.id}-{number}",
+                "id": turn_id or f"{session.id}-{number}",
                 "role": "user",
                 "name": name,
                 "speaker_id": name,
