@@ -121,8 +121,11 @@ def wait_ready(
 ) -> None:
     """Return once ``is_ready()``; raise ServerFailed, with the log's end, if it never is."""
     deadline = time.monotonic() + timeout_s
-    while not is_ready():
+    while True:
+        # Asked first: one that ends meanwhile may have done what it was started for.
         code = process.poll()
+        if is_ready():
+            return
         if code is not None:
             raise ServerFailed(f"{name} ended while starting (exit {code}):\n{log.tail()}")
         if time.monotonic() > deadline:

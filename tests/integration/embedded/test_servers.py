@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import psycopg
@@ -171,3 +172,14 @@ def test_a_long_path_below_a_closed_directory_is_as_good_as_any(place: Path) -> 
     assert closed.stat().st_mode & 0o777 == 0o700
     with EmbeddedServers.start(data, valkey=False) as servers:
         assert execute(servers, "select count(*) from kept") == [(0,)]
+
+
+@pytest.mark.parametrize("alive", range(4))
+def test_a_program_that_ends_between_two_looks_has_done_its_work(alive: int, tmp_path: Path) -> None:
+    """Given a program whose end is what is waited for, then it makes no difference at which look it is seen."""
+    codes = iter([None] * alive)
+    program = SimpleNamespace(poll=lambda: next(codes, 0))
+    log = process.ServerLog(tmp_path / "log")
+    process.wait_ready(program, lambda: program.poll() == 0, name="initdb", log=log, timeout_s=5.0)
+    with pytest.raises(ServerFailed, match="ended while starting"):
+        process.wait_ready(program, lambda: False, name="initdb", log=log, timeout_s=5.0)
