@@ -21,9 +21,10 @@ from memforest_core.retain.phases import (
     forest_of,
     goal,
     left_behind,
+    oldest,
     when_of,
 )
-from memforest_core.retain.records import HeldForest, Leaf, When
+from memforest_core.retain.records import HeldForest, When
 from memforest_core.retain.rows import RetentionRows, retaining
 from memforest_core.store.engine import Engine
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
@@ -147,7 +148,7 @@ class Applying:
             erased += kind.erase(self.eraser, tenant, forest, part)
         told = dict(progress) | {kind.name: int(progress[f"upto_{kind.name}"]) - max(0, more - erased)}
         if erased:
-            return told if phase in AFTER else _oldest(told, leaves)
+            return told
         # All are gone, or they can't be erased and trying again would never end.
         return left_behind(told, phase) if phase in AFTER else self._next_age(tenant, told, phase)
 
@@ -200,15 +201,7 @@ def _planned(progress: Numbers, plan: Plan) -> dict[str, str | int]:
         forgotten=len(plan.facts),
         **_budget(plan),
     )
-    return _least(_oldest(_oldest(counted, plan.aged), plan.aged_facts), plan)
-
-
-def _oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
-    """Add when the oldest leaf was said that is too old."""
-    if not aged:
-        return dict(progress)
-    first = micros(aged[0].said_at)
-    return dict(progress) | {"oldest_at": min(first, int(progress.get("oldest_at", first)))}
+    return _least(oldest(oldest(counted, plan.aged), plan.aged_facts), plan)
 
 
 def _least(progress: Numbers, plan: Plan) -> dict[str, str | int]:

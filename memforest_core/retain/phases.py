@@ -96,11 +96,23 @@ def entered(rows: RetentionRows, progress: Numbers, when: When, done: Phase | No
         cutoff: datetime | None = getattr(when, _AGES[phase])
         if cutoff is None:
             continue
-        kind = ROWS[phase] if phase in ROWS else LEAVES[phase]
-        there = kind.left(rows, forest_of(progress), _only(when.at, phase, cutoff))
+        of, only = forest_of(progress), _only(when.at, phase, cutoff)
+        kind: LeafKind | RowKind = ROWS[phase] if phase in ROWS else LEAVES[phase]
+        there = kind.left(rows, of, only)
         if there:
-            return spent | {"phase": phase.value, "cutoff": micros(cutoff)} | goal(progress, kind.name, there, there)
+            # Now, because a kill loses what a batch was.
+            first = kind.first(rows, of, only, 1) if isinstance(kind, LeafKind) else ()
+            begun = oldest(spent, first) | {"phase": phase.value, "cutoff": micros(cutoff)}
+            return begun | goal(progress, kind.name, there, there)
     return spent | {"phase": Phase.PLANNING.value}
+
+
+def oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
+    """Add when the oldest leaf was said that is too old."""
+    if not aged:
+        return dict(progress)
+    first = micros(aged[0].said_at)
+    return dict(progress) | {"oldest_at": min(first, int(progress.get("oldest_at", first)))}
 
 
 def left_behind(progress: Numbers, done: Phase) -> Numbers:
