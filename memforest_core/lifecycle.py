@@ -10,10 +10,12 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.async_calls import Face, awaiting, on_thread
 from memforest_core.bootstrap.lifecycle import LifecycleParts
+from memforest_core.correct.records import Pins
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.erase.receipt import Receipt
+from memforest_core.errors import InvalidInput
 from memforest_core.retain.records import Policy, Preview
 from memforest_core.transfer.bundles.service import Watch
 from memforest_core.transfer.merge.report import ConflictReport
@@ -136,14 +138,48 @@ class Lifecycle:
         )
         return self._asked(task, OperationKind.CORRECT)
 
-    def pin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
-        """Keep a ``fact`` (its UUID) whatever a policy says."""
-        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, True)
-        return self._asked(task, OperationKind.CORRECT)
+    def pin(
+        self,
+        owner: str,
+        fact: UUID | str | None = None,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+        actor: str,
+    ) -> Operation:
+        """Keep a ``fact`` (its UUID), a ``session`` or one ``turn`` of it (their ids) whatever a policy says.
 
-    def unpin(self, owner: str, fact: UUID | str, *, actor: str) -> Operation:
-        """Let policies forget a ``fact`` (its UUID) again."""
-        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, False)
+        Of a session all turns are kept, and every fact that was said there; of a turn the facts that rest on it. An
+        explicit deletion takes what is pinned, too.
+        """
+        return self._set_pinned(owner, fact, session, turn, actor, True)
+
+    def unpin(
+        self,
+        owner: str,
+        fact: UUID | str | None = None,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+        actor: str,
+    ) -> Operation:
+        """Let policies forget a ``fact``, a ``session`` or a ``turn`` again; arguments as in ``pin``."""
+        return self._set_pinned(owner, fact, session, turn, actor, False)
+
+    def pins(self, owner: str, *, limit: int = 1_000) -> Pins:
+        """The pinned sessions, turns and facts of an owner, at most ``limit`` of each."""
+        return self._parts.correction.pins(self._tenant, owner, limit)
+
+    def _set_pinned(
+        self, owner: str, fact: UUID | str | None, session: str | None, turn: str | None, actor: str, pinned: bool
+    ) -> Operation:
+        if (fact is None) == (session is None) or (turn is not None and session is None):
+            raise InvalidInput("Name a fact, a session, or a turn with its session.", code="invalid_pin")
+        correction = self._parts.correction
+        if fact is not None:
+            task = correction.set_pinned(self._tenant, owner, fact, actor, pinned)
+        else:
+            task = correction.set_words_pinned(self._tenant, owner, session or "", turn, actor, pinned)
         return self._asked(task, OperationKind.CORRECT)
 
     def merge(
@@ -255,12 +291,20 @@ class Lifecycle:
         max_facts: int | None = None,
         max_bytes: int | None = None,
         fraction: float = 0.1,
+        facts_max_age_days: float | None = None,
+        digests_max_age_days: float | None = None,
+        window_max_age_days: float | None = None,
+        order: str = "age",
         actor: str,
     ) -> Policy:
         """Limit an owner's forest, or (owner None) every forest without a policy of its own; workers apply it.
 
-        ``max_age_days``, ``max_facts`` and ``max_bytes`` are the limits, None for no limit; ``fraction`` is the share,
-        above 0 and at most 1, of a forest's facts that one run may forget.
+        None is no limit. ``max_age_days`` is the age of turns, ``facts_max_age_days`` of facts (since they were said
+        last), ``digests_max_age_days`` of the calendar's digests (since the end of what they tell of),
+        ``window_max_age_days`` of what windows hold (since it was put in or made): all that is older goes.
+        ``max_facts`` and ``max_bytes`` bound a forest; ``fraction`` is the share, above 0 and at most 1, of its facts
+        that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
+        visited for longest, then what was visited least, then the oldest.
         """
         return self._parts.retention.set_policy(
             self._tenant,
@@ -270,6 +314,10 @@ class Lifecycle:
             max_facts=max_facts,
             max_bytes=max_bytes,
             fraction=fraction,
+            facts_max_age_days=facts_max_age_days,
+            digests_max_age_days=digests_max_age_days,
+            window_max_age_days=window_max_age_days,
+            order=order,
         )
 
     def clear_policy(self, owner: str | None = None, *, actor: str) -> bool:
@@ -286,7 +334,7 @@ class Lifecycle:
         return [self._asked(task, OperationKind.RETAIN) for task in tasks]
 
     def preview_policy(self, owner: str) -> Preview:
-        """Which facts and cells a policy would delete from an owner's forest now."""
+        """What a policy would delete from an owner's forest now: facts, cells, digests, and what windows hold."""
         return self._parts.retention.preview(self._tenant, owner)
 
     def operation(self, operation: TaskId) -> OperationTask:
@@ -357,6 +405,7 @@ class AsyncLifecycle(Face[Lifecycle]):
     correct = on_thread(Lifecycle.correct)
     pin = on_thread(Lifecycle.pin)
     unpin = on_thread(Lifecycle.unpin)
+    pins = on_thread(Lifecycle.pins)
     merge = on_thread(Lifecycle.merge)
     merge_conflicts = on_thread(Lifecycle.merge_conflicts)
     export = on_thread(Lifecycle.export)

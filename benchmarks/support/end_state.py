@@ -43,6 +43,8 @@ _MOMENTS = {
     "extracted_at",
     "placed_at",
     "last_visit_at",
+    "made_at",
+    "put_at",
     "at",
     "finished_at",
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -222,11 +223,48 @@ def _bundle_sums(_services: Services, directory: Path) -> Sequence[str]:
     return [*names, *(str(row) for row in rows if "created_at" not in row)]
 
 
+_WINDOWS = [
+    sa.text(statement)
+    for statement in (
+        """UPDATE memforest.turn SET pinned = true WHERE external_id = 'home-3' AND session_id IN (
+               SELECT session_id FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+                WHERE f.owner = :owner)""",
+        """INSERT INTO memforest.session_window
+                  (tenant_id, session_id, forest_id, turns, text, source, model, input_hash, version, updated_at)
+           SELECT s.tenant_id, s.session_id, s.forest_id, 2, s.external_id, 'extractive', '', CAST('' AS bytea),
+                  s.session_id, s.started_at
+             FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+            WHERE f.owner = :owner AND f.state = 'live'""",
+        """INSERT INTO memforest.window_item (tenant_id, session_id, item_id, forest_id, place, fact_id, put_at)
+           SELECT s.tenant_id, s.session_id, x.fact_id, s.forest_id, row_number() OVER (ORDER BY x.key_time, x.fact_id),
+                  x.fact_id, x.mentioned_at
+             FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+             JOIN memforest.fact x USING (tenant_id, forest_id)
+            WHERE f.owner = :owner AND f.state = 'live' AND s.external_id = 'dinner'""",
+    )
+]
+
+
 def _set_policy(services: Services, _directory: Path) -> None:
-    """Bob's first two sessions are too old, and of the rest there are too many facts."""
-    retention = services.lifecycle.retention
-    days = (time.time() - (MONDAY + 20 * DAY_S)) / DAY_S
-    retention.set_policy(tenant_of(services), BOB, max_age_days=days, max_facts=6, fraction=0.5, actor=BEFORE)
+    """Of Bob's first two sessions all is too old but a turn that is pinned, with its cell; so are a fact of that cell,
+    the digests of three days, and what windows hold of them. Of the rest there are too many facts."""
+    retention, tenant = services.lifecycle.retention, tenant_of(services)
+    for days in (0, 7, 40, 60):
+        services.calendar.summarize(tenant, BOB, datetime.fromtimestamp(MONDAY + days * DAY_S, UTC).date())
+    with tenant_transaction(services.engine, tenant) as connection:
+        for statement in _WINDOWS:
+            connection.execute(statement, {"owner": BOB})
+    age = {name: (time.time() - (MONDAY + days * DAY_S)) / DAY_S for name, days in _TOO_OLD.items()}
+    retention.set_policy(tenant, BOB, **age, max_facts=6, fraction=0.5, actor=BEFORE)
+
+
+_TOO_OLD = {
+    "max_age_days": 20,
+    "facts_max_age_days": 30,
+    "digests_max_age_days": 50,
+    "window_max_age_days": 50,
+}
+"""Up to which day after the first each kind is too old."""
 
 
 def _retain(services: Services) -> None:

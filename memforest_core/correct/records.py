@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import CellId, FactId
+from memforest_core.domain.ids import CellId, FactId, SessionId
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +37,33 @@ class Successor:
 
     id: FactId
     statement: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTurn:
+    """A turn that no policy takes, by the caller's ids."""
+
+    session_id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What no policy takes from an owner's memory: sessions by the caller's ids, turns, and facts."""
+
+    sessions: tuple[str, ...]
+    turns: tuple[PinnedTurn, ...]
+    facts: tuple[FactId, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The pins as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A session, or (``ordinal``) one turn of it."""
+
+    session: SessionId
+    ordinal: int | None

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.correct.records import Source, StoredFact, Successor
+from memforest_core.correct.records import PinnedTurn, Pins, Source, StoredFact, Successor, Words
 from memforest_core.domain.facts import CORRECTED_ITEM
-from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
@@ -183,6 +183,43 @@ class CorrectionRows:
             sa.update(m.FactRow)
             .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact)
             .values(pinned=pinned)
+        )
+
+    def words(self, forest: ForestId, session: str, turn: str | None) -> Words | None:
+        """A session by the caller's id, or a turn of it with words; None when the forest does not have it."""
+        s, t = m.Session, m.TurnRow
+        own = (s.tenant_id == self._tenant, s.forest_id == forest, s.external_id == session)
+        if turn is None:
+            found = self._db.scalar(sa.select(s.session_id).where(*own))
+            return None if found is None else Words(SessionId(found), None)
+        same = sa.and_(t.tenant_id == s.tenant_id, t.session_id == s.session_id, t.external_id == turn, ~t.erased)
+        row = self._db.execute(sa.select(t.session_id, t.ordinal).join(s, same).where(*own)).first()
+        return None if row is None else Words(SessionId(row.session_id), row.ordinal)
+
+    def set_words_pinned(self, words: Words, pinned: bool) -> None:
+        """Pin or unpin a session or a turn. The caller holds the forest."""
+        table: type[m.Session] | type[m.TurnRow] = m.Session if words.ordinal is None else m.TurnRow
+        own = [table.tenant_id == self._tenant, table.session_id == words.session]
+        if words.ordinal is not None:
+            own.append(m.TurnRow.ordinal == words.ordinal)
+        self._db.execute(sa.update(table).where(*own).values(pinned=pinned))
+
+    def pins(self, forest: ForestId, limit: int) -> Pins:
+        """What is pinned in a forest: sessions and turns by the caller's ids, facts by age; at most so many of each."""
+        s, t, x = m.Session, m.TurnRow, m.FactRow
+        sessions = sa.select(s.external_id).where(s.tenant_id == self._tenant, s.forest_id == forest, s.pinned)
+        same = sa.and_(s.tenant_id == t.tenant_id, s.session_id == t.session_id)
+        turns = (
+            sa.select(s.external_id.label("session"), t.external_id.label("turn"))
+            .join(s, same)
+            .where(t.tenant_id == self._tenant, t.pinned, s.forest_id == forest)
+            .order_by(s.external_id, t.ordinal)
+        )
+        facts = sa.select(x.fact_id).where(x.tenant_id == self._tenant, x.forest_id == forest, x.pinned)
+        return Pins(
+            tuple(self._db.scalars(sessions.order_by(s.external_id).limit(limit))),
+            tuple(PinnedTurn(row.session, row.turn) for row in self._db.execute(turns.limit(limit))),
+            tuple(FactId(fact) for fact in self._db.scalars(facts.order_by(x.seq).limit(limit))),
         )
 
     def waiting(self, facts: Sequence[FactId]) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""Correcting a fact, pinning it and unpinning it: written at once, then followed until it is in the trees."""
+"""Correcting a fact, pinning and unpinning: written at once; corrections are followed until they are in the trees."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.correct.records import StoredFact, Successor
+from memforest_core.correct.records import Pins, StoredFact, Successor
 from memforest_core.correct.rows import CorrectionRows, correcting
 from memforest_core.correct.wording import Wanted, corrected
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.pages import checked_limit
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
@@ -31,7 +32,11 @@ FACT = "fact"
 BY = "by"
 ERASE = "erase"
 PIN = "pin"
-"""Arguments of a task: the fact, the id of what it is corrected to, and 1 or 0."""
+SESSION, TURN = "session", "turn"
+"""Arguments of a task: the fact, the id of what it is corrected to, whether the old one is erased and whether it is
+pinned (1 or 0), the session and the turn's ordinal in it."""
+
+MOST_PINS = 100_000
 
 PLACED_S = 1.0
 """How long a step waits for the reducer, which mostly needs some milliseconds, before it gives the task back."""
@@ -60,7 +65,7 @@ class NotPlacedYet(RetryableError):
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Corrects and pins facts, and follows corrections into the trees. Thread-safe."""
+    """Corrects facts, pins facts, turns and sessions, and follows corrections into the trees. Thread-safe."""
 
     engine: Engine
     embedder: Embedder
@@ -137,6 +142,41 @@ class Correction:
         self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
+    @repeated
+    def set_words_pinned(
+        self, tenant: TenantId, owner: str, session: str, turn: str | None, actor: str, pinned: bool
+    ) -> TaskId:
+        """Keep a session, or (``turn``) one turn of it, with the facts that were said there, whatever a policy says, or
+        let policies forget it again.
+
+        Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
+        """
+        actor, session = checked_name(actor, "actor"), checked_name(session, "session")
+        turn = None if turn is None else checked_name(turn, "turn")
+        with correcting(self.engine, tenant) as rows:
+            forest = known(rows.find_forest(checked_name(owner, "owner")), owner)
+            _lock(rows, forest)
+            words = rows.words(forest.id, session, turn)
+            if words is None:
+                missing = "" if turn is None else f"turn {turn!r:.80} in "
+                raise NotFound(f"Owner {owner!r:.80} has no {missing}session {session!r:.80}.")
+            rows.set_words_pinned(words, pinned)
+            asked: dict[str, str | int] = {SESSION: str(words.session), PIN: int(pinned)}
+            asked |= {} if words.ordinal is None else {TURN: words.ordinal}
+            task = _ask(rows, forest, asked, actor)
+        self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        return task
+
+    @repeated
+    def pins(self, tenant: TenantId, owner: str, limit: int) -> Pins:
+        """What is pinned in an owner's memory, at most ``limit`` of each kind.
+
+        Raises InvalidInput, NotFound, StoreUnavailable.
+        """
+        limit = checked_limit(limit, most=MOST_PINS)
+        with correcting(self.engine, tenant) as rows:
+            return rows.pins(known(rows.find_forest(checked_name(owner, "owner")), owner).id, limit)
+
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """The next step of a task: what was asked for is written already.
 
@@ -144,7 +184,8 @@ class Correction:
         """
         if PIN in task.arguments:
             pinned = "pinned" if task.arguments[PIN] else "unpinned"
-            return None if progress else {"phase": pinned, "facts": 1}
+            kind = "turns" if TURN in task.arguments else "sessions" if SESSION in task.arguments else "facts"
+            return None if progress else {"phase": pinned, kind: 1}
         match progress.get("phase"):
             case None:
                 with correcting(self.engine, tenant) as rows:

@@ -108,7 +108,7 @@ class Clearing:
 
 
 class ForestEraser:
-    """Deletes facts or words out of a forest at once, in one transaction; retention calls it."""
+    """Deletes facts or words out of a forest at once, in one transaction, but what is pinned; retention calls it."""
 
     def __init__(self, engine: Engine, model: str, settings: Settings) -> None:
         self._engine = engine
@@ -118,15 +118,18 @@ class ForestEraser:
     def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> Erased:
         """Delete these facts; the turns that they came from stay. Raises StoreUnavailable."""
         with erasing(self._engine, tenant) as rows:
-            if rows.lock_forest(forest) is None:
+            # Something may have been pinned since it was chosen.
+            free = rows.pinned.free_facts(forest, facts) if rows.lock_forest(forest) is not None else []
+            if not free:
                 return Erased(0, 0)
-            counts = Removal(rows, forest, self._model, self._settings).facts(facts)
+            counts = Removal(rows, forest, self._model, self._settings).facts(free)
         return Erased(counts["cells"], counts["facts"])
 
     def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> Erased:
         """Delete the words of these cells, and the facts that rest on nothing else. Raises StoreUnavailable."""
         with erasing(self._engine, tenant) as rows:
-            turns = rows.targets.turns_of(cells) if rows.lock_forest(forest) is not None else []
+            free = rows.pinned.free_cells(forest, cells) if rows.lock_forest(forest) is not None else []
+            turns = rows.targets.turns_of(free)
             if not turns:
                 return Erased(0, 0)
             counts = Removal(rows, forest, self._model, self._settings).words(turns)

@@ -30,6 +30,8 @@ class StoredSession:
     """Whose forest it was accepted in, when it came here by a merge."""
     channel: str | None = None
     """Where it took place, if that was said."""
+    pinned: bool = False
+    """Whether policies leave it alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,7 @@ def session_of(row: Row) -> StoredSession:
         metadata=row.metadata,
         origin=row.origin_owner,
         channel=row.channel,
+        pinned=row.pinned,
     )
 
 

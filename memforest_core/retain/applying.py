@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
 from uuid import UUID
 
-from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import Role
-from memforest_core.domain.times import from_micros, micros
+from memforest_core.domain.times import micros
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.retain.choice import Plan, plan_of
-from memforest_core.retain.records import HeldForest, Leaf, When
+from memforest_core.retain.phases import (
+    AFTER,
+    LEAVES,
+    ROWS,
+    Phase,
+    at_of,
+    entered,
+    forest_of,
+    goal,
+    left_behind,
+    oldest,
+    when_of,
+)
+from memforest_core.retain.records import HeldForest, When
 from memforest_core.retain.rows import RetentionRows, retaining
 from memforest_core.store.engine import Engine
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
@@ -30,45 +41,13 @@ PAGE = 50
 """Forests that are looked at in one step."""
 STRAY_VISITS = 10_000
 
-COUNTS = ("forests", "aged", "over_facts", "over_bytes", "words", "forgotten", "kept_pinned")
-"""What a receipt says: forests that were over, cells that were too old, facts and bytes over the budget, cells taken
-for their bytes, facts forgotten, and pinned facts, which no policy takes."""
-
-
-class Phase(StrEnum):
-    """Where a run stands."""
-
-    LOOKING = "looking"
-    AGED = "aged"
-    PLANNING = "planning"
-    WORDS = "words"
-    FACTS = "facts"
-    LEAVING = "leaving"
-    DONE = "done"
-    PLANNED = "planned"
-
-
-def _erase_cells(eraser: ForestEraser, tenant: TenantId, forest: ForestId, cells: Sequence[UUID]) -> int:
-    return eraser.erase_cells(tenant, forest, [CellId(cell) for cell in cells]).cells
-
-
-def _erase_facts(eraser: ForestEraser, tenant: TenantId, forest: ForestId, facts: Sequence[UUID]) -> int:
-    return eraser.erase_facts(tenant, forest, [FactId(fact) for fact in facts]).facts
-
-
-@dataclass(frozen=True, slots=True)
-class _LeafKind:
-    """A kind of leaf: the name it is counted under, how many are left, which go first, and how they are erased."""
-
-    name: str
-    left: Callable[[RetentionRows, ForestId, When], int]
-    first: Callable[[RetentionRows, ForestId, When, int], Sequence[Leaf]]
-    erase: Callable[[ForestEraser, TenantId, ForestId, Sequence[UUID]], int]
-
-
-_AGED = _LeafKind("aged", RetentionRows.aged_left, RetentionRows.aged_cells, _erase_cells)
-_WORDS = _LeafKind("words", RetentionRows.bare_cells_left, RetentionRows.least_cells, _erase_cells)
-_FACTS = _LeafKind("forgotten", RetentionRows.facts_left, RetentionRows.least_facts, _erase_facts)
+COUNTS = (
+    *("forests", "digests", "windows", "window_items", "aged", "aged_facts", "over_facts", "over_bytes", "words"),
+    *("forgotten", "kept_pinned", "kept_sessions", "kept_turns"),
+)
+"""What a receipt says: forests that were over, what was too old (digests, compacted texts and items of windows, cells,
+facts besides theirs), facts and bytes over the budget, cells taken for their bytes, facts forgotten, and pinned facts,
+sessions and turns, which no policy takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +66,16 @@ class Applying:
         if "phase" not in progress:
             with retaining(self.engine, tenant) as rows:
                 return {"phase": Phase.LOOKING.value, "at": micros(rows.now()), **dict.fromkeys(COUNTS, 0)}
-        match Phase(str(progress["phase"])):
+        phase = Phase(str(progress["phase"]))
+        match phase:
             case Phase.LOOKING:
                 return self._look(tenant, task, progress)
-            case Phase.AGED:
-                return self._take(tenant, task, progress, _AGED, Phase.PLANNING)
+            case Phase.DIGESTS | Phase.WINDOWS | Phase.WINDOW_ITEMS:
+                return self._drop(tenant, task, progress, phase)
             case Phase.PLANNING:
                 return self._plan(tenant, progress)
-            case Phase.WORDS:
-                return self._take(tenant, task, progress, _WORDS, Phase.FACTS)
-            case Phase.FACTS:
-                return self._take(tenant, task, progress, _FACTS, Phase.LEAVING)
+            case Phase.AGED | Phase.AGED_FACTS | Phase.WORDS | Phase.FACTS:
+                return self._take(tenant, task, progress, phase)
             case Phase.LEAVING:
                 return self._leave(tenant, task, progress)
             case Phase.DONE | Phase.PLANNED:
@@ -105,7 +83,7 @@ class Applying:
 
     def _look(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Find the next forest that is over its budget; those that are not cost one count."""
-        at, after = _at(progress), _id(progress, "after")
+        at, after = at_of(progress), _id(progress, "after")
         with retaining(self.engine, tenant) as rows:
             if task.forest_id is not None:
                 one = rows.held(task.forest_id, at) if after is None else None
@@ -119,9 +97,9 @@ class Applying:
                     # Another operation works on this forest: the next run takes it.
                     continue
                 counted = _plus(progress, forests=1)
-                when = When(at, forest.limits.cutoff(at))
+                when = forest.limits.when(at)
                 if not task.dry_run:
-                    return _begun(rows, forest.id, when, counted)
+                    return entered(rows, counted | {"forest": str(forest.id)}, when)
                 plan = plan_of(rows, forest.id, forest.limits, when)
                 return _planned(counted, plan) | {"after": str(forest.id)}
         if task.forest_id is None and len(page) == PAGE:
@@ -130,91 +108,100 @@ class Applying:
 
     def _plan(self, tenant: TenantId, progress: Numbers) -> Numbers:
         """Fix how many leaves are to remain, now that what was too old is gone."""
-        forest, at = _forest(progress), _at(progress)
+        forest, at = forest_of(progress), at_of(progress)
         with retaining(self.engine, tenant) as rows:
             held = rows.held(forest, at)
             if held is None or held.limits is None:
                 # The policy was taken away since, or the forest.
                 return dict(progress) | {"phase": Phase.LEAVING.value}
-            plan = plan_of(rows, forest, held.limits, When(at, None))
-        excess, totals = plan.excess, plan.totals
-        counted = _plus(progress, over_facts=excess.facts, over_bytes=excess.bytes, kept_pinned=totals.pinned)
-        counted |= _goal(counted, _WORDS, totals.bare_cells, len(plan.cells))
-        counted |= _goal(counted, _FACTS, totals.facts, len(plan.facts))
+            plan = plan_of(rows, forest, held.limits, When(at, None, order=held.limits.order))
+        totals = plan.totals
+        counted = _plus(progress, **_budget(plan)) | {"order": held.limits.order.value}
+        counted |= goal(counted, LEAVES[Phase.WORDS].name, totals.bare_cells, len(plan.cells))
+        counted |= goal(counted, LEAVES[Phase.FACTS].name, totals.facts, len(plan.facts))
         return _least(counted, plan) | {"phase": Phase.WORDS.value}
 
-    def _take(self, tenant: TenantId, task: OperationTask, progress: Numbers, kind: _LeafKind, then: Phase) -> Numbers:
+    def _drop(self, tenant: TenantId, task: OperationTask, progress: Numbers, phase: Phase) -> Numbers:
+        """Delete one batch of rows that are too old, in one transaction with the line in the audit."""
+        kind, forest, when = ROWS[phase], forest_of(progress), when_of(progress)
+        with retaining(self.engine, tenant) as rows:
+            # Whoever makes digests and windows holds the forest.
+            left = kind.left(rows, forest, when) if rows.lock(forest) else 0
+            dropped = kind.drop(rows, forest, when, BATCH) if left else 0
+            if dropped:
+                _note(rows, task, forest, kind.name, dropped)
+        told = dict(progress) | {kind.name: int(progress[f"upto_{kind.name}"]) - (left - dropped)}
+        return told if dropped else self._next_age(tenant, told, phase)
+
+    def _take(self, tenant: TenantId, task: OperationTask, progress: Numbers, phase: Phase) -> Numbers:
         """Erase one batch of a kind; down to what is to remain, go on to the next phase."""
-        forest, when = _forest(progress), When(_at(progress), _cutoff(progress))
-        upto = int(progress[f"upto_{kind.name}"])
+        kind, forest, when = LEAVES[phase], forest_of(progress), when_of(progress)
         with retaining(self.engine, tenant) as rows:
             more = kind.left(rows, forest, when) - int(progress[f"leave_{kind.name}"])
             leaves = kind.first(rows, forest, when, min(more, BATCH)) if more > 0 else ()
             if leaves:
                 # Noted before it is done: the audit must not miss what was erased just before a crash.
-                detail = {kind.name: len(leaves)}
-                who = task.actor or SERVICE
-                rows.tasks.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
+                _note(rows, task, forest, kind.name, len(leaves))
         erased = 0
         for start in range(0, len(leaves), PART):
             part = [leaf.id for leaf in leaves[start : start + PART]]
             erased += kind.erase(self.eraser, tenant, forest, part)
-        told = dict(progress) | {kind.name: upto - max(0, more - erased)}
-        if not erased:
-            # All are gone, or they can't be erased and trying again would never end.
-            return _to(told, then, kind)
-        return _oldest(told, leaves) if kind is _AGED else told
+        told = dict(progress) | {kind.name: int(progress[f"upto_{kind.name}"]) - max(0, more - erased)}
+        if erased:
+            return told
+        # All are gone, or they can't be erased and trying again would never end.
+        return left_behind(told, phase) if phase in AFTER else self._next_age(tenant, told, phase)
+
+    def _next_age(self, tenant: TenantId, progress: Numbers, done: Phase) -> Numbers:
+        """Go on to the next kind of which something is too old."""
+        with retaining(self.engine, tenant) as rows:
+            limits = rows.limits_for(forest_of(progress))
+            if limits is None:
+                # The policy was taken away since.
+                return dict(progress) | {"phase": Phase.LEAVING.value}
+            return entered(rows, progress, limits.when(at_of(progress)), done)
 
     def _leave(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Done with a forest: on to the next."""
-        forest = _forest(progress)
+        forest = forest_of(progress)
         with retaining(self.engine, tenant) as rows:
             rows.drop_stray_visits(forest, STRAY_VISITS)
             if task.forest_id is None:
                 rows.tasks.part(task.id, forest)
-        kept = {name: value for name, value in progress.items() if name != "forest"}
+        kept = {name: value for name, value in progress.items() if name not in ("forest", "order")}
         return kept | {"phase": Phase.LOOKING.value, "after": str(forest)}
 
 
-def _begun(rows: RetentionRows, forest: ForestId, when: When, progress: Numbers) -> Numbers:
-    """The progress of a forest that begins with what is too old in it."""
-    begun = dict(progress) | {"phase": Phase.AGED.value, "forest": str(forest)}
-    if when.cutoff is None:
-        return begun | {"phase": Phase.PLANNING.value}
-    aged = rows.aged_left(forest, when)
-    return begun | {"cutoff": micros(when.cutoff)} | _goal(progress, _AGED, aged, aged)
+def _note(rows: RetentionRows, task: OperationTask, forest: ForestId, name: str, count: int) -> None:
+    """Keep in the audit how many of a kind go."""
+    who = task.actor or SERVICE
+    rows.tasks.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail={name: count}))
 
 
-def _goal(progress: Numbers, kind: _LeafKind, there: int, going: int) -> dict[str, str | int]:
-    """How many leaves of a kind are to remain in a forest, and what will have been counted by then."""
-    return {f"leave_{kind.name}": there - going, f"upto_{kind.name}": int(progress[kind.name]) + going}
-
-
-def _to(progress: Numbers, phase: Phase, done: _LeafKind) -> Numbers:
-    """The next phase, without what only the one before needed."""
-    spent = {f"leave_{done.name}", f"upto_{done.name}", "cutoff"}
-    return {name: value for name, value in progress.items() if name not in spent} | {"phase": phase.value}
+def _budget(plan: Plan) -> dict[str, int]:
+    """How far a forest is over its numbers, and what is pinned in it."""
+    return {
+        "over_facts": plan.excess.facts,
+        "over_bytes": plan.excess.bytes,
+        "kept_pinned": plan.totals.pinned,
+        "kept_sessions": plan.totals.pinned_sessions,
+        "kept_turns": plan.totals.pinned_turns,
+    }
 
 
 def _planned(progress: Numbers, plan: Plan) -> dict[str, str | int]:
     counted = _plus(
         progress,
+        digests=plan.digests,
+        windows=plan.windows,
+        window_items=plan.window_items,
         aged=len(plan.aged),
-        over_facts=plan.excess.facts,
-        over_bytes=plan.excess.bytes,
+        aged_facts=len(plan.aged_facts),
         words=len(plan.cells),
         forgotten=len(plan.facts),
-        kept_pinned=plan.totals.pinned,
+        **_budget(plan),
     )
-    return _least(_oldest(counted, plan.aged), plan)
-
-
-def _oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
-    """Add when the oldest leaf was said that is too old."""
-    if not aged:
-        return dict(progress)
-    first = micros(aged[0].said_at)
-    return dict(progress) | {"oldest_at": min(first, int(progress.get("oldest_at", first)))}
+    return _least(oldest(oldest(counted, plan.aged), plan.aged_facts), plan)
 
 
 def _least(progress: Numbers, plan: Plan) -> dict[str, str | int]:
@@ -233,17 +220,5 @@ def _ended(progress: Numbers, phase: Phase) -> dict[str, str | int]:
     return {"phase": phase.value} | {name: progress[name] for name in kept if name in progress}
 
 
-def _at(progress: Numbers) -> datetime:
-    return from_micros(int(progress["at"]))
-
-
-def _cutoff(progress: Numbers) -> datetime | None:
-    return from_micros(int(progress["cutoff"])) if "cutoff" in progress else None
-
-
 def _id(progress: Numbers, name: str) -> UUID | None:
     return UUID(str(progress[name])) if name in progress else None
-
-
-def _forest(progress: Numbers) -> ForestId:
-    return ForestId(UUID(str(progress["forest"])))

@@ -22,9 +22,14 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run takes from one forest: what is too old, cells without facts for their bytes, and facts."""
+    """What a run takes from one forest: what is too old (cells, facts besides theirs, and how many digests, compacted
+    texts and items of windows), cells without facts for their bytes, and facts."""
 
     aged: tuple[Leaf, ...]
+    aged_facts: tuple[Leaf, ...]
+    digests: int
+    windows: int
+    window_items: int
     cells: tuple[Leaf, ...]
     facts: tuple[Leaf, ...]
     excess: Excess
@@ -58,6 +63,11 @@ def plan_of(rows: RetentionRows, forest: ForestId, limits: Limits, when: When) -
     missing, and leave cells for the next run.
     """
     aged = tuple(rows.aged_cells(forest, when)) if when.cutoff is not None else ()
+    faded = tuple(rows.aged_facts(forest, when)) if when.facts is not None else ()
+    digests = rows.digests_left(forest, when) if when.digests is not None else 0
+    texts, items = (
+        (rows.windows_left(forest, when), rows.items_left(forest, when)) if when.windows is not None else (0, 0)
+    )
     totals = rows.totals(forest, when, bytes_too=limits.max_bytes is not None)
     excess = excess_of(limits, totals)
     cells: tuple[Leaf, ...] = ()
@@ -67,4 +77,4 @@ def plan_of(rows: RetentionRows, forest: ForestId, limits: Limits, when: When) -
     facts: tuple[Leaf, ...] = ()
     if excess.facts or missing:
         facts = enough(rows.least_facts(forest, when, excess.fact_quota), excess.facts, missing)
-    return Plan(aged, cells, facts, excess, totals)
+    return Plan(aged, faded, digests, texts, items, cells, facts, excess, totals)

@@ -18,6 +18,7 @@ from memforest_core.cli.operating import (
 )
 from memforest_core.cli.options import DataOption, JsonOption
 from memforest_core.cli.output import console, plain_table, print_json, printable
+from memforest_core.retain.records import Order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +36,25 @@ OwnerFilter = Annotated[
 @app.command("set")
 def set_(
     owner: OwnerFilter = None,
-    max_age_days: Annotated[float | None, typer.Option(help="Forget what is older.", show_default=False)] = None,
+    max_age_days: Annotated[
+        float | None,
+        typer.Option(help="Forget turns that are older, with what rests on them alone.", show_default=False),
+    ] = None,
     max_facts: Annotated[int | None, typer.Option(help="Facts a forest may hold.", show_default=False)] = None,
     max_bytes: Annotated[int | None, typer.Option(help="Bytes of text a forest may hold.", show_default=False)] = None,
     fraction: Annotated[float, typer.Option(help="Share of the facts that one run forgets at most.")] = 0.1,
+    facts_max_age_days: Annotated[
+        float | None, typer.Option(help="Forget facts that nobody said since; words stay.", show_default=False)
+    ] = None,
+    digests_max_age_days: Annotated[
+        float | None, typer.Option(help="Drop digests of days and weeks that ended before.", show_default=False)
+    ] = None,
+    window_max_age_days: Annotated[
+        float | None, typer.Option(help="Drop what windows hold for longer.", show_default=False)
+    ] = None,
+    order: Annotated[
+        Order, typer.Option(help="What goes first: what is least important, or what was not visited for longest.")
+    ] = Order.AGE,
     actor: ActorOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -51,6 +67,10 @@ def set_(
             max_facts=max_facts,
             max_bytes=max_bytes,
             fraction=fraction,
+            facts_max_age_days=facts_max_age_days,
+            digests_max_age_days=digests_max_age_days,
+            window_max_age_days=window_max_age_days,
+            order=order,
             actor=actor_named(actor),
         )
         found = memory.lifecycle.policies()
@@ -102,16 +122,24 @@ def _print(found: Sequence[Policy], *, as_json: bool) -> None:
     if not found:
         console().print("There is no policy: everything is kept.")
         return
-    table = plain_table("owner", "max age", "max facts", "max bytes", "at most a run")
+    table = plain_table("owner", "turns", "facts", "digests", "windows", "max facts", "max bytes", "a run", "order")
     for policy in found:
         table.add_row(
             printable(policy.owner) if policy.owner is not None else "(all others)",
-            f"{policy.max_age_days:g} days" if policy.max_age_days is not None else "",
+            _days(policy.max_age_days),
+            _days(policy.facts_max_age_days),
+            _days(policy.digests_max_age_days),
+            _days(policy.window_max_age_days),
             str(policy.max_facts or ""),
             str(policy.max_bytes or ""),
             f"{policy.fraction:.0%}",
+            policy.order.value,
         )
     console().print(table)
+
+
+def _days(age: float | None) -> str:
+    return "" if age is None else f"{age:g} days"
 
 
 def register(program: typer.Typer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from memforest_core.errors import InvalidInput
-from memforest_core.retain.records import DEFAULT_FRACTION, Limits
+from memforest_core.retain.records import DEFAULT_FRACTION, Limits, Order
 from memforest_core.work.records import Numbers
 
 DAY_S = 86_400
@@ -20,30 +20,49 @@ def checked_limits(
     max_facts: int | None = None,
     max_bytes: int | None = None,
     fraction: float = DEFAULT_FRACTION,
+    *,
+    facts_max_age_days: float | None = None,
+    digests_max_age_days: float | None = None,
+    window_max_age_days: float | None = None,
+    order: Order | str = Order.AGE,
 ) -> Limits:
-    """The limits of a policy, its age to the second.
+    """The limits of a policy, its ages to the second.
 
     Raises InvalidInput when one is out of range, or when nothing is limited.
     """
-    if max_age_days is None and max_facts is None and max_bytes is None:
-        raise _invalid("A policy limits something: give max_age_days, max_facts or max_bytes, or clear the policy.")
-    if max_age_days is not None and not _within(max_age_days, 1 / DAY_S, LONGEST_AGE_DAYS):
-        raise _invalid(f"max_age_days must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.")
+    ages = (max_age_days, facts_max_age_days, digests_max_age_days, window_max_age_days)
+    if all(each is None for each in (*ages, max_facts, max_bytes)):
+        raise _invalid(
+            "A policy limits something: give max_age_days, max_facts or max_bytes, or the age of facts, digests or"
+            " windows (facts_max_age_days, digests_max_age_days, window_max_age_days), or clear the policy."
+        )
     if not _within(fraction, 0.0, 1.0) or fraction == 0.0:
         raise _invalid("fraction must be above 0 and at most 1: the share of a forest's facts that one run may forget.")
     return Limits(
-        max_age_days=None if max_age_days is None else round(max_age_days * DAY_S) / DAY_S,
+        max_age_days=_aged(max_age_days, "max_age_days"),
         max_facts=_counted(max_facts, "max_facts", MOST_FACTS),
         max_bytes=_counted(max_bytes, "max_bytes", MOST_BYTES),
         fraction=float(fraction),
+        facts_max_age_days=_aged(facts_max_age_days, "facts_max_age_days"),
+        digests_max_age_days=_aged(digests_max_age_days, "digests_max_age_days"),
+        window_max_age_days=_aged(window_max_age_days, "window_max_age_days"),
+        order=_ordered(order),
     )
 
 
 def told(limits: Limits) -> Numbers:
     """Limits as the audit keeps them."""
-    age_s = None if limits.max_age_days is None else round(limits.max_age_days * DAY_S)
-    stated = {"max_age_s": age_s, "max_facts": limits.max_facts, "max_bytes": limits.max_bytes}
-    return {name: value for name, value in stated.items() if value is not None} | {"fraction": f"{limits.fraction:g}"}
+    ages = {
+        "max_age_s": limits.max_age_days,
+        "facts_max_age_s": limits.facts_max_age_days,
+        "digests_max_age_s": limits.digests_max_age_days,
+        "window_max_age_s": limits.window_max_age_days,
+    }
+    stated = {name: None if days is None else round(days * DAY_S) for name, days in ages.items()}
+    stated |= {"max_facts": limits.max_facts, "max_bytes": limits.max_bytes}
+    said: Numbers = {name: value for name, value in stated.items() if value is not None}
+    ordered = {} if limits.order is Order.AGE else {"order": limits.order.value}
+    return {**said, "fraction": f"{limits.fraction:g}", **ordered}
 
 
 def _invalid(message: str) -> InvalidInput:
@@ -52,6 +71,21 @@ def _invalid(message: str) -> InvalidInput:
 
 def _within(value: object, least: float, most: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and least <= value <= most
+
+
+def _aged(days: float | None, name: str) -> float | None:
+    if days is None:
+        return None
+    if not _within(days, 1 / DAY_S, LONGEST_AGE_DAYS):
+        raise _invalid(f"{name} must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.")
+    return round(days * DAY_S) / DAY_S
+
+
+def _ordered(order: Order | str) -> Order:
+    try:
+        return Order(order)
+    except ValueError:
+        raise _invalid(f"order must be one of {', '.join(Order)}.") from None
 
 
 def _counted(value: int | None, name: str, most: int) -> int | None:

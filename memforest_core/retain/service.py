@@ -14,7 +14,7 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.retain.applying import Applying
 from memforest_core.retain.choice import plan_of
 from memforest_core.retain.policies import checked_limits, told
-from memforest_core.retain.records import DEFAULT_FRACTION, Policy, Preview, When
+from memforest_core.retain.records import DEFAULT_FRACTION, Order, Policy, Preview
 from memforest_core.retain.rows import retaining
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
@@ -45,14 +45,26 @@ class Retention:
         max_facts: int | None = None,
         max_bytes: int | None = None,
         fraction: float = DEFAULT_FRACTION,
+        facts_max_age_days: float | None = None,
+        digests_max_age_days: float | None = None,
+        window_max_age_days: float | None = None,
+        order: Order | str = Order.AGE,
     ) -> Policy:
         """Set what an owner's forest may hold, or (owner None) every forest of the tenant without a policy of its own.
 
-        Replaces the policy that was there, whole. ``max_age_days`` counts from when something was said; ``max_bytes``
-        is the UTF-8 length of turns and facts; ``fraction`` of the facts is what one run may forget at most. Nothing
-        is forgotten before the policy is applied. Raises InvalidInput, NotFound, StoreUnavailable.
+        Replaces the policy that was there, whole. ``Limits`` tells what each limits. Nothing is forgotten before the
+        policy is applied. Raises InvalidInput, NotFound, StoreUnavailable.
         """
-        limits = checked_limits(max_age_days, max_facts, max_bytes, fraction)
+        limits = checked_limits(
+            max_age_days,
+            max_facts,
+            max_bytes,
+            fraction,
+            facts_max_age_days=facts_max_age_days,
+            digests_max_age_days=digests_max_age_days,
+            window_max_age_days=window_max_age_days,
+            order=order,
+        )
         actor = checked_name(actor, "actor")
         forest = self._forest(tenant, owner)
         with retaining(self._engine, tenant) as rows:
@@ -100,7 +112,7 @@ class Retention:
 
     @repeated
     def preview(self, tenant: TenantId, owner: str) -> Preview:
-        """The ids of what a run would take from an owner's forest now.
+        """What a run would take from an owner's forest now, by ids; items of windows are only counted.
 
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
@@ -109,8 +121,9 @@ class Retention:
             limits = rows.limits_for(forest)
             if limits is None:
                 raise NotFound(_NO_POLICY.format(owner))
-            at = rows.now()
-            plan = plan_of(rows, forest, limits, When(at, limits.cutoff(at)))
+            when = limits.when(rows.now())
+            plan = plan_of(rows, forest, limits, when)
+            digests, windows = rows.digests(forest, when), rows.windows(forest, when)
         return Preview(
             aged=tuple(CellId(leaf.id) for leaf in plan.aged),
             words=tuple(CellId(leaf.id) for leaf in plan.cells),
@@ -118,6 +131,12 @@ class Retention:
             over_facts=plan.excess.facts,
             over_bytes=plan.excess.bytes,
             kept_pinned=plan.totals.pinned,
+            aged_facts=tuple(FactId(leaf.id) for leaf in plan.aged_facts),
+            digests=digests,
+            windows=windows,
+            window_items=plan.window_items,
+            kept_sessions=plan.totals.pinned_sessions,
+            kept_turns=plan.totals.pinned_turns,
         )
 
     def tend(self, every_s: float) -> int:

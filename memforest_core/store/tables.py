@@ -152,6 +152,7 @@ class Session(OfTenant, Base):
         _belongs_to("forest", "forest_id"),
         _index("ix_session_updated", "tenant_id", "updated_at"),
         _index("ix_session_channel", "tenant_id", "forest_id", "channel", where="channel IS NOT NULL"),
+        _index("ix_session_pinned", "tenant_id", "forest_id", where="pinned"),
     )
 
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -172,6 +173,8 @@ class Session(OfTenant, Base):
     """What is said in it is to be kept: the reducer pins its facts in the transaction that stores them."""
     channel: Mapped[str | None]
     """Where it took place, as the caller names it."""
+    pinned: Mapped[bool] = mapped_column(server_default="false")
+    """No policy takes anything of it."""
 
 
 class Speaker(OfTenant, Base):
@@ -191,6 +194,7 @@ class TurnRow(OfTenant, Base):
     __table_args__ = (
         UniqueConstraint("tenant_id", "session_id", "external_id"),
         _belongs_to("session", "session_id"),
+        _index("ix_turn_pinned", "tenant_id", "session_id", "ordinal", where="pinned"),
     )
 
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -205,6 +209,8 @@ class TurnRow(OfTenant, Base):
     metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
     erased: Mapped[bool] = mapped_column(server_default="false")
     """The content is deleted; the row keeps its ordinal and id, so that sending the session again changes nothing."""
+    pinned: Mapped[bool] = mapped_column(server_default="false")
+    """No policy takes it, nor a fact that rests on it."""
 
 
 class Cell(OfTenant, Work, Base):
@@ -552,6 +558,8 @@ class WindowItem(OfTenant, Base):
     said_in: Mapped[UUID | None]
     """The session of a turn."""
     ordinal: Mapped[int | None]
+    put_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    """When it was put in last."""
 
 
 class CalendarDigest(OfTenant, Base):
@@ -677,13 +685,21 @@ class RetentionPolicy(OfTenant, Base):
     """What a forest may hold; the row of the nil forest is for all forests of the tenant that have none."""
 
     __tablename__ = "retention_policy"
-    __table_args__ = (CheckConstraint("fraction > 0 AND fraction <= 1", name="fraction"),)
+    __table_args__ = (
+        CheckConstraint("fraction > 0 AND fraction <= 1", name="fraction"),
+        CheckConstraint("first_out IN ('age', 'visits')", name="first_out"),
+    )
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     max_age_s: Mapped[int | None] = mapped_column(BigInteger)
     max_facts: Mapped[int | None]
     max_bytes: Mapped[int | None] = mapped_column(BigInteger)
     fraction: Mapped[float] = mapped_column(server_default="0.1")
+    facts_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
+    digests_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
+    window_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
+    first_out: Mapped[str] = mapped_column(server_default="age")
+    """What goes first of what is too much."""
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 

@@ -286,8 +286,9 @@ class WindowRows(ForestRows):
                 }
                 for at, each in enumerate(unique)
             ]
+            used = {"place": upsert.excluded.place, "put_at": sa.func.clock_timestamp()}
             kept = (
-                upsert.on_conflict_do_update(index_elements=key, set_={"place": upsert.excluded.place})
+                upsert.on_conflict_do_update(index_elements=key, set_=used)
                 if again
                 else upsert.on_conflict_do_nothing(index_elements=key)
             )

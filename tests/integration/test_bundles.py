@@ -627,11 +627,11 @@ def _large(path: Path, dimension: int, model: str) -> int:
 
 
 def _session(session: SessionId, number: int) -> tuple[str | int | bytes | None, ...]:
-    return (str(session), f"s{number}", "UTC", 0, TURNS, TURNS // 2, "{}", 0, 0, None, 0, None)
+    return (str(session), f"s{number}", "UTC", 0, TURNS, TURNS // 2, "{}", 0, 0, None, 0, None, 0)
 
 
 def _turn(session: SessionId, number: int, at: int) -> tuple[str | int | bytes | None, ...]:
-    return (str(session), at, f"t{at}", "user", f"{number} {at} " + "word " * 40, 0, 1, "bob", "Bob", "{}", 0)
+    return (str(session), at, f"t{at}", "user", f"{number} {at} " + "word " * 40, 0, 1, "bob", "Bob", "{}", 0, 0)
 
 
 def _cell(session: SessionId, number: int, at: int) -> tuple[str | int | bytes | None, ...]:

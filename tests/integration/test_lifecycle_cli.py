@@ -137,6 +137,42 @@ def _turn(program: Program, owner: str, word: str) -> str:
     return next(piece.turn_ids[0] for piece in pieces if word in piece.text)
 
 
+def test_sessions_and_turns_are_pinned_and_policies_have_ages(program: Program) -> None:
+    """Given pins of a session and a turn and a policy with an age of each kind, then commands print them, and a run
+    leaves them alone."""
+    program.told("pia")
+    turn = _turn(program, "pia", "kayak")
+    assert program.json("pin", "--owner", "pia", "--session", "s-2")["numbers"]["sessions"] == 1
+    assert program.json("pin", "--owner", "pia", "--session", "s-1", "--turn", turn)["numbers"]["turns"] == 1
+    pinned = {"sessions": ["s-2"], "turns": [{"session_id": "s-1", "turn_id": turn}], "facts": []}
+    assert program.json("pins", "--owner", "pia") == pinned
+    assert "s-2" in program("pins", "--owner", "pia")
+    assert program.refused("pin", "--owner", "pia") == "invalid_pin"
+    assert program.refused("pin", "--owner", "pia", "--session", "nowhere") == "not_found"
+    ages = (
+        "--max-age-days",
+        "1",
+        "--facts-max-age-days",
+        "2",
+        "--digests-max-age-days",
+        "3",
+        "--window-max-age-days",
+        "4",
+    )
+    shown = program.json("policy", "set", "--owner", "pia", *ages, "--order", "visits")["policies"]
+    (own,) = [each for each in shown if each["owner"] == "pia"]
+    kinds = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days", "order")
+    assert [own[name] for name in kinds] == [1, 2, 3, 4, "visits"]
+    assert "visits" in program("policy", "show")
+    numbers = program.json("policy", "apply", "--owner", "pia")["numbers"]
+    assert (numbers["kept_sessions"], numbers["kept_turns"]) == (1, 1) and numbers["aged"] >= 1
+    found = program.found("pia", "What did Bob say?")
+    assert "Zorba" in found and "kayak" in found and "Greta" not in found
+    assert program.json("unpin", "--owner", "pia", "--session", "s-2")["numbers"]["sessions"] == 1
+    assert program.json("pins", "--owner", "pia")["sessions"] == []
+    program("policy", "clear", "--owner", "pia")
+
+
 def test_a_fact_is_corrected_and_pinned(program: Program) -> None:
     program.told("bea")
     fact = program.fact("bea", "cello")

@@ -11,6 +11,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.erase.rows.clearing import ClearingRows
 from memforest_core.erase.rows.deletion import DeletionRows
 from memforest_core.erase.rows.derived import DerivedRows
+from memforest_core.erase.rows.pinned import PinnedRows
 from memforest_core.erase.rows.remaining import RemainingRows
 from memforest_core.erase.rows.targets import TargetRows
 from memforest_core.erase.rows.words import WordRows
@@ -27,6 +28,7 @@ class ErasureRows(ForestRows):
         super().__init__(connection, tenant)
         self.deletion = DeletionRows(connection, tenant)
         self.targets = TargetRows(connection, tenant)
+        self.pinned = PinnedRows(connection, tenant)
         self.words = WordRows(connection, tenant)
         self.derived = DerivedRows(connection, tenant)
         self.vectors = VectorRows(connection, tenant)

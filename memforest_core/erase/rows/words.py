@@ -85,7 +85,8 @@ _SPEAKERS = sa.text(f"""
 """)
 
 _BLANK_TURNS = sa.text(f"""
-    UPDATE memforest.turn t SET content = '', name = '', speaker_id = '', metadata = '{{}}', erased = true
+    UPDATE memforest.turn t SET content = '', name = '', speaker_id = '', metadata = '{{}}', erased = true,
+           pinned = false
       FROM {TURNS} WHERE t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal AND NOT t.erased
 """)
 

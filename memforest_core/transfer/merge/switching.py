@@ -116,6 +116,7 @@ class Switching:
         rows = self._rows.content
         growing = [plan for plan in plans if plan.meeting is not Meeting.SAME]
         rows.add_turns(growing)
+        rows.take_pins([plan for plan in plans if plan.meeting is not Meeting.NEW])
         added = Counter(copy.session_id for copy in copies)
         rows.lengthen(
             [(plan.source.id, plan.target, added[plan.target]) for plan in growing if plan.meeting is Meeting.LONGER]

@@ -8,7 +8,8 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.retain.policies import checked_limits, told
-from memforest_core.retain.records import Limits
+from memforest_core.retain.records import Limits, Order
+from tests.support.builders import NOON
 
 
 def test_limits_are_taken_as_they_are_given() -> None:
@@ -45,6 +46,31 @@ def test_bytes_are_counted_in_whole_numbers() -> None:
 def test_a_fraction_is_a_share(fraction: float) -> None:
     with pytest.raises(InvalidInput, match="fraction must be above 0 and at most 1"):
         checked_limits(max_facts=1, fraction=fraction)
+
+
+@pytest.mark.parametrize("name", ["facts_max_age_days", "digests_max_age_days", "window_max_age_days"])
+def test_each_kind_has_an_age_of_its_own(name: str) -> None:
+    limits = checked_limits(**{name: 7.0})  # type: ignore[arg-type]
+    assert (getattr(limits, name), limits.max_age_days) == (7.0, None)
+    assert told(limits) == {name.replace("_days", "_s"): 604_800, "fraction": "0.1"}
+    with pytest.raises(InvalidInput, match=f"{name} must be a number of days above 0"):
+        checked_limits(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_an_order_is_one_of_two() -> None:
+    assert checked_limits(max_facts=1, order="visits").order is Order.VISITS
+    assert checked_limits(max_facts=1).order is Order.AGE
+    assert told(Limits(max_facts=1, order=Order.VISITS)) == {"max_facts": 1, "fraction": "0.1", "order": "visits"}
+    with pytest.raises(InvalidInput, match="order must be one of age, visits"):
+        checked_limits(max_facts=1, order="luck")
+
+
+def test_a_run_holds_to_a_moment_for_each_kind() -> None:
+    when = Limits(max_age_days=1, facts_max_age_days=2, digests_max_age_days=3, order=Order.VISITS).when(NOON)
+    ages = [
+        None if each is None else (NOON - each).days for each in (when.cutoff, when.facts, when.digests, when.windows)
+    ]
+    assert (when.at, ages, when.order) == (NOON, [1, 2, 3, None], Order.VISITS)
 
 
 def test_the_audit_keeps_what_is_limited_and_nothing_else() -> None:

@@ -87,6 +87,25 @@ _LENGTHEN = [
     )
 ]
 
+# What is pinned on one side is pinned in the session that both become.
+_TAKE_PINS = [
+    sa.text(statement)
+    for statement in (
+        f"""
+        UPDATE memforest.session s SET pinned = true
+          FROM unnest({_ids("old", "new")}) AS u(old, new)
+          JOIN memforest.session o ON o.tenant_id = :t AND o.session_id = u.old AND o.pinned
+         WHERE s.tenant_id = :t AND s.session_id = u.new AND NOT s.pinned
+        """,
+        f"""
+        UPDATE memforest.turn b SET pinned = true
+          FROM unnest({_ids("old", "new")}) AS u(old, new)
+          JOIN memforest.turn a ON a.tenant_id = :t AND a.session_id = u.old AND a.pinned
+         WHERE b.tenant_id = :t AND b.session_id = u.new AND b.ordinal = a.ordinal AND NOT b.erased AND NOT b.pinned
+        """,
+    )
+]
+
 # An owner without a name takes that of the first source that has one.
 _TAKE_NAME = sa.text("""
     UPDATE memforest.forest f SET display_name = s.display_name FROM memforest.forest s
@@ -227,6 +246,13 @@ class ContentCopies(TenantRows):
             old, new, cells = (list(column) for column in zip(*sessions, strict=True))
             for statement in _LENGTHEN:
                 self._run(statement, old=old, new=new, cells=cells)
+
+    def take_pins(self, plans: Sequence[SessionPlan]) -> None:
+        """Pin in the target's sessions what is pinned in the source's: the sessions themselves, and their turns."""
+        if plans:
+            old, new = [plan.source.id for plan in plans], [plan.target for plan in plans]
+            for statement in _TAKE_PINS:
+                self._run(statement, old=old, new=new)
 
     def add_speakers(self, source: ForestId, target: ForestId) -> None:
         """Copy the speakers, and the source's name where the target has none."""

@@ -144,6 +144,22 @@ _SWITCH = [
              {_TWIN}
             WHERE c.tenant_id = :t AND c.forest_id = :source AND c.again_at IS NOT NULL
               AND n.tenant_id = :t AND n.cell_id = d.cell_id AND n.state = 'done' AND n.outcome = 'verbatim'""",
+        *(
+            f"""UPDATE memforest.session z SET pinned = s.pinned FROM memforest.session s
+                 WHERE z.tenant_id = :t AND z.forest_id = :copy AND s.tenant_id = :t AND s.forest_id = :source
+                   AND s.external_id = z.external_id AND {pinned}"""
+            for pinned in ("s.pinned AND NOT z.pinned", "z.pinned AND NOT s.pinned")
+        ),
+        *(
+            f"""UPDATE memforest.turn u SET pinned = t.pinned
+                  FROM memforest.session z
+                  JOIN memforest.session s ON s.tenant_id = :t AND s.forest_id = :source
+                                          AND s.external_id = z.external_id
+                  JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id
+                 WHERE z.tenant_id = :t AND z.forest_id = :copy AND u.tenant_id = :t AND u.session_id = z.session_id
+                   AND u.ordinal = t.ordinal AND {pinned}"""
+            for pinned in ("t.pinned AND NOT u.pinned", "u.pinned AND NOT t.pinned")
+        ),
         "UPDATE memforest.retention_policy SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
         "UPDATE memforest.running_session SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
         f"""INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
