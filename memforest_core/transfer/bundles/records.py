@@ -163,7 +163,9 @@ TABLES = (
 )
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
 
-LATER: Mapping[str, tuple[int, Value]] = MappingProxyType({"session.note": (2, 0), "session.channel": (2, None)})
+LATER: Mapping[str, tuple[int, Value]] = MappingProxyType(
+    {"session.note": (2, 0), "session.channel": (2, None), "speaker.since": (2, None)}
+)
 """Columns that came with a later format than the first: with which one, and what rows of older files have there."""
 
 NAMED = {table.identity: table for table in TABLES if table.identity is not None}
