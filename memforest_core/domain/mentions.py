@@ -123,7 +123,9 @@ def _at(text: str, tokens: list[_Token], place: int, people: People) -> tuple[Fo
         key = normalize_name(name)
         person = people.by_id(name) if first.at else None
         person = person or (people.called(key) if key else None)
-        if person is not None and (length > 1 or _is_name(text, first, key)):
+        # An article or a title is no part of a name: "the mark" is a mark.
+        whole = length == 1 or key.startswith(normalize_name(first.text))
+        if person is not None and whole and (length > 1 or _is_name(text, first, key)):
             return _found(first, words[-1].end, person, name), length
     person = people.nicknamed(first.text)
     if person is not None and (first.at or not first.text[:1].islower() or _like_a_person(text, first)):

@@ -162,7 +162,7 @@ class People:
         Caroline), unless it is a whole word of the name or the name is a handle in lower case.
         """
         key = normalize_name(word)
-        if sum(char.isalpha() for char in key) < MIN_NICKNAME or " " in key or key in COMMON or key in self._aliases:
+        if sum(char.isalpha() for char in key) < MIN_NICKNAME or key in COMMON or key in self._aliases:
             return None
         found: set[str] = set()
         for at in range(bisect_left(self._sorted, (key, "")), len(self._sorted)):
@@ -228,7 +228,8 @@ def _join(group: _Group, name: str) -> None:
 def _known(group: _Group, owner: bool, held: Mapping[str, Sequence[_Group]]) -> KnownPerson:
     aliases = group.aliases()
     own = {entity_key(group.id), *(alias for alias in aliases if owner or len(held[alias]) == 1)}
-    names = tuple(dict.fromkeys(group.names))
+    # A turn that came without a name is under the id: that is no newer name.
+    names = tuple(dict.fromkeys(sorted(group.names, key=lambda name: name == group.id)))
     return KnownPerson(group.id, names, frozenset(own), owner, tuple(dict.fromkeys(group.ids)))
 
 
