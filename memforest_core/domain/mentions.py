@@ -41,6 +41,8 @@ class Found:
     person: KnownPerson
     plain: bool
     """It is written as a name with a capital: the rules read it as it is."""
+    name: str
+    """The name that it means, as a sentence has it; of a mention of an id the newest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _replaced(text: str, found: Iterable[Found]) -> str:
     parts: list[str] = []
     at = 0
     for one in found:
-        parts += [text[at : one.start], one.person.written]
+        parts += [text[at : one.start], one.name]
         at = one.end
     return "".join([*parts, text[at:]])
 
@@ -114,7 +116,9 @@ def _at(text: str, tokens: list[_Token], place: int, people: People) -> tuple[Fo
     first = tokens[place]
     if first.mention is not None:
         person = people.by_id(first.mention)
-        return (None if person is None else Found(first.start, first.end, person, plain=False)), 1
+        if person is None:
+            return None, 1
+        return Found(first.start, first.end, person, plain=False, name=person.written), 1
     for length in range(min(MAX_NAME_WORDS, len(tokens) - place), 0, -1):
         words = tokens[place : place + length]
         if not _together(text, words):
@@ -135,7 +139,8 @@ def _at(text: str, tokens: list[_Token], place: int, people: People) -> tuple[Fo
 
 def _found(first: _Token, end: int, person: KnownPerson, name: str, *, nickname: bool = False) -> Found:
     plain = not first.at and name[:1].isupper() and not nickname
-    return Found(first.start, end, person, plain)
+    spelled = person.written if first.at and name in person.ids else person.spelled(name)
+    return Found(first.start, end, person, plain, spelled)
 
 
 def _together(text: str, words: list[_Token]) -> bool:

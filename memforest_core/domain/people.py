@@ -65,15 +65,24 @@ class KnownPerson:
 
     @property
     def written(self) -> str:
-        """The name as a sentence has it: a nickname in lower case gets a capital, signs are left out."""
-        plain = self.name
-        if _PLAIN_NAME.fullmatch(plain) is None:
-            plain = " ".join(_WORD.findall(plain)) or plain
-        return plain if not plain[:1].islower() else plain[:1].upper() + plain[1:]
+        """The name as a sentence has it."""
+        return as_written(self.name)
+
+    def spelled(self, said: str) -> str:
+        """The name that is meant by one in any case or by its beginning, as a sentence has it."""
+        key = normalize_name(said)
+        keys = {normalize_name(name): name for name in reversed(self.names)}
+        return as_written(keys.get(key) or next((name for own, name in keys.items() if own.startswith(key)), self.name))
 
 
 _PLAIN_NAME = re.compile(r"[^\W\d_][\w'’-]*(?: [^\W_][\w'’-]*)*")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+
+def as_written(name: str) -> str:
+    """A name as a sentence has it: a nickname in lower case gets a capital, signs are left out."""
+    plain = name if _PLAIN_NAME.fullmatch(name) is not None else " ".join(_WORD.findall(name)) or name
+    return plain[:1].upper() + plain[1:] if plain[:1].islower() else plain
 
 
 def entity_key(name: str) -> str:

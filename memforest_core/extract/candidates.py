@@ -85,7 +85,8 @@ def _name(name: str, window: Window) -> str:
     person = people.who(name)
     if person is None:
         return name
-    return person.id if people.shared(person.written) else person.written
+    known = person.spelled(name)
+    return person.id if people.shared(known) else known
 
 
 def _without_ids(text: str, window: Window) -> str:
