@@ -80,8 +80,10 @@ def _subject(item: Item, window: Window, first: WindowTurn) -> str:
 def _name(name: str, window: Window) -> str:
     """A name as it is known: for a mention or a nickname that of the speaker, the id where others have the name."""
     people = window.people
-    if people is None or people.called(normalize_name(name)) is not None:
+    if people is None:
         return name
+    if people.called(normalize_name(name)) is not None:
+        return name.removeprefix("@")
     person = people.who(name)
     if person is None:
         return name
