@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memforest_core.domain.people import COMMON, MENTION, KnownPerson, People
-from memforest_core.domain.text import STOP_WORDS, normalize_name
+from memforest_core.domain.people import COMMON, MENTION, KnownPerson, People, name_key
+from memforest_core.domain.text import STOP_WORDS
 
 MAX_NAME_WORDS = 4
 """Names of up to this many words are looked for."""
@@ -119,16 +119,18 @@ def _at(text: str, tokens: list[_Token], place: int, people: People) -> tuple[Fo
         if person is None:
             return None, 1
         return Found(first.start, first.end, person, plain=False, name=person.written), 1
+    if not first.at and not people.begins(name_key(first.text)):
+        return None, 1
     for length in range(min(MAX_NAME_WORDS, len(tokens) - place), 0, -1):
         words = tokens[place : place + length]
         if not _together(text, words):
             continue
         name = text[first.start + first.at : words[-1].end]
-        key = normalize_name(name)
+        key = name_key(name)
         person = people.by_id(name) if first.at else None
         person = person or (people.called(key) if key else None)
         # An article or a title is no part of a name: "the mark" is a mark.
-        whole = length == 1 or key.startswith(normalize_name(first.text))
+        whole = length == 1 or key.startswith(name_key(first.text))
         if person is not None and whole and (length > 1 or _is_name(text, first, key)):
             return _found(first, words[-1].end, person, name), length
     person = people.nicknamed(first.text)

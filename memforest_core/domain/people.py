@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from memforest_core.domain.text import normalize_name
 
@@ -70,13 +71,19 @@ class KnownPerson:
 
     def spelled(self, said: str) -> str:
         """The name that is meant by one in any case or by its beginning, as a sentence has it."""
-        key = normalize_name(said)
-        keys = {normalize_name(name): name for name in reversed(self.names)}
+        key = name_key(said)
+        keys = {name_key(name): name for name in reversed(self.names)}
         return as_written(keys.get(key) or next((name for own, name in keys.items() if own.startswith(key)), self.name))
 
 
 _PLAIN_NAME = re.compile(r"[^\W\d_][\w'’-]*(?: [^\W_][\w'’-]*)*")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+
+@lru_cache(maxsize=65_536)
+def name_key(name: str) -> str:
+    """The normalized name; the same ones are asked for again and again."""
+    return normalize_name(name)
 
 
 def as_written(name: str) -> str:
@@ -87,7 +94,7 @@ def as_written(name: str) -> str:
 
 def entity_key(name: str) -> str:
     """The key of an entity of this name or id."""
-    return normalize_name(name) or name
+    return name_key(name) or name
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +106,7 @@ class _Group:
     names: list[str] = field(default_factory=list)
 
     def aliases(self) -> frozenset[str]:
-        return frozenset(normalize_name(name) for name in (*self.ids, *self.names)) - {""}
+        return frozenset(name_key(name) for name in (*self.ids, *self.names)) - {""}
 
 
 class People:
@@ -113,19 +120,23 @@ class People:
     def __init__(self, owner: str, speakers: Iterable[tuple[str, str]], display_name: str | None = None) -> None:
         """``speakers`` are pairs of id and name, the newest names first; ``display_name`` is the owner's."""
         groups = _groups(owner, list(speakers), display_name)
+        aliases = [group.aliases() for group in groups]
         held: dict[str, list[_Group]] = defaultdict(list)
-        for group in groups:
-            for alias in group.aliases():
+        for group, own in zip(groups, aliases, strict=True):
+            for alias in own:
                 held[alias].append(group)
-        self.everybody: tuple[KnownPerson, ...] = tuple(_known(group, group is groups[0], held) for group in groups)
+        self.everybody: tuple[KnownPerson, ...] = tuple(
+            _known(group, own, group is groups[0], held) for group, own in zip(groups, aliases, strict=True)
+        )
         self.owner: KnownPerson = self.everybody[0]
         of = dict(zip(map(id, groups), self.everybody, strict=True))
         self._ids: dict[str, KnownPerson] = {each: person for person in self.everybody for each in person.ids}
         self._aliases: Mapping[str, tuple[KnownPerson, ...]] = {
             alias: tuple(of[id(group)] for group in found) for alias, found in held.items()
         }
-        names = {(normalize_name(name), person.id) for person in self.everybody for name in person.names}
+        names = {(name_key(name), person.id) for person in self.everybody for name in person.names}
         self._sorted: Sequence[tuple[str, str]] = sorted(names - {("", person.id) for person in self.everybody})
+        self._first_words = frozenset(name.partition(" ")[0] for name, _ in self._sorted)
 
     def by_id(self, speaker: str) -> KnownPerson | None:
         """The speaker with this id."""
@@ -139,11 +150,18 @@ class People:
     def called(self, key: str) -> KnownPerson | None:
         """The only one who has this normalized name; ids don't count, so that no number is a person."""
         person = self.by_key(key)
-        return person if person is not None and any(normalize_name(name) == key for name in person.names) else None
+        return person if person is not None and any(name_key(name) == key for name in person.names) else None
+
+    def begins(self, key: str) -> bool:
+        """Whether some name begins with this normalized word, or with its beginning."""
+        if key.partition(" ")[0] in self._first_words:
+            return True
+        at = bisect_left(self._sorted, (key, ""))
+        return len(key) >= MIN_NICKNAME and at < len(self._sorted) and self._sorted[at][0].startswith(key)
 
     def shared(self, name: str) -> bool:
         """Whether several speakers have this name."""
-        return len(self._aliases.get(normalize_name(name), ())) > 1
+        return len(self._aliases.get(name_key(name), ())) > 1
 
     def who(self, name: str) -> KnownPerson | None:
         """Whom a name means that stands by itself: an id, a name in any case, a mention, or a nickname.
@@ -157,7 +175,7 @@ class People:
         text = text.removeprefix("@")
         if text in self._ids:
             return self._ids[text]
-        key = normalize_name(text)
+        key = name_key(text)
         if not key:
             return None
         if key in self._aliases:
@@ -170,7 +188,7 @@ class People:
         In lower case any name counts, unless it is an English word; with a capital it is another name ("Carol" is not
         Caroline), unless it is a whole word of the name or the name is a handle in lower case.
         """
-        key = normalize_name(word)
+        key = name_key(word)
         if sum(char.isalpha() for char in key) < MIN_NICKNAME or key in COMMON or key in self._aliases:
             return None
         found: set[str] = set()
@@ -190,7 +208,7 @@ class People:
 def _calls(person: KnownPerson, key: str) -> bool:
     """Whether a capitalized beginning may be one of the names."""
     return any(
-        normalize_name(name).startswith(key) and (name == name.lower() or normalize_name(name).startswith(f"{key} "))
+        name_key(name).startswith(key) and (name == name.lower() or name_key(name).startswith(f"{key} "))
         for name in person.names
     )
 
@@ -234,8 +252,7 @@ def _join(group: _Group, name: str) -> None:
         group.names.append(name)
 
 
-def _known(group: _Group, owner: bool, held: Mapping[str, Sequence[_Group]]) -> KnownPerson:
-    aliases = group.aliases()
+def _known(group: _Group, aliases: frozenset[str], owner: bool, held: Mapping[str, Sequence[_Group]]) -> KnownPerson:
     own = {entity_key(group.id), *(alias for alias in aliases if owner or len(held[alias]) == 1)}
     # A turn that came without a name is under the id: that is no newer name.
     names = tuple(dict.fromkeys(sorted(group.names, key=lambda name: name == group.id)))
@@ -244,5 +261,5 @@ def _known(group: _Group, owner: bool, held: Mapping[str, Sequence[_Group]]) -> 
 
 def called(name: str, person: KnownPerson) -> bool:
     """Whether a name is one of a speaker's, whoever else has it."""
-    key = normalize_name(name)
-    return bool(key) and any(normalize_name(own) == key for own in (*person.names, *person.ids))
+    key = name_key(name)
+    return bool(key) and any(name_key(own) == key for own in (*person.names, *person.ids))

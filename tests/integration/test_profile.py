@@ -361,14 +361,15 @@ def test_notes_stay_notes_in_bundles_merges_and_rebuilds(rested: Stack, tmp_path
 def older(path: Path) -> None:
     """Make a bundle one of a version that knew no notes."""
     with closing(sqlite3.connect(path)) as file, file:
-        for column in ("note", "channel"):
-            file.execute(f"ALTER TABLE session DROP COLUMN {column}")
+        for table, column in (("session", "note"), ("session", "channel"), ("speaker", "since")):
+            file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         file.execute("PRAGMA user_version = 1")
-        rows = file.execute("SELECT * FROM session ORDER BY n").fetchall()
-        digest = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
         ((kept,),) = file.execute("SELECT value FROM meta WHERE name = 'sha256'")
-        changed = json.dumps(json.loads(kept) | {"session": digest}, sort_keys=True)
-        file.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (changed,))
+        digests = json.loads(kept)
+        for table in ("session", "speaker"):
+            rows = file.execute(f"SELECT * FROM {table} ORDER BY n").fetchall()
+            digests[table] = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
+        file.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (json.dumps(digests, sort_keys=True),))
 
 
 def test_a_bundle_of_a_version_without_notes_is_read(rested: Stack, tmp_path: Path) -> None:
