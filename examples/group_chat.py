@@ -3,7 +3,8 @@
     python examples/group_chat.py                      # the ten days below
     python examples/group_chat.py --turns chat.jsonl   # your own: {"day": 0, "channel": "...", "id": "...", ...} a line
 
-The server is the owner, each channel and day a session, and a speaker keeps one id under all names.
+The server is the owner, each channel and day a session, and a speaker keeps one id under all names: what others say of
+"gruz" or <@111> is filed under whom they mean.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ SAID = (
     Said(0, "general", "222", "Florent", "I work at a bakery in Grenoble."),
     Said(1, "general", "333", "mira", "I have a dog named Pixel."),
     Said(2, "trips", "222", "Florent", "I booked a hut on Mont Aiguille for six people."),
+    Said(2, "trips", "333", "mira", "<@111> is a great cook."),
     Said(3, "trips", "111", "gruz", "I bought a green rope of 60 meters."),
     Said(4, "general", "333", "mira", "I love climbing in the rain."),
     Said(5, "trips", "333", "mira", "I lent my helmet to Florent."),
     Said(6, "general", "111", "gruzilkin", "I moved to Annecy."),
     Said(8, "trips", "222", "Florent", "I sprained my ankle on the stairs of the bakery."),
+    Said(8, "trips", "222", "Florent", "gruz is a patient friend."),
     Said(9, "trips", "111", "gruzilkin", "I packed the green rope for Mont Aiguille."),
     Said(9, "trips", "333", "mira", "I made sandwiches for everybody."),
 )

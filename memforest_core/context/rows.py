@@ -80,7 +80,7 @@ def _at_hand(session: str) -> sa.TextClause:
       FROM memforest.forest f
      CROSS JOIN LATERAL (
            SELECT coalesce(json_agg(json_build_array(p.speaker_id, p.name)
-                                    ORDER BY p.speaker_id, p.name), '[]') AS names
+                                    ORDER BY p.since DESC NULLS LAST, p.speaker_id, p.name), '[]') AS names
              FROM memforest.speaker p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id) people
       LEFT JOIN LATERAL ({session}) head ON true
      CROSS JOIN LATERAL (

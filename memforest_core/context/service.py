@@ -225,7 +225,7 @@ class ContextService:
     def _recall(self, tenant: TenantId, draft: Draft, person: Person) -> RecallResult:
         options: RecallOptions = {}
         if draft.asked.speaker is not None:
-            options["speakers"] = [person.id, person.name]
+            options["speakers"] = list(person.ids)
         if draft.asked.channel is not None:
             options["channels"] = [draft.asked.channel]
         if self.settings.complete_questions and draft.session:

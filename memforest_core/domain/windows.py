@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from memforest_core.domain.people import People
 from memforest_core.domain.turns import Role
 
 
@@ -37,3 +38,5 @@ class Window:
     context: tuple[WindowTurn, ...]
     turns: tuple[WindowTurn, ...]
     cells: int
+    people: People | None = None
+    """Everybody who speaks in the memory, if that is known: whom mentions and nicknames mean."""

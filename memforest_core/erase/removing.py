@@ -168,6 +168,7 @@ class Removal:
         counts["cached"] += derived.drop_windows(removed.turns)
         counts["cached"] += derived.drop_days(self._forest, removed.moments)
         counts["vectors"] += self._rows.vectors.drop_unused(self._forest, removed.hashes)
+        self._rows.words.rename_trees(self._forest)
         found = self._rows.remaining.of_batch(self._forest, removed)
         found["candidate.turn_ordinals"] = len(self._rows.targets.items_of_turns(removed.turns))
         for column, count in found.items():

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from memforest_core.domain.dates import resolve
 from memforest_core.domain.facts import Candidate, Modality, Origin, Statement
 from memforest_core.domain.ids import CellId
-from memforest_core.domain.text import clean, terms
+from memforest_core.domain.mentions import without_ids
+from memforest_core.domain.people import called
+from memforest_core.domain.text import clean, normalize_name, terms
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
@@ -59,17 +61,38 @@ def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
 
 def _speaker(item: Item, window: Window, first: WindowTurn) -> str:
     """The speaker: one of the window's; any other name is the model's invention."""
-    name = _squeezed(item.speaker)
-    return next(
-        (turn.speaker for turn in (first, *window.turns, *window.context) if _squeezed(turn.speaker) == name),
-        first.speaker,
-    )
+    name, turns = _squeezed(item.speaker), (first, *window.turns, *window.context)
+    for turn in turns:
+        if _squeezed(turn.speaker) == name:
+            return turn.speaker
+    person = window.people.who(item.speaker) if window.people is not None else None
+    if person is not None:
+        return next((turn.speaker for turn in turns if called(turn.speaker, person)), first.speaker)
+    return first.speaker
 
 
-def _subject(item: Item, first: WindowTurn) -> str:
+def _subject(item: Item, window: Window, first: WindowTurn) -> str:
     """Whom the item is about; models that write "user" or "I" mean the speaker."""
     subject = clean(item.subject).strip()
-    return first.speaker if subject.casefold() in SPEAKER_WORDS else subject
+    return first.speaker if subject.casefold() in SPEAKER_WORDS else _name(subject, window)
+
+
+def _name(name: str, window: Window) -> str:
+    """A name as it is known: for a mention or a nickname that of the speaker, the id where others have the name."""
+    people = window.people
+    if people is None:
+        return name
+    if people.called(normalize_name(name)) is not None:
+        return name.removeprefix("@")
+    person = people.who(name)
+    if person is None:
+        return name
+    known = person.spelled(name)
+    return person.id if people.shared(known) else known
+
+
+def _without_ids(text: str, window: Window) -> str:
+    return text if window.people is None else without_ids(text, window.people)
 
 
 def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
@@ -81,7 +104,7 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
     taken: dict[int, int] = {}
     candidates: list[Candidate] = []
     for item in answer.items:
-        text = clean(item.text).strip()
+        text = _without_ids(clean(item.text).strip(), window)
         found = _sources(item, window) if text else None
         if found is None:
             continue
@@ -102,14 +125,16 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
                     time=span,
                     mentioned_at=first.occurred_at,
                     speaker=_speaker(item, window, first),
-                    subject=_subject(item, first),
+                    subject=_subject(item, window, first),
                     attribute=clean(item.attribute).strip().casefold(),
-                    value=clean(item.value).strip(),
-                    previous_value=clean(item.previous_value).strip(),
+                    value=_without_ids(clean(item.value).strip(), window),
+                    previous_value=_without_ids(clean(item.previous_value).strip(), window),
                     change=item.change,
                     polarity=item.polarity,
                     modality=item.modality,
-                    entities=tuple(dict.fromkeys(name for raw in item.entities if (name := clean(raw).strip()))),
+                    entities=tuple(
+                        dict.fromkeys(_name(name, window) for raw in item.entities if (name := clean(raw).strip()))
+                    ),
                     scene=clean(item.scene).strip().casefold(),
                     origin=item.origin,
                 ),

@@ -6,12 +6,19 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+from memforest_core.domain.mentions import found_in
+from memforest_core.domain.people import KnownPerson
+from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.models.prompts import told
 from memforest_core.settings import ExtractSettings
 
 PROMPT_VERSION = "extract-2"
+MAX_PEOPLE = 32
+"""Speakers that a call is told about."""
+MAX_NAMES = 8
+"""Other names of each."""
 
 _ANSWER = "Answer with one JSON object and nothing else."
 
@@ -73,6 +80,13 @@ Examples of items (fields that are empty or at their default are left out):
   "scene":"family/daughter"}}
 """
 
+PEOPLE = """
+"people" are speakers of this memory whom the document names otherwise than by their name, or who have had other names:
+"name" is what they are called now, "also" are other names, "mention" is how a turn mentions them. Write "name" wherever
+you mean them. A statement about one of them is about them, whoever says it: "subject" is then their name.
+"""
+"""What is added to the fixed part for a window with such people; after it, so that what comes before stays the same."""
+
 
 FRAME = f"{_SHOWN}\n\n{_FIELDS}\n\n{_SUMMARIES}\n\n{_ANSWER}\n"
 """What stays where an application brings instructions of its own: all but what is worth keeping, and examples."""
@@ -109,10 +123,34 @@ def _turn(turn: WindowTurn) -> dict[str, object]:
     }
 
 
-def render_window(window: Window, attributes: Sequence[str] = ()) -> str:
+def shown_people(window: Window) -> list[dict[str, object]]:
+    """The speakers whom a model has to be told about: those who speak in the window under one of several names, and
+    those whom it mentions otherwise than by their name. At most ``MAX_PEOPLE``, in the order in which they come."""
+    if window.people is None:
+        return []
+    found: dict[str, KnownPerson] = {}
+    for turn in (*window.context, *window.turns):
+        speaker = window.people.who(turn.speaker) if turn.role is Role.USER else None
+        if speaker is not None and len(speaker.names) > 1:
+            found.setdefault(speaker.id, speaker)
+        for one in found_in(turn.text, window.people):
+            if not one.plain or len(one.person.names) > 1:
+                found.setdefault(one.person.id, one.person)
+    return [_shown_person(person) for person in list(found.values())[:MAX_PEOPLE]]
+
+
+def _shown_person(person: KnownPerson) -> dict[str, object]:
+    shown: dict[str, object] = {"name": person.written, "mention": f"<@{person.id}>"}
+    if others := [name for name in person.names if name != person.written][:MAX_NAMES]:
+        shown["also"] = others
+    return shown
+
+
+def render_window(window: Window, attributes: Sequence[str] = (), *, people: bool = True) -> str:
     """The user message: the same window always renders to the same bytes.
 
-    Attribute names that the forest uses come last, so that what is before them stays the same while they change.
+    Speakers under other names, and attribute names that the forest uses, come last, so that what is before them stays
+    the same while they change.
     """
     document: dict[str, object] = {
         "owner": window.owner,
@@ -121,6 +159,8 @@ def render_window(window: Window, attributes: Sequence[str] = ()) -> str:
         "context": [_turn(turn) for turn in window.context],
         "turns": [_turn(turn) for turn in window.turns],
     }
+    if shown := shown_people(window) if people else []:
+        document["people"] = shown
     if attributes:
         document["attributes"] = list(attributes)
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
@@ -129,11 +169,11 @@ def render_window(window: Window, attributes: Sequence[str] = ()) -> str:
 def input_hash(window: Window, model: str, system: str = SYSTEM) -> bytes:
     """The key of the extraction cache: prompt version, model, fixed part, and the exact rendered window.
 
-    Attribute names are no part of it: they only suggest labels, and an answer that was paid for stays usable when the
-    forest has learned others.
+    Attribute names and people are no part of it: they suggest labels and names, which code resolves again, and an
+    answer that was paid for stays usable when the forest has learned others.
     """
     digest = hashlib.sha256()
-    for part in (PROMPT_VERSION, model, system, render_window(window)):
+    for part in (PROMPT_VERSION, model, system, render_window(window, people=False)):
         digest.update(part.encode())
         digest.update(b"\x1f")
     return digest.digest()

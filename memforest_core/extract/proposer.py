@@ -15,7 +15,7 @@ from memforest_core.errors import ContentFault
 from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import check_sources
 from memforest_core.extract.offline import propose
-from memforest_core.extract.prompt import SYSTEM, render_window, schema
+from memforest_core.extract.prompt import PEOPLE, SYSTEM, render_window, schema, shown_people
 from memforest_core.models.answers import repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
 
@@ -78,7 +78,8 @@ class ModelProposer:
         return self._chat.model_name(Step.EXTRACT)
 
     def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
-        messages = (Message("system", self.system), Message("user", render_window(window, attributes)))
+        system = self.system + PEOPLE if shown_people(window) else self.system
+        messages = (Message("system", system), Message("user", render_window(window, attributes)))
 
         def read(text: str) -> ExtractionAnswer:
             answer = parse_answer(text)

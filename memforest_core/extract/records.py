@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from memforest_core.domain.facts import Candidate, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId
+from memforest_core.domain.people import People
 from memforest_core.domain.turns import Turn
 from memforest_core.models.calls import Vectors
 
@@ -45,6 +46,8 @@ class ClaimedWindow:
     context: tuple[Turn, ...]
     display_name: str | None = None
     """What the owner is called."""
+    people: People | None = None
+    """Everybody who speaks in the forest."""
 
 
 @dataclass(frozen=True, slots=True)

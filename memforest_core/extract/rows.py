@@ -16,6 +16,7 @@ from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, Wi
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
+from memforest_core.store.people import people_of
 from memforest_core.store.rows import seconds_from_now
 from memforest_core.store.statements import to_document
 from memforest_core.store.turns import turn_of
@@ -113,6 +114,7 @@ class ExtractRows(VectorRows):
             turns=tuple(turn for turn in turns if turn.ordinal >= first),
             context=tuple(turn for turn in turns if turn.ordinal < first),
             display_name=place.display_name,
+            people=people_of(self._db, self._tenant, ForestId(cells[0].forest_id)),
         )
 
     def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:

@@ -70,7 +70,8 @@ def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
     context = tuple(
         _shown(claim, turn, offset - len(before) + 1, 0, turn.content[-1_000:]) for offset, turn in enumerate(before)
     )
-    window = Window(claim.display_name or claim.owner, claim.time_zone, context, tuple(turns), len(claim.cells))
+    owner = claim.display_name or claim.owner
+    window = Window(owner, claim.time_zone, context, tuple(turns), len(claim.cells), claim.people)
     return window, {position: cell.id for position, cell in enumerate(claim.cells, start=1)}
 
 

@@ -11,11 +11,13 @@ from memforest_core.domain.asked_now import asked_now
 from memforest_core.domain.date_words import MONTH, WEEKDAY
 from memforest_core.domain.holding import StoredState
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.mentions import found_in
+from memforest_core.domain.people import People
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name, terms
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.models.calls import Embedder, Vectors
-from memforest_core.profile.people import Person, person_named
+from memforest_core.profile.people import Person, everybody
 from memforest_core.profile.records import FoundFact
 from memforest_core.profile.rows import NearFact, ProfileRows
 from memforest_core.recall.question import FIRST_PERSON
@@ -105,19 +107,19 @@ class Finder:
 
 def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, str]]) -> Meant:
     """What words that somebody else wrote to the memory mean: "where I work", "that Ann moved to Miami" (English)."""
-    owner = person_named(forest.owner, forest, speakers, None)
-    everybody = {speaker: person_named(forest.owner, forest, speakers, speaker) for speaker, _ in speakers}
+    owner, *others = everybody(forest, speakers)
+    meant = {one.person.id for one in found_in(words, People(forest.owner, speakers, forest.display_name))}
     folded = f" {normalize_name(words)} "
-    named = [each for each in everybody.values() if not each.owner and _names(folded, each)]
+    named = [each for each in others if each.id in meant or _names(folded, each)]
     about = _keys([*named, owner] if _first_person(words) or not named else named)
-    spoken = {term for each in [owner, *everybody.values()] for key in each.keys for term in terms(key)}
+    spoken = {term for each in [owner, *others] for key in each.keys for term in terms(key)}
     own = frozenset(terms(words))
     return Meant(
         text=words,
         terms=own - spoken or own,
         names=frozenset(term for word in _capitalized(words) for term in terms(word)),
         people=about,
-        others=_keys([each for each in everybody.values() if not each.owner]) - about,
+        others=_keys(others) - about,
         attributes=asked_now(f"{words} now") if _ASKS.match(words.strip()) else frozenset(),
         bare=_QUESTION.match(words.strip()) is not None and len(own - spoken) < 2,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from memforest_core.domain.people import KnownPerson, People
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name
 from memforest_core.store.owners import ForestRef
@@ -18,29 +19,34 @@ class Person:
     """A speaker's id; of somebody who does not speak here the name."""
     name: str
     keys: frozenset[str]
-    """All names, normalized."""
+    """Keys of facts about them: the id, and names that nobody else has, normalized."""
     owner: bool = False
+    ids: tuple[str, ...] = ()
+    """All ids under which they speak; of somebody who does not speak here the name."""
 
 
 def person_named(
     owner: str, forest: ForestRef | None, speakers: Iterable[tuple[str, str]], about: str | None
 ) -> Person:
-    """Whom ``about`` (an id or a name; None is the owner) means. Raises InvalidInput for a name that is none."""
-    known = list(speakers)
-    called = (forest.display_name if forest is not None else None) or owner
-    own = _keys(owner, called, *(name for speaker, name in known if speaker == owner))
+    """Whom ``about`` means: an id, a name, a nickname or a mention; None is the owner.
+
+    ``speakers`` are pairs of id and name, the newest names first. A name that several speakers have is nobody's: then
+    it is a name alone. Raises InvalidInput for a name that is none.
+    """
+    people = People(owner, speakers, forest.display_name if forest is not None else None)
     if about is None:
-        return Person(owner, called, own, owner=True)
+        return _person(people.owner)
     about = checked_name(about, "about")
-    key = normalize_name(about)
-    if about == owner or key in own:
-        return Person(owner, called, own, owner=True)
-    for speaker, name in known:
-        if about == speaker or (key and key in (normalize_name(speaker), normalize_name(name))):
-            names = [other for id_, other in known if id_ == speaker]
-            return Person(speaker, name, _keys(speaker, *names))
-    return Person(about, about, _keys(about))
+    known = people.who(about)
+    if known is not None:
+        return _person(known)
+    return Person(about, about, frozenset({normalize_name(about)} - {""}), ids=(about,))
 
 
-def _keys(*names: str) -> frozenset[str]:
-    return frozenset({normalize_name(name) for name in names} - {""})
+def everybody(forest: ForestRef, speakers: Iterable[tuple[str, str]]) -> tuple[Person, ...]:
+    """The owner of a forest, and then all others who speak in it."""
+    return tuple(map(_person, People(forest.owner, speakers, forest.display_name).everybody))
+
+
+def _person(known: KnownPerson) -> Person:
+    return Person(known.id, known.name, known.keys, known.owner, known.ids)

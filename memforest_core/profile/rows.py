@@ -16,6 +16,7 @@ from memforest_core.recall.rows.timeline import TimelineRows
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.people import speakers_of
 from memforest_core.store.rows import TenantRows, among
 from memforest_core.store.statements import from_document
 from memforest_core.store.vectors import VectorRows
@@ -84,14 +85,8 @@ class PeopleRows(TenantRows):
         return find_forest(self._db, self._tenant, owner)
 
     def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
-        """The id and each name of the human speakers."""
-        speaker = m.Speaker
-        found = self._db.execute(
-            sa.select(speaker.speaker_id, speaker.name)
-            .where(speaker.tenant_id == self._tenant, speaker.forest_id == forest)
-            .order_by(speaker.speaker_id, speaker.name)
-        )
-        return [(row.speaker_id, row.name) for row in found]
+        """The id and each name of the human speakers, the newest names first."""
+        return speakers_of(self._db, self._tenant, forest)
 
 
 class ProfileRows(PeopleRows):

@@ -18,6 +18,7 @@ from memforest_core.domain.turns import Turn
 from memforest_core.reading.records import FactSource, StoredFact, StoredSession, StoredTree, TreeNode
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRef, find_forest, visible
+from memforest_core.store.people import speakers_of
 from memforest_core.store.rows import TenantRows, among
 from memforest_core.store.statements import from_document
 from memforest_core.store.turns import turn_of
@@ -60,13 +61,8 @@ class ReadingRows(TenantRows):
         return None if found is None else SessionId(found)
 
     def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
-        """The ids and names of the human speakers."""
-        found = self._db.execute(
-            sa.select(m.Speaker.speaker_id, m.Speaker.name).where(
-                m.Speaker.tenant_id == self._tenant, m.Speaker.forest_id == forest
-            )
-        )
-        return [(row.speaker_id, row.name) for row in found]
+        """The ids and names of the human speakers, the newest names first."""
+        return speakers_of(self._db, self._tenant, forest)
 
     def sessions(self, forest: ForestId, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[Row]:
         """Rows of sessions, the newest first, from the one after this place."""

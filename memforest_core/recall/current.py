@@ -13,6 +13,7 @@ from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.holding import Role
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.mentions import found_in
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name, terms
@@ -31,6 +32,7 @@ MAX_STATES = 5
 MAX_SUBJECT_WORDS = 4
 
 _RELATIVE = re.compile(rf"(?:{RELATIVES})s?", re.IGNORECASE)
+_RELATIVE_NEXT = re.compile(rf"['\u2019]s?\s+(?:{RELATIVES})s?\b", re.IGNORECASE)
 _MINE = frozenset({"my", "our"})
 
 Told = Mapping[FactId, frozenset[TurnKey]]
@@ -148,7 +150,10 @@ def _subjects(question: Question, speakers: Speakers) -> Iterator[str]:
             if end == start + 1 and (word in FIRST_PERSON or word in _MINE):
                 yield from speakers.owner_keys
             else:
-                yield from speakers.keys(" ".join(words[start:end]))
+                yield from speakers.named(" ".join(words[start:end]))
+    for one in found_in(question.text, speakers.people):
+        if not one.plain and not _RELATIVE_NEXT.match(question.text, one.end):
+            yield from one.person.keys
 
 
 def _answers(attribute: str, states: Sequence[ChainState], question: Question) -> list[ChainState]:

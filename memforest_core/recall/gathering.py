@@ -14,9 +14,11 @@ from memforest_core.domain.attributes import asked_attributes, telling_terms
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
 from memforest_core.domain.lexical import query_weights
+from memforest_core.domain.mentions import found_in
+from memforest_core.domain.people import People
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Scores, Weights, coverage, fused
-from memforest_core.domain.text import normalize_name, terms
+from memforest_core.domain.text import terms
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedder
@@ -223,8 +225,11 @@ class Gathering:
 
     def _named_roots(self, rows: RecallRows, forest: ForestRef, question: Question) -> list[UUID]:
         """The entity trees of the owner and of whom the question names."""
-        owner = normalize_name(forest.owner) or forest.owner
-        keys = list(dict.fromkeys([owner, *question.name_keys()]))
+        people = People(forest.owner, rows.speakers(forest.id), forest.display_name)
+        named = [people.by_key(key) for key in question.name_keys()]
+        named += [one.person for one in found_in(question.text, people)]
+        known = [key for person in named if person is not None for key in sorted(person.keys)]
+        keys = list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
         found: list[UUID] = [*rows.entity_roots(forest.id, keys)]
         return found[: self.settings.tree_limit // 2]
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from uuid import UUID, uuid4
 
 from memforest_core.domain.facts import Fact
 from memforest_core.domain.ids import FactId, NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
+from memforest_core.domain.people import KnownPerson, called
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import micros
 from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
-from memforest_core.reduce.records import Attachment, Member, ReduceBatch, ScopeDraft
+from memforest_core.reduce.records import (
+    Attachment,
+    Member,
+    ReduceBatch,
+    ScopeDraft,
+    WaitingCandidate,
+    WaitingCell,
+)
 from memforest_core.reduce.routing.activity import NOTHING, deserves_tree
-from memforest_core.reduce.routing.entities import entity_scopes
+from memforest_core.reduce.routing.entities import continued, entity_scopes, subject_key
 from memforest_core.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import Settings
@@ -71,6 +78,8 @@ class Placing:
         self._keys: dict[FactId, Key] = {}
         self._persons: set[TreeId] = set()
         self._members: list[Member] = []
+        self._people = rows.canon.people(batch.forest_id)
+        self._told_by: dict[FactId, KnownPerson | None] = {}
 
     def run(self) -> int:
         """Place everything; the number of new facts."""
@@ -103,13 +112,38 @@ class Placing:
         self._keys = {
             fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in attached.new
         }
-        subjects = {fact.id: normalize_name(fact.statement.subject) for fact in attached.new}
+        self._told_by = self._tellers(waiting, attached.facts)
+        subjects = {fact.id: self._subject(fact) for fact in attached.new}
         self._rows.canon.add_facts(self._forest, attached.new, self._keys, subjects)
         self._rows.canon.add_occurrences(attachments)
         self._rows.revive(self._repeated(stored, attached.facts))
         noted = {fact for (cell, _), fact in zip(waiting, attached.facts, strict=True) if cell.note}
         self._rows.canon.pin(sorted(noted, key=str))
         return list(attached.new), routing
+
+    def _subject(self, fact: Fact) -> str:
+        return subject_key(fact.statement, self._people, self._told_by.get(fact.id))
+
+    def _tellers(
+        self, waiting: Sequence[tuple[WaitingCell, WaitingCandidate]], facts: Sequence[FactId]
+    ) -> dict[FactId, KnownPerson | None]:
+        """Who said each fact first; where several have the name, the turns tell who it was."""
+        people = self._people
+        unsure = {
+            (cell.session_id, ordinal)
+            for cell, item in waiting
+            if people.shared(item.candidate.statement.speaker)
+            for ordinal in item.candidate.turn_ordinals
+        }
+        speakers = self._rows.canon.tellers(unsure)
+        tellers: dict[FactId, KnownPerson | None] = {}
+        for (cell, item), fact in zip(waiting, facts, strict=True):
+            name = item.candidate.statement.speaker
+            ids = (speakers.get((cell.session_id, ordinal)) for ordinal in item.candidate.turn_ordinals)
+            persons = (people.by_id(speaker) for speaker in ids if speaker is not None)
+            said = next((person for person in persons if person is not None and called(name, person)), None)
+            tellers.setdefault(fact, said or people.who(name))
+        return tellers
 
     def _repeated(self, stored: frozenset[FactId], facts: Sequence[FactId]) -> dict[FactId, datetime]:
         """Facts that were there and are said in cells that are placed for the first time, and when they are said last.
@@ -151,19 +185,25 @@ class Placing:
     def _route_entities(self, facts: Sequence[Fact]) -> list[ScopeDraft]:
         if not facts:
             return []
-        owner_names, people = self._rows.canon.people(self._forest)
-        owners = frozenset({normalize_name(name) for name in owner_names} - {""})
-        humans = frozenset({normalize_name(name) for name in people} - {""})
         drafts: dict[TreeId, ScopeDraft] = {}
+        scopes = {fact.id: entity_scopes(fact.statement, self._people, self._told_by.get(fact.id)) for fact in facts}
+        keys = self._trees_of({scope.person for each in scopes.values() for scope in each if scope.person is not None})
         for fact in facts:
-            for scope in entity_scopes(fact.statement, self._batch.owner, owners, humans):
-                tree = tree_id(self._forest, TreeKind.ENTITY, scope.key)
-                draft = ScopeDraft(tree, TreeKind.ENTITY, scope.key, scope.label, self._settings.tree.entity_k)
-                drafts.setdefault(tree, draft)
-                if scope.person:
+            for scope in scopes[fact.id]:
+                person, key = scope.person is not None, keys.get(scope.key, scope.key)
+                tree = tree_id(self._forest, TreeKind.ENTITY, key)
+                k = self._settings.tree.entity_k
+                drafts.setdefault(tree, ScopeDraft(tree, TreeKind.ENTITY, key, scope.label, k, person=person))
+                if person:
                     self._persons.add(tree)
                 self._fact_leaf(tree, fact)
         return list(drafts.values())
+
+    def _trees_of(self, people: Collection[KnownPerson]) -> dict[str, str]:
+        """For each speaker's key that of the tree which the speaker has already."""
+        keys = {key for person in people if not person.owner and len(person.keys) > 1 for key in person.keys}
+        stored = self._rows.scopes.entity_trees(self._forest, keys)
+        return {person.key: continued(person, stored) for person in people}
 
     def _route_scenes(
         self, facts: Sequence[Fact], routing: Mapping[FactId, Vectors]

@@ -101,6 +101,8 @@ class ScopeDraft:
     centroid: Vectors | None = None
     start: int | None = None
     end: int | None = None
+    person: bool = False
+    """The owner or a human speaker: the label follows the newest name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from memforest_core.domain.facts import Candidate, Fact
 from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TenantId, TreeId
+from memforest_core.domain.people import People
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.index.wanted_rows import want_indexed
@@ -34,6 +35,7 @@ from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import lock_forest
+from memforest_core.store.people import people_of
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.statements import from_document, to_document
@@ -244,21 +246,27 @@ _UNSEEN = sa.text("""
     """)
 
 
+_TELLERS = sa.text("""
+    SELECT t.session_id, t.ordinal, t.speaker_id
+      FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS u(session, ordinal)
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
+    """)
+
+
 class FactRows(TenantRows):
     """Canonical facts and their occurrences."""
 
-    def people(self, forest: ForestId) -> tuple[frozenset[str], frozenset[str]]:
-        """Names of the owner, and of all human speakers, as they appear in the turns."""
-        owner = self._db.scalar(
-            sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
-        )
-        rows = self._db.execute(
-            sa.select(m.Speaker.speaker_id, m.Speaker.name).where(
-                m.Speaker.tenant_id == self._tenant, m.Speaker.forest_id == forest
-            )
-        ).all()
-        owners = {str(owner)} | {row.name for row in rows if row.speaker_id == owner}
-        return frozenset(owners), frozenset(row.name for row in rows)
+    def people(self, forest: ForestId) -> People:
+        """The owner and all human speakers under all their names, in one statement."""
+        return people_of(self._db, self._tenant, forest)
+
+    def tellers(self, turns: Collection[tuple[SessionId, int]]) -> dict[tuple[SessionId, int], str]:
+        """The speakers' ids of turns (session, ordinal)."""
+        if not turns:
+            return {}
+        sessions, ordinals = ([str(session) for session, _ in turns], [ordinal for _, ordinal in turns])
+        rows = self._run(_TELLERS, sessions=sessions, ordinals=ordinals)
+        return {(SessionId(row.session_id), row.ordinal): row.speaker_id for row in rows}
 
     def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
         """Which of these facts exist."""
@@ -296,7 +304,7 @@ class FactRows(TenantRows):
         keys: Mapping[FactId, Key],
         subjects: Mapping[FactId, str],
     ) -> None:
-        """Store new facts and mark them for indexing; ``subjects`` are normalized names."""
+        """Store new facts and mark them for indexing; ``subjects`` are keys of entities."""
         if not facts:
             return
         self._db.execute(
@@ -367,6 +375,20 @@ _MOVE_MEMBERS = sa.text("""
     """)
 
 
+_NEW_SCOPE = insert(m.Tree)
+_SCOPE_KEY = ["tenant_id", "tree_id"]
+_PUT_SCOPE = _NEW_SCOPE.on_conflict_do_update(
+    index_elements=_SCOPE_KEY,
+    set_={name: _NEW_SCOPE.excluded[name] for name in ("centroid", "time_start", "time_end")},
+    where=m.Tree.kind == "scene",
+)
+_PUT_PERSON = _NEW_SCOPE.on_conflict_do_update(
+    index_elements=_SCOPE_KEY,
+    set_={"label": _NEW_SCOPE.excluded.label},
+    where=m.Tree.label != _NEW_SCOPE.excluded.label,
+)
+
+
 class ScopeRows(TenantRows):
     """Scopes, what they hold, and what speaks for them."""
 
@@ -380,6 +402,15 @@ class ScopeRows(TenantRows):
         return {
             TreeId(row.tree_id): ScopeHead(TreeKind(row.kind), head_of(row) if row.root_id else None) for row in rows
         }
+
+    def entity_trees(self, forest: ForestId, keys: Collection[str]) -> dict[str, int]:
+        """The scopes of entities that are stored under these keys, with the number of their leaves."""
+        if not keys:
+            return {}
+        r = m.Tree
+        where = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == TreeKind.ENTITY)
+        rows = self._db.execute(sa.select(r.scope_key, r.leaf_count).where(*where, among(r.scope_key, sorted(keys))))
+        return {row.scope_key: row.leaf_count for row in rows}
 
     def scenes_of(self, forest: ForestId, facts: Sequence[FactId]) -> list[Scene]:
         """The scenes that hold any of these facts."""
@@ -435,16 +466,15 @@ class ScopeRows(TenantRows):
         self._db.execute(own.values(scene_seq=number))
 
     def put_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
-        """Create scopes as candidates, or update their centroid and span."""
+        """Create scopes as candidates, or update the centroid and span of scenes and the label of people."""
+        self._put(forest, [draft for draft in drafts if not draft.person], _PUT_SCOPE)
+        self._put(forest, [draft for draft in drafts if draft.person], _PUT_PERSON)
+
+    def _put(self, forest: ForestId, drafts: Sequence[ScopeDraft], statement: Insert) -> None:
         if not drafts:
             return
-        statement = insert(m.Tree)
         self._db.execute(
-            statement.on_conflict_do_update(
-                index_elements=["tenant_id", "tree_id"],
-                set_={name: statement.excluded[name] for name in ("centroid", "time_start", "time_end")},
-                where=m.Tree.kind == "scene",
-            ),
+            statement,
             [
                 {
                     "tenant_id": self._tenant,
@@ -463,6 +493,19 @@ class ScopeRows(TenantRows):
                 }
                 for draft in sorted(drafts, key=lambda draft: str(draft.id))
             ],
+        )
+
+    def name_people(self, forest: ForestId, names: Mapping[str, str]) -> None:
+        """Give the trees of speakers (by their keys) the names that the speakers have now."""
+        if not names:
+            return
+        r = m.Tree
+        own = sa.update(r).where(r.tenant_id == self._tenant, r.forest_id == forest, r.kind == TreeKind.ENTITY)
+        self._db.execute(
+            own.where(r.scope_key == sa.bindparam("key"), r.label != sa.bindparam("name")).values(
+                label=sa.bindparam("name")
+            ),
+            [{"key": key, "name": name} for key, name in sorted(names.items())],
         )
 
     def add_members(self, members: Sequence[Member]) -> None:

@@ -185,6 +185,8 @@ class Speaker(OfTenant, Base):
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     speaker_id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
+    since: Mapped[datetime | None]
+    """When the first turn under the name was said, as far as it was accepted then; the latest is the newest name."""
 
 
 class TurnRow(OfTenant, Base):

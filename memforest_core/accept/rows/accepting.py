@@ -63,7 +63,7 @@ class AcceptRows(TenantRows):
         """Change what the owner is called; the name is one of the owner's from now on."""
         own = sa.update(m.Forest).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
         self._db.execute(own.values(display_name=name))
-        self._add_speakers(forest.id, {(forest.owner, name)})
+        self._add_speakers(forest.id, {(forest.owner, name): None})
 
     def lock_session(
         self,
@@ -147,16 +147,21 @@ class AcceptRows(TenantRows):
             sa.insert(m.TurnRow),
             [{"tenant_id": self._tenant, "session_id": session, **row_of(turn)} for turn in turns],
         )
-        people = {(turn.speaker_id, turn.name) for turn in turns if turn.role is Role.USER}
+        people: dict[tuple[str, str], datetime | None] = {}
+        for turn in turns:
+            if turn.role is Role.USER:
+                who = turn.speaker_id, turn.name
+                people[who] = min(turn.occurred_at, people.get(who) or turn.occurred_at)
         if people:
             self._add_speakers(forest, people)
 
-    def _add_speakers(self, forest: ForestId, people: set[tuple[str, str]]) -> None:
+    def _add_speakers(self, forest: ForestId, people: Mapping[tuple[str, str], datetime | None]) -> None:
+        """Note names of human speakers, and since when; a name that is known keeps its time."""
         self._db.execute(
             insert(m.Speaker).on_conflict_do_nothing(),
             [
-                {"tenant_id": self._tenant, "forest_id": forest, "speaker_id": speaker, "name": name}
-                for speaker, name in sorted(people)
+                {"tenant_id": self._tenant, "forest_id": forest, "speaker_id": speaker, "name": name, "since": since}
+                for (speaker, name), since in sorted(people.items())
             ],
         )
 

@@ -12,7 +12,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.cells import speech
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId
+from memforest_core.domain.people import entity_key
 from memforest_core.erase.records import HeldCell, ItemKey, TouchedFact, TurnKey
 from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_arrays, sessions_of
 from memforest_core.extract.rows import CONTEXT_TURNS
@@ -109,6 +110,17 @@ _DROP_SPEAKERS = sa.text("""
                 WHERE t.tenant_id = :t AND t.session_id = s.session_id AND t.role = 'user'
                   AND t.speaker_id = p.speaker_id AND t.name = p.name LIMIT 1) t
              WHERE s.tenant_id = :t AND s.forest_id = :f LIMIT 1) IS NULL
+    RETURNING p.speaker_id, p.name
+""")
+
+# A tree is called by its speaker's newest name. One under that name itself keeps it: others have said it.
+_RENAME_TREES = sa.text("""
+    UPDATE memforest.tree r
+       SET label = coalesce((SELECT p.name FROM memforest.speaker p
+                              WHERE p.tenant_id = :t AND p.forest_id = :f AND p.speaker_id = u.speaker
+                              ORDER BY p.since DESC NULLS LAST, p.name LIMIT 1), u.speaker)
+      FROM unnest(CAST(:speakers AS text[]), CAST(:names AS text[]), CAST(:keys AS text[])) AS u(speaker, name, key)
+     WHERE r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'entity' AND r.label = u.name AND r.scope_key <> u.key
 """)
 
 _DROP_SESSION = sa.text("""
@@ -135,6 +147,10 @@ _CARRY_PINS_AND_SUPERSESSIONS = sa.text("""
 
 class WordRows(BatchRows):
     """Removes what was said and the candidates made of it, and keeps sessions, windows and facts consistent."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self._lost: list[tuple[str, str]] = []
 
     def detach(self, items: Sequence[ItemKey]) -> tuple[int, list[TouchedFact]]:
         """Drop the occurrences of these candidates; how many, and the facts that lost them."""
@@ -253,7 +269,15 @@ class WordRows(BatchRows):
     def _drop_speakers(self, forest: ForestId, speakers: Sequence[sa.Row[Any]]) -> None:
         if speakers:
             ids, names = [row.speaker_id for row in speakers], [row.name for row in speakers]
-            self._run(_DROP_SPEAKERS, f=forest, speakers=ids, names=names)
+            dropped = self._run(_DROP_SPEAKERS, f=forest, speakers=ids, names=names)
+            self._lost += [(row.speaker_id, row.name) for row in dropped]
+
+    def rename_trees(self, forest: ForestId) -> None:
+        """No tree is called any more by a name that its speaker has lost in this transaction."""
+        if self._lost:
+            speakers, names = (list(column) for column in zip(*self._lost, strict=True))
+            keys = [entity_key(name) for name in names]
+            self._run(_RENAME_TREES, f=forest, speakers=speakers, names=names, keys=keys)
 
     def drop_session(self, session: SessionId) -> int:
         """Drop a session that has no turn left; whether it had none."""

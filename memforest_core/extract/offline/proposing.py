@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
+from memforest_core.domain.mentions import told
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
@@ -16,6 +17,7 @@ from memforest_core.extract.answer import CellSummary, ExtractionAnswer, Item
 from memforest_core.extract.offline import skipping
 from memforest_core.extract.offline.attributes import State, states_in
 from memforest_core.extract.offline.languages import is_english, packed
+from memforest_core.extract.offline.listener import about_listener, addressed
 from memforest_core.extract.offline.person import to_third_person, without_quotes
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.extract.offline.stance import (
@@ -183,8 +185,9 @@ def _statement(body: str, name: str) -> tuple[str, str]:
     return f"{name} said: {third}", name if corrects(body) else ""
 
 
-def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draft]:
-    body = cut(clean(_body(sentence)).strip(), MAX_TEXT)
+def _from_sentence(turn: WindowTurn, sentence: str, named: str, name: str) -> Iterator[_Draft]:
+    """What a sentence says; ``named`` is the sentence with names in the place of mentions and nicknames."""
+    body = cut(clean(_body(named)).strip(), MAX_TEXT)
     if not body:
         return
     text, subject = _statement(body, name)
@@ -205,14 +208,16 @@ def _from_sentence(turn: WindowTurn, sentence: str, name: str) -> Iterator[_Draf
         yield _draft(turn, said, sentence, subject=state.subject, state=state, body=body, when=when)
 
 
-def _from_turn(turn: WindowTurn) -> Iterator[_Draft]:
+def _from_turn(turn: WindowTurn, window: Window) -> Iterator[_Draft]:
     name = clean(turn.speaker).strip() or turn.role.value
     found = list(sentences(turn.text))
     if found and not is_english(turn.text):
         yield from _foreign(turn, name)
         return
+    listener = addressed(turn, window)
     for sentence in found:
-        yield from _from_sentence(turn, sentence, name)
+        named = sentence if window.people is None else told(sentence, window.people)
+        yield from _from_sentence(turn, sentence, named if listener is None else about_listener(named, listener), name)
 
 
 def _advice(sentence: str, listener: str) -> str:
@@ -254,7 +259,7 @@ def _drafts(window: Window) -> list[_Draft]:
         by_turn[draft.item.turns[0]].append(draft)
     for turn in window.turns:
         if turn.role is Role.USER:
-            by_turn[turn.number].extend(_from_turn(turn))
+            by_turn[turn.number].extend(_from_turn(turn, window))
     drafts = [draft for turn in window.turns for draft in by_turn[turn.number]]
     if len(drafts) <= MAX_ITEMS:
         return drafts

@@ -32,6 +32,7 @@ from memforest_core.recall.rows import sql
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.people import speakers_of
 from memforest_core.store.statements import from_document
 
 MAX_SIGNS = 64
@@ -50,6 +51,10 @@ class RecallRows:
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
         return find_forest(self._db, self._tenant, owner)
+
+    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+        """The id and each name of everybody who has spoken, the newest names first."""
+        return speakers_of(self._db, self._tenant, forest)
 
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
         """Roots of the entity trees under these scope keys."""

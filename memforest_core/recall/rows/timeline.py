@@ -13,9 +13,9 @@ from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, Tre
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import ASKED_TURNS, KNOWN_BY_THEN
 from memforest_core.recall.timeline.states import KnownChain, SourceTurn
-from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.people import speakers_of
 from memforest_core.store.statements import from_document
 
 _STATES = """
@@ -103,13 +103,8 @@ class TimelineRows:
         return find_forest(self._db, self._tenant, owner)
 
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
-        """The id and each display name of everybody who has spoken."""
-        rows = self._db.execute(
-            sa.select(m.Speaker.speaker_id, m.Speaker.name)
-            .where(m.Speaker.tenant_id == self._tenant, m.Speaker.forest_id == forest)
-            .order_by(m.Speaker.speaker_id, m.Speaker.name)
-        )
-        return [(row.speaker_id, row.name) for row in rows]
+        """The id and each display name of everybody who has spoken, the newest names first."""
+        return speakers_of(self._db, self._tenant, forest)
 
     def of_subjects(
         self, forest: ForestId, subjects: Collection[str], attributes: Collection[str] | None, limit: int

@@ -10,6 +10,7 @@ from datetime import datetime
 from memforest_core.domain.chain import ChainState, states_of, wrong_states
 from memforest_core.domain.holding import Mention, Said, StoredState, placed
 from memforest_core.domain.ids import FactId, TreeId
+from memforest_core.domain.people import People
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import normalize_name
 from memforest_core.errors import InvalidInput
@@ -29,25 +30,28 @@ class Speakers:
     """Everybody who has spoken, under all names; ``owner_keys`` are the owner's (normalized)."""
 
     def __init__(self, owner: str, speakers: Iterable[tuple[str, str]]) -> None:
-        self._persons: dict[str, str] = {}
-        self._keys: dict[str, set[str]] = {}
-        for speaker, name in [(owner, owner), *speakers]:
-            for key in (normalize_name(speaker), normalize_name(name)):
-                if key:
-                    person = self._persons.setdefault(key, speaker)
-                    self._keys.setdefault(person, set()).add(key)
-        self.owner_keys: frozenset[str] = frozenset(self._keys.get(owner, ()))
+        self.people = People(owner, speakers)
+        self.owner_keys: frozenset[str] = self.people.owner.keys
 
     def person(self, key: str) -> str:
         """One key for all names of a speaker; any other name is its own."""
-        person = self._persons.get(key)
-        return key if person is None else min(self._keys[person])
+        if key in self.owner_keys:
+            return self.people.owner.key
+        person = self.people.by_key(key)
+        return key if person is None else person.key
 
     def keys(self, name: str) -> frozenset[str]:
-        """The normalized names of whom or what is called so."""
-        key = normalize_name(name)
-        person = self._persons.get(key)
-        return frozenset({key}) if person is None else frozenset(self._keys[person])
+        """The normalized names of whom or what is called so; a nickname or a mention means a speaker too."""
+        person = self.people.who(name)
+        return frozenset({normalize_name(name)}) if person is None else person.keys
+
+    def named(self, words: str) -> frozenset[str]:
+        """As ``keys``, for words of a question in lower case: a name or an id in full."""
+        key = normalize_name(words)
+        if key in self.owner_keys:
+            return self.owner_keys
+        person = self.people.by_key(key)
+        return frozenset({key}) if person is None else person.keys
 
 
 def unknown_entity(name: str, chains: Sequence[KnownChain]) -> InvalidInput:

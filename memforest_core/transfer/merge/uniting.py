@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
 from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.domain.text import normalize_name
 from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
 from memforest_core.reduce.routing.activity import NOTHING, deserves_tree
+from memforest_core.reduce.routing.entities import continued
 from memforest_core.settings import Settings
 from memforest_core.store.trees import TreeChange
 from memforest_core.transfer.merge.records import (
@@ -70,6 +70,8 @@ class Uniting:
         self._settings = settings
         self._tally = tally
         self._successors: Mapping[PayloadId, Successor] = {}
+        self._people = rows.reduce.canon.people(target.id)
+        self._names: Mapping[str, str] = {}
 
     def run(
         self,
@@ -85,6 +87,7 @@ class Uniting:
         self._transplant([scope for scope in scopes if scope.transplanted])
         self._store_scopes(scopes)
         self._store_trees([scope for scope in scopes if scope.copy is not None], self._grow(scopes), pairs)
+        self._rows.reduce.scopes.name_people(self._target.id, self._names)
         copies = [scope.copy for scope in scopes if scope.copy is not None]
         renamed = {id_: new for copy in copies for id_, new in copy.renamed.items()}
         self._rows.trees.copy_summaries(self._target.id, renamed)
@@ -134,12 +137,33 @@ class Uniting:
         for at, scope in enumerate(alone):
             id_ = tree_id(target, TreeKind.SCENE, str(number + at))
             places[scope.id] = (id_, str(id_))
+        entities = self._entity_keys([scope.key for scope in scopes if scope.kind is TreeKind.ENTITY])
         for scope in scopes:
             if scope.kind is TreeKind.SCENE:
                 continue
-            key = scope.key if scope.kind is TreeKind.ENTITY else str(plans[_session_of(scope)].target)
+            key = entities[scope.key] if scope.kind is TreeKind.ENTITY else str(plans[_session_of(scope)].target)
             places[scope.id] = (tree_id(target, scope.kind, key), key)
         return places
+
+    def _entity_keys(self, keys: Sequence[str]) -> dict[str, str]:
+        """For each key of an entity in the source that of its tree in the target.
+
+        A speaker has one tree in the target, whatever the names there and here are; of several trees of one speaker in
+        the source the others keep their keys.
+        """
+        people = self._people
+        persons = {key: person for key in keys if (person := people.by_key(key)) is not None}
+        names = {name for person in persons.values() for name in person.keys} | set(keys)
+        stored = self._rows.reduce.scopes.entity_trees(self._target.id, names)
+        found = {key: key for key in keys if key in stored}
+        # The tree under a speaker's id chooses first, so that no other comes to its place.
+        own = {person.key for person in persons.values()}
+        for key in sorted(set(keys) - found.keys(), key=lambda key: (key not in own, key)):
+            person = persons.get(key)
+            there = key if person is None else continued(person, stored)
+            found[key] = key if there in found.values() else there
+        self._names = {found[key]: person.name for key, person in persons.items()}
+        return found
 
     def _transplant(self, scopes: Sequence[_Scope]) -> None:
         """Make the copies, with what the target's scope holds put in."""
@@ -216,8 +240,6 @@ class Uniting:
         """Trees for sessions, and for entities and scenes that have enough facts now."""
         counted = [scope.id for scope in scopes if scope.source.kind is not TreeKind.SESSION]
         evidence = self._rows.reduce.scopes.evidence(counted)
-        entities = any(scope.source.kind is TreeKind.ENTITY for scope in scopes)
-        people = self._people() if entities else frozenset()
         active = [
             scope
             for scope in scopes
@@ -225,7 +247,7 @@ class Uniting:
                 scope.source.kind,
                 evidence.get(scope.id, NOTHING),
                 self._settings.reduce,
-                person=scope.source.kind is TreeKind.ENTITY and scope.key in people,
+                person=scope.source.kind is TreeKind.ENTITY and self._people.by_key(scope.key) is not None,
             )
         ]
         whole = self._rows.reduce.scopes.members(
@@ -239,11 +261,6 @@ class Uniting:
             diff = build(tree_id=scope.id, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
             changes.append(TreeChange(scope.id, diff.head, diff))
         return changes
-
-    def _people(self) -> frozenset[str]:
-        """Keys of the owner and of all human speakers, whose trees exist from the first fact."""
-        _, speakers = self._rows.reduce.canon.people(self._target.id)
-        return frozenset({normalize_name(name) for name in (*speakers, self._target.owner)} - {""})
 
     def _store_trees(self, copies: Sequence[_Scope], changes: Sequence[TreeChange], pairs: Sequence[ScenePair]) -> None:
         """Write structure: nodes first, then index rows, then trees, as all writers lock them."""

@@ -124,6 +124,9 @@ class Forest:
     def forest(self, owner: str) -> ForestRef | None:
         return ForestRef(self.forest_id, owner, "UTC") if owner == self.owner else None
 
+    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+        return []
+
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
         return [self.entities[key] for key in keys if key in self.entities]
 

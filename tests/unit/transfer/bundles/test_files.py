@@ -20,7 +20,7 @@ from memforest_core.transfer.bundles.schema import Digests
 from memforest_core.transfer.bundles.writer import writing
 
 HEAD = ForestHead(ForestId(UUID(int=7)), "bob", "UTC", 3, {"scene_assign": 0.7})
-SPEAKERS = [("bob", "Bob"), ("eve", "Eve \N{SNOWMAN}"), ("tom", 'T"om')]
+SPEAKERS = [("bob", "Bob", 1_700_000_000_000_000), ("eve", "Eve \N{SNOWMAN}", None), ("tom", 'T"om', None)]
 
 
 def written(path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_place_that_is_not_there(tmp_path: Path) -> None:
     "statement, code",
     [
         ("PRAGMA application_id = 1", "not_a_bundle"),
-        ("PRAGMA user_version = 3", "unknown_format"),
+        ("PRAGMA user_version = 4", "unknown_format"),
         ("PRAGMA user_version = 1", "damaged_bundle"),
         ("DELETE FROM meta WHERE name = 'complete'", "incomplete_bundle"),
         ("UPDATE meta SET value = '-1' WHERE name = 'dimension'", "damaged_bundle"),

@@ -1,0 +1,173 @@
+"""Speakers in a window: what the offline rules, the prompt and the check of an answer make of names and mentions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from memforest_core.domain.people import People
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.extract.answer import ExtractionAnswer, Item
+from memforest_core.extract.candidates import to_candidates
+from memforest_core.extract.offline import propose
+from memforest_core.extract.prompt import MAX_PEOPLE, input_hash, render_window, shown_people
+from memforest_core.extract.proposer import ModelProposer
+from memforest_core.models.calls import ChatRequest
+from tests.support.builders import cells_of, window, window_turn
+
+SPEAKERS = [("111", "gruzilkin"), ("111", "gruz"), ("222", "Florent"), ("5", "Alex"), ("6", "Alex")]
+PEOPLE = People("u1", SPEAKERS, "Eva")
+
+
+def among(*turns: WindowTurn, people: People | None = PEOPLE) -> Window:
+    return replace(window(*turns), people=people)
+
+
+def said(text: str, speaker: str = "Florent", number: int = 1) -> WindowTurn:
+    return window_turn(number, text, speaker=speaker)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "subject"),
+    [
+        ("gruzilkin is a great cook.", "Gruzilkin is a great cook.", "Gruzilkin"),
+        ("gruz moved to Annecy.", "Gruz moved to Annecy.", "Gruz"),
+        ("<@111> lives in Annecy.", "Gruzilkin lives in Annecy.", "Gruzilkin"),
+        ("@gruz has a dog.", "Gruz has a dog.", "Gruz"),
+        ("I live in Lyon.", "Florent lives in Lyon.", "Florent"),
+        ("hey gruz, I live in Lyon.", "Florent lives in Lyon.", "Florent"),
+    ],
+)
+def test_a_statement_is_about_whom_it_names(text: str, fact: str, subject: str) -> None:
+    [item] = propose(among(said(text))).items
+
+    assert (item.text, item.subject, item.speaker) == (fact, subject, "Florent")
+    assert item.quote in text
+
+
+def test_without_people_a_window_is_read_as_before() -> None:
+    turns = (said("gruzilkin is a great cook."), said("I will mark it in may.", number=2))
+
+    assert propose(among(*turns, people=None)) == propose(window(*turns))
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("You are a great cook.", "Eva is a great cook."),
+        ("You've moved to Oslo.", "Eva has moved to Oslo."),
+        ("You live in Oslo.", "Eva lives in Oslo."),
+        ("Your sister Clara has a dog.", "Eva's sister Clara has a dog."),
+        ("Clara told me you left Oslo.", "Clara told Florent you left Oslo."),
+        ("You should visit Oslo.", "Florent said: You should visit Oslo."),
+    ],
+)
+def test_you_is_the_owner_where_nobody_else_listens(text: str, fact: str) -> None:
+    turns = (said("I am back in Bergen.", "Eva"), said(text, number=2))
+
+    assert propose(among(*turns)).items[-1].text == fact
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param((), id="nobody is there"),
+        pytest.param((said("I am back.", "gruz"),), id="another is there"),
+        pytest.param((said("I am back.", "Eva"), said("I am here too.", "gruz", 3)), id="others are there as well"),
+    ],
+)
+def test_you_stays_where_it_may_be_anybody(others: tuple[WindowTurn, ...]) -> None:
+    found = propose(among(*others, said("You are a great cook.", number=2))).items
+
+    assert not any("Eva is a great cook" in item.text for item in found)
+
+
+def test_the_owner_says_you_to_somebody_else() -> None:
+    found = propose(among(said("I am here.", "gruz"), said("You are a great cook.", "Eva", 2))).items
+
+    assert not any("Eva is" in item.text for item in found)
+
+
+def test_a_model_is_told_of_those_whom_the_window_names_otherwise() -> None:
+    shown = among(said("<@111> and flor cook.", "Eva"), said("Alex is here.", number=2))
+
+    assert shown_people(shown) == [
+        {"name": "Gruzilkin", "mention": "<@111>", "also": ["gruzilkin", "gruz"]},
+    ]
+    assert json.loads(render_window(shown))["people"] == shown_people(shown)
+    assert list(json.loads(render_window(shown, ["job"])))[-2:] == ["people", "attributes"]
+
+
+def test_at_most_so_many_are_told_of() -> None:
+    people = People("club", [(str(number), f"member{number}x") for number in range(100)])
+    text = " ".join(f"<@{number}>" for number in range(100))
+
+    assert len(shown_people(among(said(text), people=people))) == MAX_PEOPLE
+
+
+def test_plain_names_need_no_telling_and_people_are_no_part_of_the_key() -> None:
+    plain = among(said("Florent lives in Lyon."))
+    mentioning = among(said("<@111> is a cook."))
+
+    assert "people" not in json.loads(render_window(plain))
+    assert input_hash(mentioning, "m") == input_hash(replace(mentioning, people=None), "m")
+
+
+def candidates_of(shown: Window, **item: object) -> tuple[str, str, str, tuple[str, ...]]:
+    text = shown.turns[0].text
+    answer = ExtractionAnswer(items=[Item.model_validate({"text": text, "turns": [1], "quote": text} | item)])
+    [candidate] = to_candidates(answer, shown, cells_of(shown))
+    found = candidate.statement
+    return found.text, found.subject, found.speaker, found.entities
+
+
+@pytest.mark.parametrize(
+    ("subject", "found"),
+    [
+        ("<@111>", "Gruzilkin"),
+        ("@gruz", "gruz"),
+        ("gruz", "gruz"),
+        ("gruzil", "Gruzilkin"),
+        ("111", "Gruzilkin"),
+        ("flor", "Florent"),
+        ("<@5>", "5"),
+        ("<@404>", "<@404>"),
+        ("Carol", "Carol"),
+        ("I", "Florent"),
+    ],
+)
+def test_the_subject_that_a_model_writes_is_the_speaker(subject: str, found: str) -> None:
+    shown = among(said("<@111> is a cook."))
+
+    assert candidates_of(shown, subject=subject)[:3] == ("Gruzilkin is a cook.", found, "Florent")
+
+
+def test_entities_and_the_speaker_are_resolved_too() -> None:
+    shown = among(said("<@111> is a cook in Lyon."))
+
+    found = candidates_of(shown, speaker="flor", entities=["<@111>", "gruzil", "Lyon"], subject="<@111>")
+
+    assert found[2:] == ("Florent", ("Gruzilkin", "Lyon"))
+
+
+def test_the_fixed_part_stays_in_front_when_people_are_told() -> None:
+    heard: list[ChatRequest] = []
+
+    class Chat:
+        def model_name(self, step: object) -> str:
+            return "m"
+
+        def complete(self, request: ChatRequest) -> object:
+            heard.append(request)
+            raise InterruptedError
+
+    proposer = ModelProposer(Chat(), 0)  # type: ignore[arg-type]  # what it answers does not matter here
+    for shown in (among(said("Florent lives in Lyon.")), among(said("<@111> is a cook."))):
+        with pytest.raises(InterruptedError):
+            proposer.propose(shown, [])
+
+    plain, telling = (request.messages[0].content for request in heard)
+    assert plain == proposer.system
+    assert telling.startswith(plain) and '"people"' in telling
