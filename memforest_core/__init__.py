@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_default_config, load_settings
+    from memforest_core.topics.records import MatchedTopic, Temperature, Topic, TopicContext, TopicStats, TopicTurn
     from memforest_core.window.records import HeldItems, LeftOut, SessionWindow, WindowPart
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.operations import OperationFailed
