@@ -85,15 +85,18 @@ _LEAST_RECENT = sa.text(
          ORDER BY greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at), r.tree_id LIMIT :n""")
 )
 
-# The topics of the fact that was learned last among those that have one.
+# The topics of the newest turns that have one: of the last cell in time that says a fact of a topic.
 _ACTIVE = sa.text(f"""
-    SELECT p.tree_id FROM (
-        SELECT x.fact_id FROM memforest.fact x
-         WHERE x.tenant_id = :t AND x.forest_id = :f AND EXISTS (
-               SELECT 1 FROM memforest.placement p JOIN memforest.tree r ON r.tree_id = p.tree_id
-                WHERE p.tenant_id = :t AND p.payload_id = x.fact_id AND {_TOPIC})
-         ORDER BY x.seq DESC LIMIT 1) newest
-      JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = newest.fact_id
+    SELECT DISTINCT p.tree_id FROM (
+        SELECT c.cell_id FROM memforest.cell c
+         WHERE c.tenant_id = :t AND c.forest_id = :f AND EXISTS (
+               SELECT 1 FROM memforest.occurrence o
+                 JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
+                 JOIN memforest.tree r ON r.tree_id = p.tree_id AND {_TOPIC}
+                WHERE o.tenant_id = :t AND o.cell_id = c.cell_id)
+         ORDER BY c.time_end DESC, c.time_start DESC, c.cell_id LIMIT 1) newest
+      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = newest.cell_id
+      JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
       JOIN memforest.tree r ON r.tree_id = p.tree_id AND {_TOPIC}
 """)
 
@@ -206,7 +209,7 @@ class TopicRows(ReduceRows):
         return list(self._run(_LEAST_RECENT, f=forest, n=limit, importance=importance))
 
     def active(self, forest: ForestId) -> frozenset[TreeId]:
-        """The topics of what was learned last."""
+        """The topics of the newest turns."""
         return frozenset(TreeId(tree) for tree in self._run(_ACTIVE, f=forest).scalars())
 
     def hot(self, forest: ForestId) -> int:

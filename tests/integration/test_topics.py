@@ -117,8 +117,8 @@ def test_a_context_is_the_summary_and_then_the_turns(rested: Stack) -> None:
     assert [session for session, _ in made.turn_ids] == ["pets"] * 4
     assert made.left_out == 0
 
-    short = rested.memory.topic_context("bob", pets.id, max_tokens=58)
-    assert short.tokens <= 58
+    short = rested.memory.topic_context("bob", pets.id, max_tokens=50)
+    assert short.tokens <= 50
     assert short.left_out == 4 - (len(short.messages) - 1) > 0
     assert short.messages[-1]["content"] == PETS[-1]
 
