@@ -191,6 +191,7 @@ class Services(Process):
             visits=self.visits,
             states=TimelineStore(self.engine),
             prompts=self.prompts,
+            topics=self.settings.topics,
         )
 
     @cached_property

@@ -7,18 +7,13 @@ from typing import Any
 
 from memforest_core.domain.ids import TreeId
 from memforest_core.domain.tags import tags_of
-from memforest_core.domain.temperature import Decay, learned_importance, priority
 from memforest_core.domain.text import clipped
+from memforest_core.recall.priorities import standing
 from memforest_core.settings import TopicSettings
 from memforest_core.topics.records import Temperature, Topic
 
 TITLE_CHARS = 80
 """Of a title, until a topic is named: the beginning of its summary."""
-
-
-def decay_of(settings: TopicSettings) -> Decay:
-    """How fast priority fades, as it is set."""
-    return Decay(settings.half_life_s, settings.accesses_per_doubling, settings.longest_half_life_s)
 
 
 def title_of(row: Any) -> str:
@@ -29,11 +24,7 @@ def title_of(row: Any) -> str:
 
 def topic_of(row: Any, settings: TopicSettings) -> Topic:
     """A topic as its row tells, rated at the moment when it was read."""
-    decay = decay_of(settings)
-    accesses = int(row.visits)
-    importance = learned_importance(float(row.stated), accesses, decay)
-    touched = max(row.learned_at, row.last_visit_at or row.learned_at)
-    idle_s = (row.now - touched).total_seconds()
+    importance, rated = standing(row, settings)
     return Topic(
         id=TreeId(row.tree_id),
         title=title_of(row),
@@ -43,9 +34,9 @@ def topic_of(row: Any, settings: TopicSettings) -> Topic:
         turns=row.turns,
         first=_moment(row.first),
         last=_moment(row.last),
-        priority=priority(importance, accesses, idle_s, decay),
+        priority=rated,
         temperature=Temperature.HOT if row.cold_at is None else Temperature.COLD,
-        accesses=accesses,
+        accesses=int(row.visits),
         last_access=_moment(row.last_visit_at),
         importance=importance,
     )

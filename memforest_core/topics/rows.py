@@ -22,50 +22,15 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
 from memforest_core.store.rows import among
 from memforest_core.store.temperatures import set_temperature, warm_strays
+from memforest_core.store.topics import TOPIC, TURNS, described
 from memforest_core.store.turns import turn_of
 from memforest_core.topics.records import TopicTurn
 
 Row = sa.Row[*tuple[Any, ...]]
 
-_TOPIC = "r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'scene' AND r.state = 'active'"
-
-# The turns that say the facts of a topic ``r``, each once.
-_SAID = """(SELECT DISTINCT o.session_id, u.ordinal
-              FROM memforest.placement p
-              JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = p.payload_id
-             CROSS JOIN LATERAL unnest(o.turn_ordinals) AS u(ordinal)
-             WHERE p.tenant_id = :t AND p.tree_id = r.tree_id)"""
-
-_TURNS = f"""{_SAID} w JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = w.session_id
-                        AND t.ordinal = w.ordinal AND NOT t.erased"""
-
-# What a turn's metadata state; other values than numbers from 0 to 1 are brought there, or left out of account.
-_STATED = """CASE WHEN jsonb_typeof(t.metadata -> 'importance') = 'number'
-                  THEN CAST(least(1, greatest(0, CAST(t.metadata ->> 'importance' AS numeric))) AS float8)
-                  ELSE CAST(:importance AS float8) END"""
-
-
-def _described(picked: str) -> str:
-    """Topics with everything that is told of them; ``picked`` selects their rows as ``r``."""
-    return f"""
-        SELECT r.*, s.text AS summary, coalesce(v.visits, 0) AS visits, v.last_visit_at,
-               said.turns, said.first, said.last, coalesce(said.stated, CAST(:importance AS float8)) AS stated,
-               learned.at AS learned_at, clock_timestamp() AS now
-          FROM ({picked}) r
-          LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = r.root_id
-          LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id = r.root_id
-         CROSS JOIN LATERAL (SELECT count(*) AS turns, min(t.occurred_at) AS first, max(t.occurred_at) AS last,
-                                    avg({_STATED}) AS stated FROM {_TURNS}) said
-         CROSS JOIN LATERAL (SELECT coalesce(max(x.created_at), r.created_at) AS at
-                               FROM memforest.placement p
-                               JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
-                              WHERE p.tenant_id = :t AND p.tree_id = r.tree_id) learned
-    """
-
-
 _PAGE = sa.text(f"""
     {
-    _described(f'''SELECT r.* FROM memforest.tree r WHERE {_TOPIC}
+    described(f'''SELECT r.* FROM memforest.tree r WHERE {TOPIC}
         AND (CAST(:end AS timestamptz) IS NULL
              OR (r.time_end, r.tree_id) < (CAST(:end AS timestamptz), CAST(:after AS uuid)))
       ORDER BY r.time_end DESC, r.tree_id DESC LIMIT :n''')
@@ -73,15 +38,13 @@ _PAGE = sa.text(f"""
      ORDER BY r.time_end DESC, r.tree_id DESC
 """)
 
-_THESE = sa.text(
-    _described(f"SELECT r.* FROM memforest.tree r WHERE {_TOPIC} AND r.tree_id = ANY(CAST(:ids AS uuid[]))")
-)
+_THESE = sa.text(described(f"SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = ANY(CAST(:ids AS uuid[]))"))
 
 # Those that wait longest for something new: as many as a round looks at.
 _LEAST_RECENT = sa.text(
-    _described(f"""
+    described(f"""
         SELECT r.* FROM memforest.tree r LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id = r.root_id
-         WHERE {_TOPIC} AND r.cold_at IS NULL
+         WHERE {TOPIC} AND r.cold_at IS NULL
          ORDER BY greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at), r.tree_id LIMIT :n""")
 )
 
@@ -92,18 +55,18 @@ _ACTIVE = sa.text(f"""
          WHERE c.tenant_id = :t AND c.forest_id = :f AND EXISTS (
                SELECT 1 FROM memforest.occurrence o
                  JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
-                 JOIN memforest.tree r ON r.tree_id = p.tree_id AND {_TOPIC}
+                 JOIN memforest.tree r ON r.tree_id = p.tree_id AND {TOPIC}
                 WHERE o.tenant_id = :t AND o.cell_id = c.cell_id)
          ORDER BY c.time_end DESC, c.time_start DESC, c.cell_id LIMIT 1) newest
       JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = newest.cell_id
       JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
-      JOIN memforest.tree r ON r.tree_id = p.tree_id AND {_TOPIC}
+      JOIN memforest.tree r ON r.tree_id = p.tree_id AND {TOPIC}
 """)
 
 _HISTORY = sa.text(f"""
     SELECT t.*, s.external_id AS session_external_id
-      FROM (SELECT r.* FROM memforest.tree r WHERE {_TOPIC} AND r.tree_id = :tree) r
-     CROSS JOIN LATERAL (SELECT t.* FROM {_TURNS}) t
+      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
+     CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
      WHERE CAST(:moment AS timestamptz) IS NULL OR (t.occurred_at, t.session_id, t.ordinal)
            > (CAST(:moment AS timestamptz), CAST(:session AS uuid), CAST(:ordinal AS int))
@@ -113,20 +76,20 @@ _HISTORY = sa.text(f"""
 _NEWEST = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.external_id, t.role, left(t.content, :chars) AS content, t.occurred_at, t.dated,
            t.speaker_id, t.name, t.metadata, t.erased, s.external_id AS session_external_id
-      FROM (SELECT r.* FROM memforest.tree r WHERE {_TOPIC} AND r.tree_id = :tree) r
-     CROSS JOIN LATERAL (SELECT t.* FROM {_TURNS}) t
+      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
+     CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
      ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC LIMIT :n
 """)
 
 _STATS = sa.text(f"""
     SELECT said.*, points.*
-      FROM (SELECT r.* FROM memforest.tree r WHERE {_TOPIC} AND r.tree_id = :tree) r
+      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
      CROSS JOIN LATERAL (
         SELECT count(DISTINCT t.session_id) AS sessions, coalesce(sum(octet_length(t.content)), 0) AS text_bytes,
                coalesce(sum(pg_column_size(t.content)), 0) AS stored_bytes,
                count(*) FILTER (WHERE pg_column_compression(t.content) IS NOT NULL) AS compressed_turns
-          FROM {_TURNS}) said
+          FROM {TURNS}) said
      CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE NOT i.cold) AS points, count(*) FILTER (WHERE i.cold) AS points_away
           FROM (SELECT p.payload_id AS id FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
@@ -144,7 +107,7 @@ _VISIT = sa.text(f"""
          WHERE f.tenant_id = :t AND f.forest_id = :f AND f.state = ANY(CAST(:visible AS text[])) FOR KEY SHARE)
     INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
     SELECT :t, r.root_id, r.forest_id, 1, clock_timestamp()
-      FROM memforest.tree r JOIN alive a ON a.forest_id = r.forest_id WHERE {_TOPIC} AND r.tree_id = :tree
+      FROM memforest.tree r JOIN alive a ON a.forest_id = r.forest_id WHERE {TOPIC} AND r.tree_id = :tree
         ON CONFLICT (tenant_id, item_id) DO UPDATE
        SET visits = least(CAST(visit.visits AS bigint) + 1, 2147483647), last_visit_at = excluded.last_visit_at
 """)
@@ -166,7 +129,7 @@ _RESTLESS = sa.text("""
 # Visits are counted in memory and written late: one that came just before a topic became cold counts too.
 _ASKED_FOR = sa.text(f"""
     SELECT r.tree_id FROM memforest.tree r
-     WHERE {_TOPIC} AND r.cold_at IS NOT NULL AND (
+     WHERE {TOPIC} AND r.cold_at IS NOT NULL AND (
            CAST(:all AS boolean) OR r.last_mark_at > r.cold_at
            OR EXISTS (SELECT 1 FROM memforest.visit v WHERE v.tenant_id = :t AND v.item_id = r.root_id
                          AND v.last_visit_at > r.cold_at - make_interval(secs => :late))

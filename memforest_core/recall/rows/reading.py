@@ -29,6 +29,7 @@ from memforest_core.recall.records import (
     TurnKey,
 )
 from memforest_core.recall.rows import sql
+from memforest_core.recall.rows.priorities import PriorityRows
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
@@ -316,6 +317,12 @@ class RecallStore:
         """One read transaction of a tenant. Raises StoreUnavailable."""
         with tenant_transaction(self._engine, tenant) as connection:
             yield RecallRows(connection, tenant)
+
+    @contextmanager
+    def prioritizing(self, tenant: TenantId) -> Iterator[PriorityRows]:
+        """Topics in one read transaction of a tenant. Raises StoreUnavailable."""
+        with PriorityRows.opened(self._engine, tenant) as rows:
+            yield rows
 
 
 class AnswerCalls:
