@@ -524,7 +524,7 @@ class TopicSettings(Group):
     """Above ``max_topics``, topics with a lower priority become cold."""
     cooling: bool = True
     """Whether topics become cold at all; those that are cold are warmed when it is switched off."""
-    tend_s: float = Field(default=300.0, ge=1)
+    tend_s: float = Field(default=600.0, ge=1)
     """Seconds between two rounds in which workers look for topics to cool and to warm."""
     at_once: int = Field(default=20, ge=1, le=1_000)
     """Topics of an owner that one round cools, and as many that it warms."""

@@ -35,6 +35,8 @@ TENANTS_TRIED = 4
 
 TEND_S = 60.0
 """How often a worker looks whether policies are to be applied; a row says when they were last."""
+TOPICS_BUDGET_S = 2.0
+"""What a worker spends on cooling and warming topics before it looks for stuck units again."""
 
 ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
@@ -176,9 +178,10 @@ class Runtime:
             if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
                 tended = time.monotonic()
                 self.services.lifecycle.retention.tend(settings.retain_every_s)
-            if time.monotonic() - cooled >= topics.tend_s:
+            tending = self.services.topic_tending
+            if time.monotonic() - cooled >= topics.tend_s or tending.unfinished:
                 cooled = time.monotonic()
-                self.services.topic_tending.tend()
+                tending.tend(TOPICS_BUDGET_S)
             if broker_away or self.deaf.is_set():
                 self._work_without_broker()
 

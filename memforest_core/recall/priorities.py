@@ -22,8 +22,13 @@ def standing(row: Any, settings: TopicSettings) -> tuple[float, float]:
     decay = Decay(settings.half_life_s, settings.accesses_per_doubling, settings.longest_half_life_s)
     accesses = int(row.visits)
     importance = learned_importance(float(row.stated), accesses, decay)
+    return importance, priority(importance, accesses, idle_s(row), decay)
+
+
+def idle_s(row: Any) -> float:
+    """Seconds since a topic was accessed or got something."""
     touched: datetime = max(row.learned_at, row.last_visit_at or row.learned_at)
-    return importance, priority(importance, accesses, (row.now - touched).total_seconds(), decay)
+    return float((row.now - touched).total_seconds())
 
 
 def fact_priorities(

@@ -45,6 +45,8 @@ _LEAST_RECENT = sa.text(
     described(f"""
         SELECT r.* FROM memforest.tree r LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id = r.root_id
          WHERE {TOPIC} AND r.cold_at IS NULL
+           AND greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at)
+               < clock_timestamp() - make_interval(secs => :idle)
          ORDER BY greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at), r.tree_id LIMIT :n""")
 )
 
@@ -167,9 +169,9 @@ class TopicRows(ReduceRows):
         """Those of these topics that the forest has."""
         return list(self._run(_THESE, f=forest, ids=list(trees), importance=importance))
 
-    def least_recent(self, forest: ForestId, limit: int, importance: float) -> list[Row]:
-        """Hot topics, the one to which nothing came for longest first."""
-        return list(self._run(_LEAST_RECENT, f=forest, n=limit, importance=importance))
+    def least_recent(self, forest: ForestId, idle_s: float, limit: int, importance: float) -> list[Row]:
+        """Hot topics to which nothing came for so many seconds, the one that waits longest first."""
+        return list(self._run(_LEAST_RECENT, f=forest, idle=idle_s, n=limit, importance=importance))
 
     def active(self, forest: ForestId) -> frozenset[TreeId]:
         """The topics of the newest turns."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import structlog
 
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.domain.temperature import Rated, cooling
 from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.recall.priorities import idle_s
 from memforest_core.settings import TopicSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
@@ -39,26 +43,43 @@ class Tended:
         return Tended(self.cooled + other.cooled, self.warmed + other.warmed, self.points + other.points)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TopicTending:
-    """Rounds over all forests of all tenants. Thread-safe; a killed round leaves whole steps only."""
+    """Rounds over all forests of all tenants, for one thread. A killed round leaves whole steps only."""
 
     engine: Engine
     settings: TopicSettings
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, monotonic."""
+    _left: list[TenantId] = field(default_factory=list)
+    _after: ForestId | None = None
 
-    def tend(self) -> Tended:
-        """Warm what was asked for, and cool what is over. A forest that is busy is left to the next round.
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last call stopped within a round."""
+        return bool(self._left)
 
-        For workers, at any rate: it costs a query per tenant and some for each forest with more topics than
+    def tend(self, budget_s: float = math.inf) -> Tended:
+        """Warm what was asked for, and cool what is over; go on where the last call stopped. Stops within a round when
+        ``budget_s`` seconds are spent. A forest that is busy is left to the next round.
+
+        For workers, at any rate: a round costs a query per tenant, and some for each forest with more topics than
         ``topics.max_topics``. Raises StoreUnavailable.
         """
+        deadline = self.clock() + budget_s
+        if not self._left:
+            self._left, self._after = list(CollectionStore(self.engine).tenants()), None
         done = Tended()
-        for tenant in CollectionStore(self.engine).tenants():
-            after: ForestId | None = None
-            while forests := self._restless(tenant, after):
-                for forest in forests:
-                    done += self.tend_forest(tenant, forest)
-                after = forests[-1]
+        while self._left and self.clock() < deadline:
+            tenant = self._left[0]
+            forests = self._restless(tenant, self._after)
+            for forest in forests:
+                done += self.tend_forest(tenant, forest)
+                self._after = forest
+                if self.clock() >= deadline:
+                    break
+            if not forests:
+                self._left, self._after = self._left[1:], None
         if done != Tended():
             log.info("topics_tended", cooled=done.cooled, warmed=done.warmed, points=done.points)
         return done
@@ -73,7 +94,8 @@ class TopicTending:
             return done
         with TopicRows.opened(self.engine, tenant) as rows:
             over = rows.hot(forest) > own.max_topics
-            rated = rows.least_recent(forest, RATED, own.importance) if over else []
+            # What was touched within a half-life is never cold, however unimportant.
+            rated = rows.least_recent(forest, own.half_life_s, RATED, own.importance) if over else []
             chosen = self._chosen(rows, forest, rated)
         return done + (self._cool(tenant, forest, chosen) if chosen else Tended())
 
@@ -106,7 +128,8 @@ class TopicTending:
         with TopicRows.opened(self.engine, tenant) as rows:
             if rows.lock_forest(forest, wait=False) != "live":
                 return Tended()
-            found = [row for row in rows.these(forest, chosen, self.settings.importance) if row.cold_at is None]
-            topics = self._chosen(rows, forest, found)
+            found = rows.these(forest, chosen, self.settings.importance)
+            idle = [row for row in found if row.cold_at is None and idle_s(row) > self.settings.half_life_s]
+            topics = self._chosen(rows, forest, idle)
             points = rows.set_temperature(topics, cold=True)
         return Tended(cooled=len(topics), points=points)

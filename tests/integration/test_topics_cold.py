@@ -312,6 +312,23 @@ def test_workers_tend_topics_by_themselves(
         assert len(cold(running)) == 2
 
 
+def test_a_round_that_takes_long_goes_on_where_it_stopped(aged: Stack) -> None:
+    """Given no time, then nothing is done and the round is not over; the next call goes on."""
+    tending = aged.services.topic_tending
+    assert tending.tend(0.0) == Tended()
+    assert tending.unfinished
+    assert tending.tend().cooled == 2
+    assert not tending.unfinished
+
+
+def test_a_topic_that_was_just_read_stays_hot_however_unimportant(aged: Stack) -> None:
+    aged.execute("""UPDATE memforest.turn SET metadata = '{"importance": 0}'""")
+    for word in OLD:
+        aged.memory.topic_history("bob", topic(aged, word).id)
+    assert tend(aged) == Tended()
+    assert topic(aged, "tomato").priority < 0.5
+
+
 def test_what_is_cold_is_counted_neither_missing_nor_behind(aged: Stack) -> None:
     tend(aged)
     with aged.services.indexer.store.indexing(aged.tenant) as rows:
