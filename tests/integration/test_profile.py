@@ -361,13 +361,15 @@ def test_notes_stay_notes_in_bundles_merges_and_rebuilds(rested: Stack, tmp_path
 def older(path: Path) -> None:
     """Make a bundle one of a version that knew no notes."""
     with closing(sqlite3.connect(path)) as file, file:
-        for column in ("note", "channel"):
-            file.execute(f"ALTER TABLE session DROP COLUMN {column}")
+        digests = {}
+        for table, columns in {"session": ("note", "channel"), "scope": ("title", "tags")}.items():
+            for column in columns:
+                file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+            rows = file.execute(f"SELECT * FROM {table} ORDER BY n").fetchall()
+            digests[table] = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
         file.execute("PRAGMA user_version = 1")
-        rows = file.execute("SELECT * FROM session ORDER BY n").fetchall()
-        digest = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
         ((kept,),) = file.execute("SELECT value FROM meta WHERE name = 'sha256'")
-        changed = json.dumps(json.loads(kept) | {"session": digest}, sort_keys=True)
+        changed = json.dumps(json.loads(kept) | digests, sort_keys=True)
         file.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (changed,))
 
 

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 from memforest_core.domain.ids import ForestId
 from memforest_core.store.copying import ValueKind, stored_columns
 
-FORMAT = 2
+FORMAT = 3
 """The version of the format that this program writes; it reads older ones too."""
 
 Value = str | int | bytes | None
@@ -164,7 +164,7 @@ TABLES = (
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
 
 LATER: Mapping[str, tuple[int, Value]] = MappingProxyType(
-    {"session.note": (2, 0), "session.channel": (2, None), "scope.title": (2, None), "scope.tags": (2, None)}
+    {"session.note": (2, 0), "session.channel": (2, None), "scope.title": (3, None), "scope.tags": (3, None)}
 )
 """Columns that came with a later format than the first: with which one, and what rows of older files have there."""
 
