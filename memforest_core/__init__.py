@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_default_config, load_settings
+    from memforest_core.topics.records import MatchedTopic, Temperature, Topic, TopicContext, TopicStats, TopicTurn
     from memforest_core.window.records import HeldItems, LeftOut, SessionWindow, WindowPart
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.operations import OperationFailed
@@ -115,6 +116,14 @@ _NAMES = {
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
     "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
+    "memforest_core.topics.records": (
+        "MatchedTopic",
+        "Temperature",
+        "Topic",
+        "TopicContext",
+        "TopicStats",
+        "TopicTurn",
+    ),
     "memforest_core.window.records": ("HeldItems", "LeftOut", "SessionWindow", "WindowPart"),
     "memforest_core.work.jobs": ("WorkError",),
     "memforest_core.work.operations": ("OperationFailed",),
@@ -157,6 +166,7 @@ __all__ = [
     "Lifecycle",
     "LoggedCall",
     "Made",
+    "MatchedTopic",
     "MemForest",
     "MemForestClient",
     "MemForestError",
@@ -198,8 +208,13 @@ __all__ = [
     "StoredNode",
     "StoredSession",
     "StoredTree",
+    "Temperature",
     "Timeline",
     "TimelineState",
+    "Topic",
+    "TopicContext",
+    "TopicStats",
+    "TopicTurn",
     "Turn",
     "TurnInput",
     "UsedAfterFork",

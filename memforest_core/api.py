@@ -18,7 +18,7 @@ from memforest_core.client import MemForestClient
 from memforest_core.context.answering import ContextualAnswers
 from memforest_core.context.service import ContextService
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.observe.inspection import InspectionService
@@ -29,6 +29,8 @@ from memforest_core.reading.service import ReadingService
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.service import TimelineService
 from memforest_core.settings import Settings, load_settings
+from memforest_core.topics.records import Match
+from memforest_core.topics.service import TopicService
 from memforest_core.window.service import WindowService
 from memforest_core.work.waiting import waiting
 
@@ -133,6 +135,12 @@ class MemForest(MemForestClient):
     days = served(lambda services: services.calendar, CalendarService.days)
     period = served(lambda services: services.calendar, CalendarService.period)
     summarize = served(lambda services: services.summarizing, Summarizing.summarize)
+    topics = served(lambda services: services.topics, TopicService.topics)
+    topic_context = served(lambda services: services.topics, TopicService.topic_context)
+    topic_history = served(lambda services: services.topics, TopicService.topic_history)
+    topic_stats = served(lambda services: services.topics, TopicService.topic_stats)
+    topic_tag = served(lambda services: services.topics, TopicService.topic_tag)
+    topic_merge = served(lambda services: services.topics, TopicService.topic_merge)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None
@@ -140,6 +148,9 @@ class MemForest(MemForestClient):
         """Recall for many (owner, question), eight at once; results in their order. ``k`` and ``mode`` as in recall."""
         with ThreadPoolExecutor(min(8, max(1, len(questions)))) as pool:
             return list(pool.map(lambda pair: self.recall(pair[0], pair[1], k, mode), questions))
+
+    def _match(self, forest: ForestId, content: str) -> Match:
+        return self._services.topic_matcher.match(self._tenant, forest, content)
 
     def close(self) -> None:
         """Stop the embedded node, if there is one, and release connections."""

@@ -13,13 +13,14 @@ from memforest_core.accept.records import Backlog, SessionProgress, Stage, Tenan
 from memforest_core.accept.running import RunningSession
 from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
-from memforest_core.domain.chat_messages import TurnInput
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.chat_messages import TurnInput, turn_fields
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.profile.notes import note_id, note_turn
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.engine import Connection
+from memforest_core.topics.records import Match, MatchedTopic
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.dead import DeadStore
@@ -48,6 +49,11 @@ class SessionHandle:
     session_id: str
     accepted: Accepted = field(compare=False)
     _client: MemForestClient = field(compare=False, repr=False)
+    topic: MatchedTopic | None = field(default=None, compare=False)
+    """The topic that an appended turn belongs to; None when nothing is near, or nobody looked: ``MemForest`` does with
+    the setting topics.match_on_append, a ``MemForestClient`` never."""
+    degraded: str = field(default="", compare=False)
+    """A sentence when the topic could not be looked for."""
 
     def status(self) -> SessionProgress:
         """How far the session has come."""
@@ -176,6 +182,10 @@ class MemForestClient:
         It waits up to ``accept.quiet_s`` seconds for the second turn of its cell, and is searchable meanwhile. With
         ``close``, or ``wait`` "facts" or "summaries", the cell is closed instead and extracted at once; the next turn
         begins a new cell. The other arguments, and what is raised, are those of ``enqueue``.
+
+        With the setting topics.match_on_append the handle of a ``MemForest`` names the ``topic`` that the turn belongs
+        to. It is looked for once the turn is stored: not for one that a ``transaction`` carries. A
+        ``MemForestClient`` has no models and never looks.
         """
         _check_wait(wait, transaction)
         closes = close or WAIT_STAGES[wait] in (Stage.FACTS, Stage.SUMMARIES)
@@ -193,7 +203,14 @@ class MemForestClient:
                 trace=own,
             )
         yield from self._reached(owner, accepted.session, wait, timeout_s)
-        return SessionHandle(owner, accepted.session, accepted, self)
+        found = Match()
+        if self._settings.topics.match_on_append and transaction is None:
+            found = self._match(accepted.forest_id, str(turn_fields(turn, "The turn").get("content", "")))
+        return SessionHandle(owner, accepted.session, accepted, self, found.topic, found.degraded)
+
+    def _match(self, forest: ForestId, content: str) -> Match:
+        """The topic of a turn that is stored: none is looked for without models."""
+        return Match()
 
     @waiting
     def remember(

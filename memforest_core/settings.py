@@ -479,6 +479,8 @@ class RecallSettings(Group):
     current_weight: float = Field(default=1.0, ge=0)
     """For what tells the state that holds now, when a question asks for it: times the best score, so that 1 puts it
     first."""
+    priority_weight: float = Field(default=0.0, ge=0)
+    """For what belongs to a topic that is at hand: its priority times the best score (see TopicSettings)."""
     time_weight: float = Field(default=0.3, ge=0)
     """For what was said, or happened, in the time that the question names."""
     ranked_weight: float = Field(default=1.0, ge=0)
@@ -496,6 +498,36 @@ class RecallSettings(Group):
     rerank: RerankSettings = RerankSettings()
     sources: dict[Annotated[str, Field(min_length=1, max_length=60)], SourceSettings] = {}
     """External Qdrant collections by name, as a JSON object, that ``recall(sources=[...])`` reads; never written."""
+
+
+class TopicSettings(Group):
+    """Topics: which one a turn belongs to, and how fast what is not asked for becomes cold."""
+
+    match: float = Field(default=0.70, ge=0, le=1)
+    """Cosine to a topic's centroid from which a turn belongs to it; it belongs to an embedding model."""
+    match_on_append: bool = False
+    """Look for the topic of each turn that is appended: one embedding and one search more."""
+    match_neighbours: int = Field(default=24, ge=1, le=256)
+    """A turn is compared with the topics of so many of its nearest facts, however many topics there are."""
+    context_tokens: int = Field(default=2_000, ge=50)
+    """Estimated tokens of a topic's context."""
+    importance: float = Field(default=0.5, ge=0, le=1)
+    """Of a turn whose metadata has no ``importance``."""
+    half_life_s: float = Field(default=86_400.0, gt=0)
+    """Seconds in which a topic that nobody asked for loses half of its priority."""
+    accesses_per_doubling: int = Field(default=5, ge=1)
+    """Accesses that double the half-life."""
+    longest_half_life_s: float = Field(default=2_592_000.0, gt=0)
+    max_topics: int = Field(default=20, ge=1)
+    """Topics of an owner that stay hot whatever their priority."""
+    cold_below: float = Field(default=0.05, ge=0, le=1)
+    """Above ``max_topics``, topics with a lower priority become cold."""
+    cooling: bool = True
+    """Whether topics become cold at all; those that are cold are warmed when it is switched off."""
+    tend_s: float = Field(default=600.0, ge=1)
+    """Seconds between two rounds in which workers look for topics to cool and to warm."""
+    at_once: int = Field(default=20, ge=1, le=1_000)
+    """Topics of an owner that one round cools, and as many that it warms."""
 
 
 class ProfileSettings(Group):
@@ -574,6 +606,7 @@ class Settings(BaseSettings):
     recall: RecallSettings = RecallSettings()
     window: WindowSettings = WindowSettings()
     calendar: CalendarSettings = CalendarSettings()
+    topics: TopicSettings = TopicSettings()
     profile: ProfileSettings = ProfileSettings()
     context: ContextSettings = ContextSettings()
 

@@ -35,6 +35,8 @@ TENANTS_TRIED = 4
 
 TEND_S = 60.0
 """How often a worker looks whether policies are to be applied; a row says when they were last."""
+TOPICS_BUDGET_S = 2.0
+"""What a worker spends on cooling and warming topics before it looks for stuck units again."""
 
 ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
@@ -156,12 +158,13 @@ class Runtime:
                     os._exit(STUCK_EXIT)
 
     def _watch(self) -> None:
-        """Each second look for due trees and stuck units; every few seconds reconcile; now and then apply policies."""
-        settings = self.services.settings.worker
-        last = tended = time.monotonic()
+        """Each second look for due trees and stuck units; every few seconds reconcile; now and then apply policies,
+        and cool and warm topics."""
+        settings, topics = self.services.settings.worker, self.services.settings.topics
+        last = tended = cooled = time.monotonic()
 
         def step() -> None:
-            nonlocal last, tended
+            nonlocal last, tended, cooled
             self._look_for_stuck()
             _, broker_away = self.services.reconciler.wake(WorkKind.REFRESH)
             if time.monotonic() - last >= settings.reconcile_s:
@@ -175,6 +178,10 @@ class Runtime:
             if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
                 tended = time.monotonic()
                 self.services.lifecycle.retention.tend(settings.retain_every_s)
+            tending = self.services.topic_tending
+            if time.monotonic() - cooled >= topics.tend_s or tending.unfinished:
+                cooled = time.monotonic()
+                tending.tend(TOPICS_BUDGET_S)
             if broker_away or self.deaf.is_set():
                 self._work_without_broker()
 

@@ -49,6 +49,9 @@ from memforest_core.refresh.service import RefreshService
 from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
+from memforest_core.topics.matching import TopicMatcher
+from memforest_core.topics.service import TopicService
+from memforest_core.topics.tending import TopicTending
 from memforest_core.window.compacting import Compactor
 from memforest_core.window.service import WindowService
 from memforest_core.work.jobs import LeaseLimits
@@ -188,6 +191,7 @@ class Services(Process):
             visits=self.visits,
             states=TimelineStore(self.engine),
             prompts=self.prompts,
+            topics=self.settings.topics,
         )
 
     @cached_property
@@ -223,6 +227,21 @@ class Services(Process):
         chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
         own = self.settings.calendar
         return CalendarService(self.engine, own, Digester(chat, own), Condenser(chat, own), telemetry=self.telemetry)
+
+    @cached_property
+    def topics(self) -> TopicService:
+        """Scenes as topics."""
+        return TopicService(self.engine, self.settings)
+
+    @cached_property
+    def topic_matcher(self) -> TopicMatcher:
+        """Turns to topics."""
+        return TopicMatcher(self.engine, self.index, self.embedder, self.settings.topics)
+
+    @cached_property
+    def topic_tending(self) -> TopicTending:
+        """Topics that become cold or warm."""
+        return TopicTending(self.engine, self.settings.topics)
 
     @cached_property
     def summarizing(self) -> Summarizing:

@@ -31,6 +31,7 @@ from memforest_core.recall.calibration.cli import calibrate
 from memforest_core.recall.cli.recall import answer, recall
 from memforest_core.recall.timeline.cli import timeline
 from memforest_core.store.cli import db, tenants
+from memforest_core.topics import cli as topics
 from memforest_core.verify import cli as verify
 from memforest_core.window import cli as window
 from memforest_core.work.cli import audit, dead
@@ -58,6 +59,7 @@ reading.register(app)
 _add(status, top, cost, calls)
 window.register(app)
 calendar.register(app)
+topics.register(app)
 profile.register(app)
 context.register(app)
 for folder in dict.fromkeys(FOLDERS.values()):

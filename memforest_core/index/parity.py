@@ -26,7 +26,7 @@ class Unequal:
     """The points of a page that disagree with their rows."""
 
     orphans: tuple[PointKey, ...]
-    """Points without a row in their forest."""
+    """Points without a row in their forest, and those of cold rows."""
     ahead: Mapping[UUID, int]
     """Versions of points that are newer than what their row knows to be written."""
 
@@ -34,13 +34,14 @@ class Unequal:
 def unequal(points: Sequence[ScannedPoint], rows: Mapping[UUID, PointRow]) -> Unequal:
     """Compare a page of points with their rows; points that are to be deleted anyway are left out."""
     found = [(point, rows.get(point.id)) for point in points]
-    orphans = tuple(point.key for point, row in found if row is None or row.forest_id != point.forest_id)
+    orphans = tuple(point.key for point, row in found if row is None or row.cold or row.forest_id != point.forest_id)
     ahead = {
         point.id: point.version
         for point, row in found
         if row is not None
         and row.forest_id == point.forest_id
         and not row.deleted
+        and not row.cold
         and point.version > row.indexed_version
     }
     return Unequal(orphans, ahead)

@@ -17,7 +17,8 @@ NO_TERMS = TermCounts(())
 class StalePoint:
     """An index row that is behind, with what its point is made of.
 
-    ``text`` is embedded, unless ``vector`` is there (nodes bring their own). ``gone`` points are deleted.
+    ``text`` is embedded, unless ``vector`` is there (nodes bring their own). ``gone`` points are deleted, and so are
+    those of ``cold`` rows, which stay.
     """
 
     id: UUID
@@ -25,6 +26,7 @@ class StalePoint:
     kind: PointKind
     version: int
     gone: bool
+    cold: bool = False
     text: str = ""
     vector: Vectors | None = None
     counts: TermCounts = NO_TERMS
@@ -38,6 +40,11 @@ class StalePoint:
     time_end: float | None = None
     waited_s: float | None = None
     """Of a cell that is indexed for the first time: how long ago it was accepted, in seconds, when it was claimed."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the index should have the point."""
+        return not self.gone and not self.cold
 
     def key(self, tenant: TenantId) -> PointKey:
         """What names it in the index."""
@@ -53,6 +60,8 @@ class PointRow:
     version: int
     indexed_version: int
     deleted: bool
+    cold: bool = False
+    """There should be no point for it now."""
 
     def key(self, tenant: TenantId) -> PointKey:
         """What names its point."""

@@ -44,7 +44,7 @@ _CLAIM = sa.text(f"""
        SET state = 'running', attempts = least(i.attempts + 1, 1000), lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM behind WHERE i.tenant_id = :t AND i.point_id = behind.point_id
-    RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.indexed_version
+    RETURNING i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.cold, i.indexed_version
     """)  # noqa: S608 - constants of this package
 
 # Rows of forests that are gone become tombstones, which their writer finishes.
@@ -133,13 +133,13 @@ _MARK_MISSING = sa.text("""
 
 _POINT_ROW = (
     *(m.IndexRow.point_id, m.IndexRow.forest_id),
-    *(m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted),
+    *(m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted, m.IndexRow.cold),
 )
 
 
 def _point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
     """A row of the columns ``_POINT_ROW``."""
-    return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted)
+    return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted, row.cold)
 
 
 def _stale(row: sa.Row[*tuple[Any, ...]], content: Content | None) -> StalePoint:
@@ -147,9 +147,9 @@ def _stale(row: sa.Row[*tuple[Any, ...]], content: Content | None) -> StalePoint
     made = content or {}
     if row.indexed_version:
         made.pop("waited_s", None)
-    return StalePoint(
-        row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone=content is None, **made
-    )
+    cold = row.cold and not row.deleted
+    gone = content is None and not cold
+    return StalePoint(row.point_id, ForestId(row.forest_id), PointKind(row.kind), row.version, gone, cold, **made)
 
 
 class IndexRows(VectorRows):
@@ -177,7 +177,7 @@ class IndexRows(VectorRows):
         ).all()
         contents: dict[UUID, Content] = {}
         for kind in kinds:
-            ids = [row.point_id for row in rows if row.kind == kind and not row.deleted]
+            ids = [row.point_id for row in rows if row.kind == kind and not row.deleted and not row.cold]
             if ids:
                 contents.update(read_contents(self._db, self._tenant, kind, ids))
         return token, [_stale(row, contents.get(row.point_id)) for row in rows]
@@ -317,7 +317,7 @@ class IndexRows(VectorRows):
 
     def written_rows(self, after: UUID | None, limit: int, forest: ForestId | None = None) -> Sequence[PointRow]:
         """The next rows, of one forest or of all, in the order of ids that say that the index has their point."""
-        done = (m.IndexRow.state == WorkState.DONE, ~m.IndexRow.deleted)
+        done = (m.IndexRow.state == WorkState.DONE, ~m.IndexRow.deleted, ~m.IndexRow.cold)
         return [_point_row(row) for row in self._db.execute(self._after(after, forest, limit).where(*done))]
 
     def point_ids(self, after: UUID | None, limit: int, forest: ForestId) -> Sequence[UUID]:

@@ -159,10 +159,11 @@ class Indexer:
             self.telemetry.called(tenant, [embedded[1]])
         mine = [point for point in points if point.id in held]
         gone = [point for point in mine if point.gone]
-        there = [point for point in mine if not point.gone]
-        self.index.delete([point.key(tenant) for point in gone])
+        there = [point for point in mine if point.wanted]
+        cold = [point for point in mine if point.cold]
+        self.index.delete([point.key(tenant) for point in (*gone, *cold)])
         self.index.upsert([_point(tenant, point, vectors) for point in there])
-        written, dropped = _versions(there), _versions(gone)
+        written, dropped = _versions([*there, *cold]), _versions(gone)
         ended, left = self._finish(tenant, token, written, dropped)
         for alone in left:
             ended |= self._finish(tenant, token, written, dropped, alone)[0]
@@ -211,7 +212,10 @@ class Indexer:
         orphans = [
             point
             for point in lost
-            if point.gone or (row := found.get(point.id)) is None or row.deleted or row.forest_id != point.forest_id
+            if not point.wanted
+            or (row := found.get(point.id)) is None
+            or row.deleted
+            or row.forest_id != point.forest_id
         ]
         self.index.delete([point.key(tenant) for point in orphans])
         with self.store.indexing(tenant) as rows:
@@ -232,7 +236,7 @@ def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:
 
 
 def _texts(points: Sequence[StalePoint]) -> list[OwnText]:
-    own = (OwnText(point.forest_id, point.text) for point in points if not point.gone and point.vector is None)
+    own = (OwnText(point.forest_id, point.text) for point in points if point.wanted and point.vector is None)
     return list(dict.fromkeys(own))
 
 

@@ -38,7 +38,7 @@ def want_indexed_in(
             SELECT :t, u.id, u.forest, :k, :lane
               FROM unnest(CAST(:ids AS uuid[]), CAST(:forests AS uuid[])) AS u(id, forest) ORDER BY u.id
             ON CONFLICT (tenant_id, point_id) DO UPDATE
-            SET version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false,
+            SET version = greatest(i.version + 1, excluded.version), attempts = 0, deleted = false, cold = false,
                 state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
                 available_at = clock_timestamp()
             """),

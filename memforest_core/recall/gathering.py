@@ -47,6 +47,7 @@ TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER, Mode.EMBEDDING_P
 AWAY = "The vector index is away: answered from full text and what it had found before."
 AWAY_FOR_VECTOR = "The vector index is away: of what is near the vector only what it had found before is here."
 CATCHING_UP = "The vector index is catching up: full text was asked for what it does not hold yet."
+COLD_FOR_VECTOR = "Some topics are cold: what only they hold can't be found by a vector."
 CATCHING_UP_FOR_VECTOR = "The vector index is catching up: what it does not hold yet can't be found by a vector."
 
 
@@ -95,6 +96,8 @@ class Gathered:
     leaves: Browsed
     raw: RawHits
     """Cells that the index has not seen yet; they have no scores in ``search``."""
+    cold: RawHits
+    """Cells and facts that are out of the index because their topics are cold: the same of them."""
     degraded: list[str] = field(default_factory=list)
 
 
@@ -137,11 +140,14 @@ class Gathering:
             if search.failure is not None:
                 limit = self.settings.flat_limit
                 hits = full_text_hits(rows, forest.id, asked.question, search, limit, place.bounds.said_until)
-            raw = raw_hits(rows, forest.id, asked.question, by_vector=asked.vector is not None)
+            by_vector = asked.vector is not None
+            raw = raw_hits(rows, forest.id, asked.question, by_vector=by_vector)
+            until = place.bounds.said_until
+            cold = cold_hits(rows, forest.id, asked.question, self.settings.flat_limit, until, by_vector=by_vector)
             roots = self._roots(rows, forest, asked, search, hits)
             ranked = roots[: self.settings.llm_trees]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
-        degraded += raw.degraded
+        degraded += [*raw.degraded, *cold.degraded]
         questions = dict.fromkeys(ranked, asked.question.text)
         if asked.mode.plans:
             with clock.stage("plan"):
@@ -155,15 +161,14 @@ class Gathering:
                 ranker = thought.ranker() if asked.mode.ranks else None
                 leaves = browse(reading, search, roots, beam, weights, ranker, questions)
         with clock.stage("load"), reading() as rows:
-            cells = hits.cells | leaves.cells | raw.coverage.keys()
-            candidates = gather(
-                rows, forest.id, cells, hits.facts | leaves.facts | sure, self._reads(asked, place.bounds)
-            )
+            cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
+            facts = hits.facts | leaves.facts | sure | {FactId(fact) for fact in cold.facts}
+            candidates = gather(rows, forest.id, cells, facts, self._reads(asked, place.bounds))
         with clock.stage("search"):
             search.score(candidates.voters())
         if search.failure is not None:
             degraded.append(AWAY if asked.vector is None else AWAY_FOR_VECTOR)
-        return Gathered(candidates, search, leaves, raw, degraded + leaves.degraded)
+        return Gathered(candidates, search, leaves, raw, cold, degraded + leaves.degraded)
 
     def _index_search(self, place: Place, asked: Asked, dense: DenseVector | None) -> IndexSearch:
         """The searches of one question, limited to what the index knows of the bounds."""
@@ -259,18 +264,20 @@ def _seconds(between: Range) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class RawHits:
-    """Cells that are not in the index yet, and how much of the question each holds, in (0, 1]."""
+    """Cells and facts that are not in the index, and how much of the question each holds, in (0, 1]."""
 
     coverage: Mapping[UUID, float]
+    """Of cells."""
     degraded: tuple[str, ...] = ()
     """A sentence when more may be missing than were read."""
+    facts: Mapping[UUID, float] = field(default_factory=dict)
 
-    def join(self, scores: Scores) -> None:
-        """Give them scores on the scale of the indexed cells: full coverage equals the best hit."""
-        for signal in (scores.lexical, scores.dense):
-            best = max(signal.values(), default=1.0)
-            for id_, share in self.coverage.items():
-                signal[id_] = share * best
+    def join(self, cells: Scores, facts: Scores) -> None:
+        """Give them scores on the scale of those that are indexed: full coverage equals the best hit."""
+        for scores, shares in ((cells, self.coverage), (facts, self.facts)):
+            for signal in (scores.lexical, scores.dense):
+                best = max(signal.values(), default=1.0)
+                signal.update({id_: share * best for id_, share in shares.items()})
 
 
 def raw_hits(rows: RecallRows, forest: ForestId, question: Question, *, by_vector: bool = False) -> RawHits:
@@ -284,6 +291,22 @@ def raw_hits(rows: RecallRows, forest: ForestId, question: Question, *, by_vecto
         return RawHits(covered)
     cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
     return RawHits(covering(question, cells) | covered, (CATCHING_UP,))
+
+
+def cold_hits(
+    rows: RecallRows,
+    forest: ForestId,
+    question: Question,
+    limit: int,
+    until: datetime | None = None,
+    *,
+    by_vector: bool = False,
+) -> RawHits:
+    """Search by words what is out of the index because its topics are cold; by a vector none of it is found."""
+    if by_vector:
+        return RawHits({}, (COLD_FOR_VECTOR,) if rows.any_cold(forest) else ())
+    cells, facts = rows.cold_text(forest, question.words, limit, until)
+    return RawHits(covering(question, cells), (), covering(question, facts))
 
 
 def full_text_hits(

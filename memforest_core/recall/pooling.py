@@ -45,8 +45,9 @@ class Pool:
     def voted(self, question: Question, weights: Weights) -> list[Voted]:
         """Every candidate with its votes, the best first. One forest alone is scored as if there were no others."""
         cells, facts, nodes = (_united(lists) for lists in zip(*self._scores(question), strict=True))
-        unseen = {id_: share for part in self.parts for id_, share in part.gathered.raw.coverage.items()}
-        RawHits(unseen).join(cells)
+        beside = [each for part in self.parts for each in (part.gathered.raw, part.gathered.cold)]
+        unseen = {id_: share for each in beside for id_, share in each.coverage.items()}
+        RawHits(unseen, (), {id_: share for each in beside for id_, share in each.facts.items()}).join(cells, facts)
         self._add_pieces(question, cells, facts)
         found: list[Item] = []
         for part in self.parts:

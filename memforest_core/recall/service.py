@@ -27,13 +27,14 @@ from memforest_core.recall.items import Bounds
 from memforest_core.recall.picking import Paces, pick
 from memforest_core.recall.places import found_places
 from memforest_core.recall.pooling import BEST_CHARS, Part, Pool, best_by_words
+from memforest_core.recall.priorities import by_priority, fact_priorities
 from memforest_core.recall.question import Question, parse_question
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.thinking import Thought, no_chat_model
 from memforest_core.recall.visits import VisitCounter, returned
-from memforest_core.settings import RecallSettings
+from memforest_core.settings import RecallSettings, TopicSettings
 
 
 def weights_of(settings: RecallSettings) -> Weights:
@@ -49,7 +50,7 @@ class RecallService:
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
     costs, ``reranker`` scores the best pieces again, ``visits`` counts what was returned, ``states`` finds the states
     that hold now, ``prompts`` are an application's own instructions, ``sources`` the external collections in place of
-    those of the settings.
+    those of the settings, ``topics`` how fast the priority of topics fades.
     """
 
     store: RecallStore
@@ -65,6 +66,7 @@ class RecallService:
     states: TimelineStore | None = None
     prompts: Prompts = BUILT_IN
     sources: Sources | None = None
+    topics: TopicSettings = field(default_factory=TopicSettings)
     _paces: Paces = field(default_factory=Paces)
 
     @cached_property
@@ -247,7 +249,19 @@ class RecallService:
             voted = pool.voted(asked.question, self._weights)
         with clock.stage("order"):
             voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
+        if self.settings.priority_weight > 0:
+            with clock.stage("topics"):
+                voted = by_priority(voted, self._priorities(pool, voted), self.settings.priority_weight)
         return pool.current_first(voted, self.settings.current_weight)
+
+    def _priorities(self, pool: Pool, voted: Sequence[Voted]) -> dict[UUID, float]:
+        """The priorities of the topics of these pieces' facts, of all forests."""
+        found: dict[UUID, float] = {}
+        for part, own in pool.shares(voted) if pool.parts else ():
+            facts = sorted({fact for one in own for fact in one.item.facts}, key=str)
+            with self.store.prioritizing(part.place.tenant) as rows:
+                found |= fact_priorities(rows, part.place.forest.id, facts, self.topics)
+        return found
 
     def _note_visits(self, tenant: TenantId, parts: Sequence[Part], evidence: Sequence[Evidence]) -> None:
         """Count what is returned, forest by forest."""

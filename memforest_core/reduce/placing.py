@@ -12,6 +12,7 @@ from memforest_core.domain.facts import Fact
 from memforest_core.domain.ids import FactId, NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
 from memforest_core.domain.people import KnownPerson, called
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.tags import united_tags
 from memforest_core.domain.times import micros
 from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, Leaf, build, insert
@@ -80,6 +81,7 @@ class Placing:
         self._members: list[Member] = []
         self._people = rows.canon.people(batch.forest_id)
         self._told_by: dict[FactId, KnownPerson | None] = {}
+        self._stirred: set[TreeId] = set()
 
     def run(self) -> int:
         """Place everything; the number of new facts."""
@@ -89,9 +91,15 @@ class Placing:
         scene_drafts, mergers = self._route_scenes(facts, routing)
         self._rows.scopes.put_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
         self._rows.scopes.add_members(self._members)
-        for kept, absorbed in mergers:
-            self._rows.scopes.move_members(absorbed.id, kept.id)
-        self._insert({kept.id for kept, _ in mergers}, {absorbed.id for _, absorbed in mergers})
+        merging = [(kept.id, absorbed.id) for kept, absorbed in mergers]
+        tags = self._rows.scopes.tags([scene for pair in merging for scene in pair]) if merging else {}
+        for kept, absorbed in merging:
+            self._rows.scopes.move_members(absorbed, kept)
+        self._insert({kept for kept, _ in merging}, {absorbed for _, absorbed in merging})
+        for kept, absorbed in merging:
+            if absorbed in tags:
+                self._rows.scopes.set_tags(kept, united_tags(tags.get(kept), tags[absorbed]))
+        self._rows.warm(sorted(self._stirred, key=str))
         return len(facts)
 
     def _canonicalize(self) -> tuple[list[Fact], dict[FactId, Vectors]]:
@@ -239,6 +247,10 @@ class Placing:
             kept.total = kept.total + absorbed.total
             kept.size += absorbed.size
             kept.start, kept.end = min(kept.start, absorbed.start), max(kept.end, absorbed.end)
+            kept.cold = kept.cold or absorbed.cold
+        gone = {absorbed.id for _, absorbed in mergers}
+        growing = [scene for scene in scenes.scenes if scene.changed or any(scene is kept for kept, _ in mergers)]
+        self._stirred = {scene.id for scene in growing if scene.cold and scene.id not in gone}
         drafts = [
             ScopeDraft(
                 scene.id,
@@ -283,13 +295,13 @@ class Placing:
             [tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION]
         )
         for tree in to_build:
-            leaves = list(self._leaves[tree].values()) if tree not in whole else _leaves(tree, whole[tree])
+            leaves = list(self._leaves[tree].values()) if tree not in whole else scene_leaves(tree, whole[tree])
             k = self._k(heads[tree].kind)
             diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
             changes.append(TreeChange(tree, diff.head, diff))
         for tree in rebuilt:
             if tree in grown:
-                self._leaves[tree] = {leaf.payload_id: leaf for leaf in _leaves(tree, whole[tree])}
+                self._leaves[tree] = {leaf.payload_id: leaf for leaf in scene_leaves(tree, whole[tree])}
         loaded = self._rows.load_paths([(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()])
         for tree, head in grown.items():
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
@@ -307,5 +319,6 @@ def _leaf(tree: TreeId, payload: PayloadId, key: Key, start: int, end: int) -> L
     return Leaf(id=leaf_id(tree, payload), key=key, time_start=start, time_end=end, payload_id=payload)
 
 
-def _leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Leaf]:
+def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Leaf]:
+    """The leaves of a tree of facts: payload, key, and start and end in microseconds of each member."""
     return [_leaf(tree, *member) for member in members]

@@ -39,6 +39,7 @@ from memforest_core.store.people import people_of
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.statements import from_document, to_document
+from memforest_core.store.temperatures import set_temperature
 from memforest_core.store.trees import head_of
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 from memforest_core.work.states import WorkState
@@ -412,13 +413,19 @@ class ScopeRows(TenantRows):
         rows = self._db.execute(sa.select(r.scope_key, r.leaf_count).where(*where, among(r.scope_key, sorted(keys))))
         return {row.scope_key: row.leaf_count for row in rows}
 
-    def scenes_of(self, forest: ForestId, facts: Sequence[FactId]) -> list[Scene]:
-        """The scenes that hold any of these facts."""
+    def scenes_of(self, forest: ForestId, facts: Sequence[FactId], *, grown: bool = False) -> list[Scene]:
+        """The scenes that hold any of these facts; ``grown``: only those with trees."""
         p = m.Placement
         holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts)).distinct()
         trees = self._db.scalars(holding).all() if facts else ()
         # In two statements: without fresh statistics one would be planned as a scan of all trees.
-        return self._scenes(forest, among(m.Tree.tree_id, trees)) if trees else []
+        mine = among(m.Tree.tree_id, trees)
+        return self._scenes(forest, mine & m.Tree.root_id.is_not(None) if grown else mine) if trees else []
+
+    def grown_scenes(self, forest: ForestId, trees: Sequence[TreeId]) -> dict[TreeId, Scene]:
+        """Those of these scenes of the forest that have a tree."""
+        found = self._scenes(forest, sa.and_(among(m.Tree.tree_id, trees), m.Tree.root_id.is_not(None)))
+        return {scene.id: scene for scene in found}
 
     def newest_scenes(self, forest: ForestId, most: int) -> list[Scene]:
         """The ``most`` scenes that reach furthest in time."""
@@ -427,7 +434,7 @@ class ScopeRows(TenantRows):
     def _scenes(self, forest: ForestId, which: sa.ColumnElement[bool], most: int | None = None) -> list[Scene]:
         r = m.Tree
         found = self._db.execute(
-            sa.select(r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count)
+            sa.select(r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count, r.cold_at)
             .where(
                 r.tenant_id == self._tenant,
                 r.forest_id == forest,
@@ -448,9 +455,26 @@ class ScopeRows(TenantRows):
                 row.leaf_count if row.root_id is not None else waiting.get(TreeId(row.tree_id), NOTHING).facts,
                 micros(row.time_start),
                 micros(row.time_end),
+                cold=row.cold_at is not None,
             )
             for row in found
         ]
+
+    def tags(self, scenes: Sequence[TreeId]) -> dict[TreeId, str]:
+        """The tags of those of these scenes that have some."""
+        r = m.Tree
+        found = self._db.execute(
+            sa.select(r.tree_id, r.tags).where(
+                r.tenant_id == self._tenant, among(r.tree_id, scenes), r.tags.is_not(None)
+            )
+        )
+        return {TreeId(row.tree_id): row.tags for row in found}
+
+    def set_tags(self, scene: TreeId, tags: str | None) -> None:
+        """Set a scene's tags."""
+        r = m.Tree
+        own = sa.update(r).where(r.tenant_id == self._tenant, r.tree_id == scene)
+        self._db.execute(own.values(tags=tags))
 
     def last_scene(self, forest: ForestId) -> int:
         """The highest number that a scene of the forest has had; the caller holds the forest."""
@@ -577,6 +601,10 @@ class ReduceRows(RemovalRows):
         """Store vectors, and the call that made them; the caller holds the forest."""
         self._texts.put_vectors(model, vectors)
         record_calls(self._db, self._tenant, [call], forest, None)
+
+    def warm(self, scenes: Sequence[TreeId]) -> None:
+        """Have what these scenes hold in the vector index; the caller holds the forest."""
+        set_temperature(self._db, self._tenant, scenes, cold=False)
 
     def revive(self, said: Mapping[FactId, datetime]) -> None:
         """Facts were said again, at these times last: what was said after a correction is superseded no longer."""

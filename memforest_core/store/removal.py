@@ -178,8 +178,12 @@ class RemovalRows(TreeRows):
             if key in vectors:
                 totals[tree] -= vectors[key]
         set_centroids(self._db, self._tenant, totals)
+        # What a topic is called may hold words of what is deleted.
+        r = m.Tree
+        named = (among(r.tree_id, totals), sa.or_(r.title.is_not(None), r.tags.is_not(None)))
+        self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *named).values(title=None, tags=None))
         # A scene that waited for more facts and lost those it had; one with a tree ends with its last leaf.
-        r, p = m.Tree, m.Placement
+        p = m.Placement
         holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)
         empty = (among(r.tree_id, totals), r.state == ScopeState.CANDIDATE, ~holding.exists())
         self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *empty).values(state=ScopeState.MERGED))

@@ -344,6 +344,11 @@ class Tree(OfTenant, Base):
         UniqueConstraint("tenant_id", "forest_id", "kind", "scope_key"),
         _belongs_to("forest", "forest_id"),
         _index("ix_tree_due", "tenant_id", "due_at", where="due_at IS NOT NULL"),
+        _index(
+            "ix_tree_topic",
+            *("tenant_id", "forest_id", "time_end", "tree_id"),
+            where="kind = 'scene' AND state = 'active'",
+        ),
     )
 
     tree_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -366,6 +371,12 @@ class Tree(OfTenant, Base):
     last_mark_at: Mapped[datetime | None]
     due_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    title: Mapped[str | None]
+    """What a scene is called, if it was named; like its tags it is cleared when a fact of the scene is deleted."""
+    tags: Mapped[str | None]
+    """The tags that a user gave a scene, a line each."""
+    cold_at: Mapped[datetime | None]
+    """Since when a scene's facts are out of the vector index; None while it is hot."""
 
 
 class Placement(OfTenant, Base):
@@ -609,6 +620,7 @@ class IndexRow(OfTenant, Work, Base):
         _index("ix_index_row_token", "tenant_id", "lease_token", where="lease_token IS NOT NULL"),
         _index("ix_index_row_unseen", "tenant_id", "forest_id", "kind", where="indexed_version = 0"),
         _index("ix_index_row_erased", "tenant_id", "forest_id", where="erased_version > 0"),
+        _index("ix_index_row_cold", "tenant_id", "forest_id", "kind", where="cold"),
     )
 
     point_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -620,6 +632,8 @@ class IndexRow(OfTenant, Work, Base):
     """Points up to this version hold words that were erased; 0 once a newer one is written."""
     indexed_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
     deleted: Mapped[bool] = mapped_column(server_default="false")
+    cold: Mapped[bool] = mapped_column(server_default="false")
+    """The index should have no point for it now: a topic that it belongs to is cold, and no other needs it."""
 
 
 class OperationRow(OfTenant, Work, Base):

@@ -116,7 +116,8 @@ _HEADS = sa.text("""
 
 WITHOUT_TREE = sa.text("""
     UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
-           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1
+           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1,
+           title = NULL, tags = NULL, cold_at = NULL
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """)
 

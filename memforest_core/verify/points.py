@@ -91,6 +91,8 @@ class PointsCheck:
             row = rows.get(key.id)
             if row is None or row.forest_id != key.forest_id:
                 strays.append(Stray(key.id, "no_row", key))
+            elif row.cold and row.indexed_version == row.version:
+                strays.append(Stray(key.id, "cold", key))
             elif version > row.version and not row.deleted:
                 strays.append(Stray(key.id, "ahead", key))
         return strays
@@ -111,7 +113,7 @@ class PointsCheck:
         """Mark rows as behind, so that the indexer writes their points; how many."""
         now = self._row(tenant, [each.id for each in found])
         versions = self.index.versions([row.key(tenant) for row in now.values()])
-        missing = lacking([row for row in now.values() if not row.deleted], versions)
+        missing = lacking([row for row in now.values() if not row.deleted and not row.cold], versions)
         with self.rows.indexing(tenant) as rows:
             return rows.mark_missing(missing, versions)
 
@@ -119,7 +121,7 @@ class PointsCheck:
         """Delete points that no row stands for, and raise rows above points that are ahead; how many."""
         versions = self._still([each.key for each in found])
         odd = self._odd(tenant, versions)
-        orphans = [each.key for each in odd if each.what == "no_row"]
+        orphans = [each.key for each in odd if each.what in ("no_row", "cold")]
         self.index.delete(orphans)
         ahead = {each.id: versions[each.key] for each in odd if each.what == "ahead"}
         return len(orphans) + self._raised(tenant, [key.id for key in orphans], ahead)

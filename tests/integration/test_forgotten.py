@@ -88,6 +88,10 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             assert memory.today(OWNER).made
             assert memory.days(OWNER).items[-1].source == "degraded"
             assert memory.period(OWNER, "life").text
+            for topic in memory.topics(OWNER).items:
+                memory.topic_tag(OWNER, topic.id, [PETS[5]])
+            pipeline.execute(f"UPDATE memforest.tree SET title = '{PETS[6]}' WHERE tags IS NOT NULL")
+            assert memory.topics(OWNER).items
             before = in_tables(pipeline, PHRASES)
             assert sorted(before) == sorted(PHRASES)
             held = {place.partition(".")[0] for places in before.values() for place in places}

@@ -29,6 +29,7 @@ from memforest_core.recall.records import (
     TurnKey,
 )
 from memforest_core.recall.rows import sql
+from memforest_core.recall.rows.priorities import PriorityRows
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
@@ -216,18 +217,32 @@ class RecallRows:
     ) -> tuple[list[FoundText], list[FoundText]]:
         """Cells, and facts not known by ``until`` to be wrong, that hold any of the words, best first, by Postgres full
         text."""
-        starts = beginnings([word for word in words if word.isalnum()])
-        lexemes = [*starts, *(f"{start}:*" for each in starts.values() for start in sorted(each))]
-        pieces = signs(words)[:MAX_SIGNS]
-        if not lexemes and not pieces:
+        values = _wording(words)
+        if values is None:
             return [], []
-        values: dict[str, object] = {"t": self._tenant, "f": forest, "q": " | ".join(lexemes), "signs": pieces}
-        values |= {"n": limit, "until": until}
+        values |= {"t": self._tenant, "f": forest, "n": limit, "until": until}
         cells, facts = (
             [FoundText(row.id, row.text) for row in self._db.execute(statement, values)]
             for statement in (sql.TEXT_OF_CELLS, sql.TEXT_OF_FACTS)
         )
         return cells, facts
+
+    def cold_text(
+        self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
+    ) -> tuple[list[FoundText], list[FoundText]]:
+        """The same among the cells and facts that are out of the index because their topics are cold."""
+        values = _wording(words)
+        if values is None:
+            return [], []
+        found = self._db.execute(
+            sql.TEXT_OF_COLD, values | {"t": self._tenant, "f": forest, "n": limit, "until": until}
+        ).all()
+        cells, facts = ([FoundText(row.id, row.text) for row in found if row.kind == kind] for kind in ("cell", "fact"))
+        return cells, facts
+
+    def any_cold(self, forest: ForestId) -> bool:
+        """Whether anything is out of the index because its topics are cold."""
+        return bool(self._db.scalar(sql.ANY_COLD, {"t": self._tenant, "f": forest}))
 
     def index_unsure(self) -> bool:
         """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
@@ -271,6 +286,14 @@ class RecallRows:
         return self._db.execute(statement, named | values).all()
 
 
+def _wording(words: Sequence[str]) -> dict[str, object] | None:
+    """What full text looks for: the values ``q`` and ``signs``; None for no words."""
+    starts = beginnings([word for word in words if word.isalnum()])
+    lexemes = [*starts, *(f"{start}:*" for each in starts.values() for start in sorted(each))]
+    pieces = signs(words)[:MAX_SIGNS]
+    return {"q": " | ".join(lexemes), "signs": pieces} if lexemes or pieces else None
+
+
 def _link(row: sa.Row[tuple[object, ...]]) -> Link:
     return Link(
         fact_id=FactId(row.fact_id),
@@ -299,6 +322,12 @@ class RecallStore:
         """One read transaction of a tenant. Raises StoreUnavailable."""
         with tenant_transaction(self._engine, tenant) as connection:
             yield RecallRows(connection, tenant)
+
+    @contextmanager
+    def prioritizing(self, tenant: TenantId) -> Iterator[PriorityRows]:
+        """Topics in one read transaction of a tenant. Raises StoreUnavailable."""
+        with PriorityRows.opened(self._engine, tenant) as rows:
+            yield rows
 
 
 class AnswerCalls:

@@ -210,6 +210,31 @@ TEXT_OF_FACTS = sa.text(f"""
      LIMIT :n
     """)  # noqa: S608 - constants of this package
 
+# What is out of the index because its topics are cold. Nothing is cold for most owners: the partial index is empty.
+TEXT_OF_COLD = sa.text(f"""
+    (SELECT i.kind, x.cell_id AS id, x.text FROM memforest.index_row i
+       JOIN memforest.cell x ON x.tenant_id = :t AND x.cell_id = i.point_id AND x.forest_id = :f
+      CROSS JOIN LATERAL (
+        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+      WHERE i.tenant_id = :t AND i.forest_id = :f AND i.kind = 'cell' AND i.cold
+        AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
+      ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
+      LIMIT :n)
+     UNION ALL
+    (SELECT i.kind, x.fact_id, x.text FROM memforest.index_row i
+       JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = i.point_id AND x.forest_id = :f
+      CROSS JOIN LATERAL (
+        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+      WHERE i.tenant_id = :t AND i.forest_id = :f AND i.kind = 'fact' AND i.cold AND NOT {_KNOWN_WRONG.format("x")}
+        AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
+      ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
+      LIMIT :n)
+    """)  # noqa: S608 - constants of this package
+
+ANY_COLD = sa.text("""
+    SELECT EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = :f AND i.cold)
+    """)
+
 # After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only
 # when it was itself lost or restored, or when a new version of the program has begun a new collection.
 INDEX_UNSURE = sa.text("""

@@ -37,6 +37,8 @@ class Scene:
     end: int
     added: list[FactId] = field(default_factory=list)
     changed: bool = False
+    cold: bool = False
+    """Its facts are out of the vector index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ CELL = _table("cell", identity=IdKind.CELL, derived=("text_hash",), before={"sta
 CANDIDATE = _table("candidate", derived=("text_hash", "routing_hash"))
 FACT = _table("fact", identity=IdKind.FACT, derived=("text_hash",))
 OCCURRENCE = _table("occurrence")
-SCOPE = _table("scope", "tree", IdKind.SCOPE, left_out=("marks", "first_mark_at", "last_mark_at", "due_at"))
+SCOPE = _table("scope", "tree", IdKind.SCOPE, left_out=("marks", "first_mark_at", "last_mark_at", "due_at", "cold_at"))
 NODE = _table("node", identity=IdKind.NODE, left_out=("erased_version",))
 PLACEMENT = _table("placement")
 SUMMARY = _table("summary", "node_summary", left_out=("vector_model",))
@@ -170,6 +170,8 @@ LATER: Mapping[str, tuple[int, Value]] = MappingProxyType(
         "session.pinned": (3, 0),
         "turn.pinned": (3, 0),
         "speaker.since": (3, None),
+        "scope.title": (3, None),
+        "scope.tags": (3, None),
     }
 )
 """Columns that came with a later format than the first: with which one, and what rows of older files have there."""

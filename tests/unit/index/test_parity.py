@@ -78,6 +78,13 @@ def test_a_point_of_the_version_that_is_wanted_but_that_nobody_confirmed_is_ahea
     assert unequal([point(1, 4)], {UUID(int=1): row(1, 4, 3)}).ahead == {UUID(int=1): 4}
 
 
+def test_the_point_of_a_cold_row_is_an_orphan_and_never_ahead() -> None:
+    cold = PointRow(UUID(int=1), FOREST, 5, 5, deleted=False, cold=True)
+    found = unequal([point(1, 9)], {cold.id: cold})
+    assert found.orphans == (point(1, 9).key,)
+    assert found.ahead == {}
+
+
 def test_rows_whose_point_is_missing_or_older_lack_it() -> None:
     rows = [row(1, 2, 2), row(2, 2, 2), row(3, 2, 2), row(4, 3, 2)]
     found = {UUID(int=1): 2, UUID(int=2): 1, UUID(int=4): 3}

@@ -240,6 +240,14 @@ class Forest:
     def index_unsure(self) -> bool:
         return False
 
+    def cold_text(
+        self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
+    ) -> tuple[list[FoundText], list[FoundText]]:
+        return [], []
+
+    def any_cold(self, forest: ForestId) -> bool:
+        return False
+
     def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
         return [FoundText(id_, self.cell_text(id_)) for id_ in self.unseen[:limit]]
 

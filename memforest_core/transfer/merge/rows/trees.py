@@ -53,6 +53,8 @@ _SCOPE_CHANGED = {
     "state": sa.case((given("root_id").is_(None), "candidate"), else_="active"),
     "marks": 1,
     "first_mark_at": sa.case((_DIRTY, sa.func.now())),
+    # The points of a copy are all written.
+    "cold_at": sa.null(),
 }
 
 

@@ -1,0 +1,63 @@
+"""Which topics are hot: a priority that decays with time, slower the more often a topic was asked for.
+
+The quantities are those of a known topic memory: a half-life of a day that doubles with each fifth access, up to thirty
+days; more than 20 topics, and those below 0.05 become cold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """How fast priority fades."""
+
+    half_life_s: float = 86_400.0
+    accesses_per_doubling: int = 5
+    longest_half_life_s: float = 2_592_000.0
+
+    def half_life(self, accesses: int) -> float:
+        """Seconds in which a topic that was accessed so often loses half of its priority."""
+        most = math.ceil(math.log2(max(1.0, self.longest_half_life_s / self.half_life_s)))
+        doublings = min(accesses // self.accesses_per_doubling, most)
+        return min(self.longest_half_life_s, math.ldexp(self.half_life_s, doublings))
+
+
+def learned_importance(stated: float, accesses: int, decay: Decay) -> float:
+    """How important a topic is, 0 to 1: what its turns state, and what visits teach.
+
+    Each ``accesses_per_doubling`` accesses halve what is missing to 1: as many as double the half-life.
+    """
+    return 1.0 - (1.0 - min(1.0, max(0.0, stated))) * math.pow(0.5, accesses / decay.accesses_per_doubling)
+
+
+def priority(importance: float, accesses: int, idle_s: float, decay: Decay) -> float:
+    """What a topic is worth keeping at hand, 0 to 1: its importance, halved with each half-life without an access.
+
+    ``importance`` is the learned one; ``idle_s`` are the seconds since the last access, or since something was added.
+    """
+    return importance * math.pow(0.5, max(0.0, idle_s) / decay.half_life(accesses))
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A hot topic with its priority; ``active`` when the newest turn belongs to it."""
+
+    id: UUID
+    priority: float
+    active: bool = False
+
+
+def cooling(topics: Iterable[Rated], hot: int, most: int, below: float) -> list[UUID]:
+    """Which topics become cold, the one with the lowest priority first.
+
+    ``hot`` is how many topics are hot now, these among them. So many as exceed ``most`` go, of those whose priority is
+    under ``below``; an active one never.
+    """
+    low = [topic for topic in topics if topic.priority < below and not topic.active]
+    low.sort(key=lambda topic: (topic.priority, str(topic.id)))
+    return [topic.id for topic in low[: max(0, hot - most)]]

@@ -1,0 +1,1 @@
+"""Scenes as topics: listing and reading them, which one a turn belongs to, and how hot they are."""

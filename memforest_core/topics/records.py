@@ -1,0 +1,126 @@
+"""Topics as callers get them. Times are aware datetimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from memforest_core.domain.delivery import estimated_tokens
+from memforest_core.domain.documents import plain
+from memforest_core.domain.ids import TreeId
+from memforest_core.domain.turns import Turn
+
+
+class Temperature(StrEnum):
+    """Whether a topic's points are in the vector index."""
+
+    HOT = "hot"
+    COLD = "cold"
+    """They are not: full text finds what was said, and that warms the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic: a scene of three facts or more, whose tree holds its facts over time."""
+
+    id: TreeId
+    title: str
+    """What it is called, at most 80 characters: a stored title, else the beginning of its summary or its domain."""
+    named: bool
+    """Whether the title is a stored one."""
+    tags: tuple[str, ...]
+    """Those that a user gave it."""
+    facts: int
+    turns: int
+    """Turns that say its facts."""
+    first: datetime | None
+    """When the first of these turns was said."""
+    last: datetime | None
+    priority: float
+    """0 to 1: its importance, halved with each half-life without an access."""
+    temperature: Temperature
+    accesses: int
+    """Pieces of it that recall returned, and readings of its context or history."""
+    last_access: datetime | None
+    """None when nobody asked for it yet."""
+    importance: float
+    """0 to 1: the mean of what its turns state, and what accesses teach."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTurn:
+    """A turn of a topic, and where it was said."""
+
+    session_id: str
+    """The caller's id."""
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class TopicContext:
+    """A topic for the prompt of a chat: its summary, then its turns in the order of time."""
+
+    topic: Topic
+    messages: tuple[dict[str, str], ...]
+    """A system message with title and summary, then the turns as messages with role and content."""
+    turn_ids: tuple[tuple[str, str], ...]
+    """Session and turn of each message after the first, by the caller's ids."""
+    left_out: int
+    """Turns for which there were no tokens left, the oldest ones."""
+    max_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens of all messages."""
+        return sum(estimated_tokens(message["content"] + "\n") for message in self.messages)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The context as JSON values, by the names of the fields, with ``tokens``."""
+        return {**plain(self), "tokens": self.tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStats:
+    """Counts of one topic."""
+
+    topic: Topic
+    sessions: int
+    """Sessions that its turns are of."""
+    text_bytes: int
+    """Of its turns' texts in UTF-8."""
+    stored_bytes: int
+    """What Postgres keeps for them, compressed where it compresses."""
+    compressed_turns: int
+    """Turns whose text Postgres has compressed: those of more than about 2,000 bytes, hot or cold."""
+    points: int
+    """Facts and cells that say them, of which the vector index should have a point."""
+    points_away: int
+    """The same, without a point because their topics are cold."""
+    cold_since: datetime | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedTopic:
+    """The topic that an appended turn belongs to."""
+
+    id: TreeId
+    title: str
+    similarity: float
+    """The cosine of the turn's vector and the topic's centroid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What came of looking for a turn's topic."""
+
+    topic: MatchedTopic | None = None
+    """None when nothing is near enough."""
+    degraded: str = ""
+    """A sentence when it could not be looked for."""
