@@ -287,6 +287,9 @@ class RefreshSettings(Group):
     max_attempts: int = Field(default=5, ge=1)
     budget_chars: int = Field(default=800, ge=100)
     """Length of a summary; children whose texts fit together are joined without a model."""
+    title_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(3, 10, 30, 60), max_length=16)
+    """A chat model names a scene when it has so many facts, once for each number, as a JSON list; with [] titles are
+    made of terms, as without a model."""
 
 
 class WorkerSettings(Group):

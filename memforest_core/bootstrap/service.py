@@ -47,6 +47,7 @@ from memforest_core.reduce.service import ReductionService
 from memforest_core.refresh.rows import RefreshRows, redo
 from memforest_core.refresh.service import RefreshService
 from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
+from memforest_core.refresh.titles import Titles
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
 from memforest_core.window.compacting import Compactor
@@ -137,6 +138,7 @@ class Services(Process):
             override or self.settings.llm.concurrency,
             random.Random(),  # noqa: S311 - jitter
             self.telemetry,
+            Titles(None if self._offline(Step.SUMMARIZE) else self.chat, self.settings.refresh.title_sizes),
         )
 
     @cached_property

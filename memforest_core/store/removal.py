@@ -85,7 +85,7 @@ _ABOVE = sa.text("""
 
 _DUE = sa.text("""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
-           due_at = least(due_at, now())
+           due_at = least(due_at, now()), title = NULL, title_size = NULL, title_source = NULL
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[])) AND state = 'active'
     """)
 
@@ -231,7 +231,7 @@ class RemovalRows(TreeRows):
     def mark_dirty(self, nodes: Sequence[NodeId], trees: Sequence[TreeId]) -> list[NodeId]:
         """Make those of these locked nodes dirty that still exist, and their trees due; which nodes.
 
-        A summary whose children were read before can't be saved any more.
+        A summary whose children were read before can't be saved any more, nor a title; those of the trees go.
         """
         marked = self._db.scalars(
             sa.update(m.NodeRow)

@@ -353,6 +353,11 @@ class Tree(OfTenant, Base):
     centroid: Mapped[bytes | None]
     time_start: Mapped[datetime | None]
     time_end: Mapped[datetime | None]
+    title: Mapped[str | None]
+    """Of a scene."""
+    title_size: Mapped[int | None]
+    title_source: Mapped[str | None]
+    """How refresh made the title; None for one that it did not make, which it leaves alone."""
     marks: Mapped[int] = mapped_column(BigInteger, server_default="0")
     first_mark_at: Mapped[datetime | None]
     last_mark_at: Mapped[datetime | None]
