@@ -538,6 +538,9 @@ class ContextSettings(Group):
     """Let a chat model complete a follow-up question from the session's last turns before it is looked for: a call."""
     profile_every_s: float = Field(default=3_600.0, ge=0)
     """A model writes one person's profile at most once in so many seconds; what is new since is a list below it."""
+    merge: bool = False
+    """Let a chat model (that of ``llm.profile``) make one text of profile, today and the days before: a call whenever
+    one of them has changed."""
 
     @model_validator(mode="after")
     def _something_is_shown(self) -> Self:

@@ -17,6 +17,7 @@ from memforest_core.calendar.digesting import Digester
 from memforest_core.calendar.service import CalendarService
 from memforest_core.calendar.summarizing import Summarizing
 from memforest_core.context.answering import ContextualAnswers
+from memforest_core.context.merging import Merger
 from memforest_core.context.portraits import Portraits
 from memforest_core.context.service import ContextService
 from memforest_core.extract.prompt import fixed_part
@@ -254,8 +255,16 @@ class Services(Process):
         """What goes into the prompt of a chat turn."""
         settings = self.settings.context
         portraits = Portraits(self.engine, self.describer, timedelta(seconds=settings.profile_every_s))
+        merger = Merger(self.engine, self._profile_chat, settings.merge)
         return ContextService(
-            self.engine, settings, self.settings.window, portraits, self.window, self.recall, days=self.calendar
+            self.engine,
+            settings,
+            self.settings.window,
+            portraits,
+            self.window,
+            self.recall,
+            days=self.calendar,
+            merger=merger,
         )
 
     @cached_property

@@ -39,6 +39,8 @@ class Line(BaseModel):
     """The facts that it rests on."""
     told: tuple[str, ...]
     """Their sentences."""
+    digest: str = ""
+    """The digest of days that it rests on too, where a model merged them."""
 
 
 class Kept(BaseModel):

@@ -61,7 +61,8 @@ _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
 }
 
 _TREES = sa.text("""
-    SELECT r.tree_id, r.kind, r.label, r.title, r.scope_key, r.k, r.leaf_count, r.height, r.due_at, n.time_start, n.time_end,
+    SELECT r.tree_id, r.kind, r.label, r.title, r.scope_key, r.k, r.leaf_count, r.height, r.due_at,
+           n.time_start, n.time_end,
            (SELECT count(*) FROM memforest.node d
              WHERE d.tenant_id = :t AND d.tree_id = r.tree_id AND d.version > d.clean_version) AS dirty_nodes
       FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = r.root_id
