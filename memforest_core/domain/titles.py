@@ -32,7 +32,7 @@ def title_from_terms(texts: Sequence[str], others: Sequence[TermCounts]) -> str:
     written: dict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         found = list(_words(line))
-        held.update(dict.fromkeys(term for term, _ in found))
+        held.update(list(dict.fromkeys(term for term, _ in found)))
         for term, word in found:
             written[term][word] += 1
     elsewhere = Counter(index for counts in others for index, _ in counts.counts)

@@ -226,7 +226,7 @@ def test_the_terms_of_other_scenes_are_read_by_an_index(grown_once: Stack) -> No
     with grown_once.owner_engine().connect() as connection:
         plan = connection.execute(
             sa.text(
-                "EXPLAIN SELECT root_id FROM memforest.tree WHERE tenant_id = 'a' AND forest_id = gen_random_uuid()"
+                "EXPLAIN SELECT root_id FROM memforest.tree WHERE tenant_id = 'a' AND forest_id = '00000000-0000-0000-0000-000000000001'"
                 " AND kind = 'scene' AND root_id IS NOT NULL ORDER BY scope_key LIMIT 40"
             )
         ).scalars()
