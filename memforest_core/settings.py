@@ -255,11 +255,21 @@ class ReduceSettings(Group):
 
     batch_cells: int = Field(default=256, ge=1)
     near_duplicate: float = Field(default=0.93, ge=0, le=1)
+    judge_duplicates: bool = False
+    """Ask the chat model of ``llm.summarize`` whether facts a little less alike say the same: at most 4 pairs a batch,
+    and none that differ in whom or what they are about, time, number or state."""
+    near_ask: float = Field(default=0.85, ge=0, le=1)
+    """From this cosine up to ``near_duplicate``."""
     entity_min_facts: int = Field(default=3, ge=1)
     entity_min_sessions: int = Field(default=2, ge=1)
     scene_assign: float = Field(default=0.70, ge=0, le=1)
     scene_weak: float = Field(default=0.58, ge=0, le=1)
     scene_merge: float = Field(default=0.88, ge=0, le=1)
+    judge_scenes: bool = False
+    """Ask the chat model of ``llm.summarize`` whether scenes that are close are one topic, and unite those: at most 4
+    pairs a batch."""
+    scene_ask: float = Field(default=0.80, ge=0, le=1)
+    """From this cosine up to ``scene_merge``."""
     scene_cap: int = Field(default=60, ge=2)
     scene_min_facts: int = Field(default=3, ge=1)
     """A scene has a tree from so many facts on; before that it waits as a candidate, as entities do."""

@@ -44,6 +44,7 @@ from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
+from memforest_core.reduce.judging import Judge
 from memforest_core.reduce.service import ReductionService
 from memforest_core.refresh.rows import RefreshRows, redo
 from memforest_core.refresh.service import RefreshService
@@ -125,7 +126,9 @@ class Services(Process):
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry)
+        wanted = self.settings.reduce.judge_scenes or self.settings.reduce.judge_duplicates
+        judge = Judge(self.chat) if wanted and not self._offline(Step.SUMMARIZE) else None
+        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry, judge)
 
     @cached_property
     def refresh(self) -> RefreshService:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -360,6 +360,15 @@ _MEMBERS = sa.text("""
      WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
     """)
 
+_TOLD = sa.text("""
+    SELECT r.tree_id, coalesce(r.title, '') AS title,
+           ARRAY(SELECT x.text FROM memforest.placement p
+                   JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
+                  WHERE p.tenant_id = :t AND p.tree_id = r.tree_id AND x.superseded_at IS NULL
+                  ORDER BY x.seq DESC LIMIT :n) AS facts
+      FROM memforest.tree r WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:ids AS uuid[]))
+    """)
+
 _MOVE_MEMBERS = sa.text("""
     INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
     SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
@@ -388,6 +397,15 @@ class ScopeRows(TenantRows):
         trees = self._db.scalars(holding).all() if facts else ()
         # In two statements: without fresh statistics one would be planned as a scan of all trees.
         return self._scenes(forest, among(m.Tree.tree_id, trees)) if trees else []
+
+    def scenes_among(self, forest: ForestId, trees: Collection[TreeId]) -> list[Scene]:
+        """Those of these scenes that stand."""
+        return self._scenes(forest, among(m.Tree.tree_id, trees)) if trees else []
+
+    def told(self, scenes: Sequence[TreeId], most: int) -> dict[TreeId, list[str]]:
+        """The title of each of these scenes (empty without one), and the texts of its newest facts."""
+        rows = self._run(_TOLD, ids=list(scenes), n=most)
+        return {TreeId(row.tree_id): [row.title, *row.facts] for row in rows}
 
     def newest_scenes(self, forest: ForestId, most: int) -> list[Scene]:
         """The ``most`` scenes that reach furthest in time."""
@@ -534,6 +552,10 @@ class ReduceRows(RemovalRows):
         """Store vectors, and the call that made them; the caller holds the forest."""
         self._texts.put_vectors(model, vectors)
         record_calls(self._db, self._tenant, [call], forest, None)
+
+    def record(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
+        """Keep what model calls cost."""
+        record_calls(self._db, self._tenant, calls, forest, None)
 
     def revive(self, said: Mapping[FactId, datetime]) -> None:
         """Facts were said again, at these times last: what was said after a correction is superseded no longer."""
