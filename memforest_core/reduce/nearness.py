@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord
@@ -25,14 +25,16 @@ JUDGED_LIMIT = 8
 """Of these nearest facts of a candidate those are judged that are no near duplicates."""
 
 
+Close = tuple[float, Statement, FactId]
+"""A candidate's statement and a fact that is no near duplicate and not far from one, with their cosine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Near:
     """Stored facts near a batch's candidates: those that may be the ``same``, and those whose scenes it may join."""
 
     same: tuple[FactId, ...] = ()
     neighbours: tuple[FactId, ...] = ()
-    close: tuple[tuple[float, Statement, FactId], ...] = ()
-    """Candidates' statements and facts a little less alike, the cosine first."""
     judged: Mapping[FactId, FactId] = field(default_factory=dict)
     """For candidates' exact ids the fact that a model says is the same."""
     unjudged: int = 0
@@ -68,26 +70,24 @@ class Nearness:
         near = Near(same, beside)
         if not rules.judge_duplicates or self.judge is None:
             return near
-        close = (
+        close = [
             (hit.score, item.candidate.statement, FactId(hit.id))
             for item, hits in zip(asked, found, strict=True)
             for hit in hits[:JUDGED_LIMIT]
             if rules.near_ask <= hit.score < rules.near_duplicate
-        )
-        return self._judged(tenant, batch, replace(near, close=tuple(sorted(close, key=_closest))), self.judge)
+        ]
+        return self._judged(tenant, batch.forest_id, near, sorted(close, key=_closest), self.judge) if close else near
 
-    def _judged(self, tenant: TenantId, batch: ReduceBatch, near: Near, judge: Judge) -> Near:
-        """What a model says of candidates and facts that may be the same, before anything is locked."""
-        forest, calls = batch.forest_id, list[CallRecord]()
-        if not near.close:
-            return near
-        exact = {id(said): identify(forest, said)[0] for _, said, _ in near.close}
+    def _judged(self, tenant: TenantId, forest: ForestId, near: Near, close: Sequence[Close], judge: Judge) -> Near:
+        """With what a model says of the closest pairs that may be the same, before anything is locked."""
+        calls: list[CallRecord] = []
+        exact = {id(said): identify(forest, said)[0] for _, said, _ in close}
         with ReduceRows.opened(self.engine, tenant) as rows:
             stored = rows.canon.stored_facts(list(exact.values()))
-            facts = rows.canon.known_facts(list(dict.fromkeys(fact for *_, fact in near.close)), self.model)
+            facts = rows.canon.known_facts(list(dict.fromkeys(fact for *_, fact in close)), self.model)
         known = {fact.id: fact.statement for fact in facts}
         pairs: dict[Hashable, tuple[str, str]] = {}
-        for _, said, fact in near.close:
+        for _, said, fact in close:
             key = (exact[id(said)], fact)
             may = fact in known and key[0] not in stored and mergeable(known[fact], said)
             if may and len(pairs) < MOST_PAIRS:
@@ -100,12 +100,12 @@ class Nearness:
             rows.record(calls, forest)
         # The pairs are in the order of their cosines: of several facts the closest one is kept.
         judged: dict[FactId, FactId] = {}
-        for _, said, fact in near.close:
+        for _, said, fact in close:
             if answers.get((exact[id(said)], fact)):
                 judged.setdefault(exact[id(said)], fact)
         same = tuple(dict.fromkeys((*near.same, *judged.values())))
         return replace(near, same=same, judged=judged, unjudged=len(pairs) - len(answers))
 
 
-def _closest(pair: tuple[float, Statement, FactId]) -> float:
+def _closest(pair: Close) -> float:
     return -pair[0]
