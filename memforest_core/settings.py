@@ -248,6 +248,10 @@ class PromptSettings(Group):
     """How a follow-up question is completed."""
     answer: Path | None = None
     """How an answer is written."""
+    profile: Path | None = None
+    """How somebody is described. Part of the key of profiles that are kept."""
+    window: Path | None = None
+    """What the summary of a running session keeps."""
 
 
 class ReduceSettings(Group):

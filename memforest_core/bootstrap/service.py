@@ -220,7 +220,7 @@ class Services(Process):
     def window(self) -> WindowService:
         """Sessions as a model should see them."""
         chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
-        compactor = Compactor(chat, self.settings.window.summary_chars)
+        compactor = Compactor(chat, self.settings.window.summary_chars, self.prompts.window)
         return WindowService(self.engine, self.settings.window, compactor, self.telemetry)
 
     @cached_property
@@ -238,7 +238,7 @@ class Services(Process):
     @cached_property
     def describer(self) -> Describer:
         """What is known of people."""
-        return Describer(self.engine, self._profile_chat, self.settings.profile)
+        return Describer(self.engine, self._profile_chat, self.settings.profile, self.prompts.profile)
 
     @cached_property
     def forgetter(self) -> Forgetter:

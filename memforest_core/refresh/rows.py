@@ -42,6 +42,9 @@ MAX_CHILD_CHARS = 1_200
 _STALE = """EXISTS (SELECT 1 FROM memforest.node child WHERE child.tenant_id = :t AND child.parent_id = n.node_id
                        AND child.version > child.clean_version AND NOT child.dead)"""
 
+_OURS = "(r.title IS NULL OR r.title_source IN ('model', 'terms', 'degraded'))"
+"""Whether refresh makes a tree's title."""
+
 _OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
 
 _CLAIM = sa.text(f"""
@@ -62,7 +65,7 @@ _LEASE = sa.text(f"""
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) AND r.tenant_id = :t AND r.tree_id = n.tree_id
        AND r.due_at <= clock_timestamp() AND ({_OVERDUE} OR NOT {_STALE})
     RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, {_STALE} AS stale,
-              r.kind = 'scene' AND r.root_id = n.node_id AND (r.title IS NULL OR r.title_source IS NOT NULL) AS titled,
+              r.kind = 'scene' AND r.root_id = n.node_id AND {_OURS} AS titled,
               r.title, r.title_size, r.title_source,
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
     """)  # noqa: S608 - constants of this module
@@ -122,13 +125,13 @@ _OTHER_SCENES = sa.text("""
     """)
 
 # As a summary: words that were read before a deletion are not saved.
-_TITLE = sa.text("""
+_TITLE = sa.text(f"""
     UPDATE memforest.tree r SET title = :title, title_size = :size, title_source = :source
       FROM memforest.node n
      WHERE r.tenant_id = :t AND r.tree_id = :tree AND n.tenant_id = :t AND n.node_id = :node
        AND r.root_id = n.node_id AND n.erased_version < :version
-       AND (r.title IS NULL OR r.title_source IS NOT NULL)
-    """)
+       AND {_OURS}
+    """)  # noqa: S608 - a constant of this module
 
 
 _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}

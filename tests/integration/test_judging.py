@@ -84,7 +84,7 @@ def calls(running: Stack) -> list[str]:
 
 def assert_verified(running: Stack) -> None:
     report = open_verification(running.services.engine, running.services.index, running.services.settings).run()
-    assert report.violations == 0, report
+    assert [check for check in report.checks if check.violations] == []
 
 
 BOAT, AGAIN = "We painted the old boat by the lake.", "We have painted the old boat at the lake."
