@@ -25,6 +25,9 @@ log = structlog.get_logger(__name__)
 SHOWN_FACTS = 5
 """Facts of a scene that the model is shown: the newest."""
 
+SIZES = (3, 10, 30, 60)
+"""Facts of a scene from which on another answer may be expected."""
+
 Pair = tuple[TreeId, TreeId]
 
 
@@ -56,13 +59,15 @@ class Uniting:
             texts = rows.scopes.told(list(scenes), SHOWN_FACTS)
         whole: dict[Hashable, Pair] = {}
         for one, other in pairs:
-            if one in scenes and other in scenes and scenes[one].size + scenes[other].size <= cap:
-                whole[_key(scenes[one], scenes[other], settings)] = (one, other)
+            stand = {one, other} <= scenes.keys() & texts.keys()
+            if stand and scenes[one].size + scenes[other].size <= cap:
+                whole[_key(scenes[one], scenes[other])] = (one, other)
         if not whole:
             return 0
         calls: list[CallRecord] = []
         shown = {key: (texts[one], texts[other]) for key, (one, other) in whole.items()}
         said = self.judge.scenes(forest, shown, calls)
+        self.telemetry.called(tenant, calls)
         self._record(tenant, forest, calls)
         for key, pair in whole.items():
             if said.get(key):
@@ -71,10 +76,8 @@ class Uniting:
 
     @repeated
     def _record(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> None:
-        if calls:
-            self.telemetry.called(tenant, calls)
-            with ReduceRows.opened(self.engine, tenant) as rows:
-                rows.record(calls, forest)
+        with ReduceRows.opened(self.engine, tenant) as rows:
+            rows.record(calls, forest)
 
     @repeated
     def _unite(self, tenant: TenantId, batch: ReduceBatch, seen: tuple[Scene, Scene], settings: Settings) -> bool:
@@ -96,7 +99,6 @@ def _scenes(rows: ReduceRows, forest: ForestId, pairs: Sequence[Pair]) -> dict[T
     return {scene.id: scene for scene in rows.scopes.scenes_among(forest, {tree for pair in pairs for tree in pair})}
 
 
-def _key(one: Scene, other: Scene, settings: Settings) -> Hashable:
-    """A pair is asked about again when one of the two has grown past the next size."""
-    sizes = settings.refresh.title_sizes
-    return frozenset((scene.id, sum(size <= scene.size for size in sizes)) for scene in (one, other))
+def _key(one: Scene, other: Scene) -> Hashable:
+    """A pair is asked about again when one of the two has grown past the next of ``SIZES``."""
+    return frozenset((scene.id, sum(size <= scene.size for size in SIZES)) for scene in (one, other))
