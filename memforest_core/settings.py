@@ -248,6 +248,10 @@ class PromptSettings(Group):
     """How a follow-up question is completed."""
     answer: Path | None = None
     """How an answer is written."""
+    profile: Path | None = None
+    """How somebody is described. Part of the key of profiles that are kept."""
+    window: Path | None = None
+    """What the summary of a running session keeps."""
 
 
 class ReduceSettings(Group):
@@ -255,11 +259,21 @@ class ReduceSettings(Group):
 
     batch_cells: int = Field(default=256, ge=1)
     near_duplicate: float = Field(default=0.93, ge=0, le=1)
+    judge_duplicates: bool = False
+    """Ask the chat model of ``llm.summarize`` whether facts a little less alike say the same: at most 4 pairs a batch,
+    and none that differ in whom or what they are about, time, number or state."""
+    near_ask: float = Field(default=0.85, ge=0, le=1)
+    """From this cosine up to ``near_duplicate``."""
     entity_min_facts: int = Field(default=3, ge=1)
     entity_min_sessions: int = Field(default=2, ge=1)
     scene_assign: float = Field(default=0.70, ge=0, le=1)
     scene_weak: float = Field(default=0.58, ge=0, le=1)
     scene_merge: float = Field(default=0.88, ge=0, le=1)
+    judge_scenes: bool = False
+    """Ask the chat model of ``llm.summarize`` whether scenes that are close are one topic, and unite those: at most 4
+    pairs a batch."""
+    scene_ask: float = Field(default=0.80, ge=0, le=1)
+    """From this cosine up to ``scene_merge``."""
     scene_cap: int = Field(default=60, ge=2)
     scene_min_facts: int = Field(default=3, ge=1)
     """A scene has a tree from so many facts on; before that it waits as a candidate, as entities do."""
@@ -287,6 +301,9 @@ class RefreshSettings(Group):
     max_attempts: int = Field(default=5, ge=1)
     budget_chars: int = Field(default=800, ge=100)
     """Length of a summary; children whose texts fit together are joined without a model."""
+    title_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(3, 10, 30, 60), max_length=16)
+    """A chat model names a scene when it has so many facts, once for each number, as a JSON list; with [] titles are
+    made of terms, as without a model."""
 
 
 class WorkerSettings(Group):
@@ -567,6 +584,9 @@ class ContextSettings(Group):
     """Let a chat model complete a follow-up question from the session's last turns before it is looked for: a call."""
     profile_every_s: float = Field(default=3_600.0, ge=0)
     """A model writes one person's profile at most once in so many seconds; what is new since is a list below it."""
+    merge: bool = False
+    """Let a chat model (that of ``llm.profile``) make one text of profile, today and the days before: a call whenever
+    one of them has changed."""
 
     @model_validator(mode="after")
     def _something_is_shown(self) -> Self:

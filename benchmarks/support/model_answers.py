@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 HASH_DIMENSION = 64
 SUMMARY_CHARS = 200
+TITLE_CHARS = 60
 
 EmbeddingKind = Literal["hash", "minilm"]
 
@@ -41,8 +42,16 @@ def wants_extraction(body: Mapping[str, Any]) -> bool:
     return "JSON" in system and '"items"' in system and '"summaries"' in system
 
 
+def wants_title(body: Mapping[str, Any]) -> bool:
+    """Whether the call asks for the title of a scene."""
+    return any(role == "system" and text.startswith("You name a topic") for role, text in messages_of(body))
+
+
 def default_answer(body: Mapping[str, Any]) -> str:
-    """An extraction's facts by the offline rules, or the first characters of the user's text."""
+    """An extraction's facts by the offline rules, a scene's title, or the first characters of the user's text."""
+    if wants_title(body):
+        texts = json.loads(last_user_text(body))["texts"] if '"texts"' in last_user_text(body) else ["Untitled"]
+        return json.dumps({"title": f"About {texts[0][:TITLE_CHARS]}"})
     if not wants_extraction(body):
         return last_user_text(body)[:SUMMARY_CHARS]
     from benchmarks.support.rendered_windows import parse_window

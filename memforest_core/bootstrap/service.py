@@ -17,6 +17,7 @@ from memforest_core.calendar.digesting import Digester
 from memforest_core.calendar.service import CalendarService
 from memforest_core.calendar.summarizing import Summarizing
 from memforest_core.context.answering import ContextualAnswers
+from memforest_core.context.merging import Merger
 from memforest_core.context.portraits import Portraits
 from memforest_core.context.service import ContextService
 from memforest_core.extract.prompt import fixed_part
@@ -43,10 +44,12 @@ from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
+from memforest_core.reduce.judging import Judge
 from memforest_core.reduce.service import ReductionService
 from memforest_core.refresh.rows import RefreshRows, redo
 from memforest_core.refresh.service import RefreshService
 from memforest_core.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
+from memforest_core.refresh.titles import Titles
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
 from memforest_core.topics.matching import TopicMatcher
@@ -126,7 +129,9 @@ class Services(Process):
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry)
+        wanted = self.settings.reduce.judge_scenes or self.settings.reduce.judge_duplicates
+        judge = Judge(self.chat) if wanted and not self._offline(Step.SUMMARIZE) else None
+        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry, judge)
 
     @cached_property
     def refresh(self) -> RefreshService:
@@ -140,6 +145,7 @@ class Services(Process):
             override or self.settings.llm.concurrency,
             random.Random(),  # noqa: S311 - jitter
             self.telemetry,
+            Titles(None if self._offline(Step.SUMMARIZE) else self.chat, self.settings.refresh.title_sizes),
         )
 
     @cached_property
@@ -218,7 +224,7 @@ class Services(Process):
     def window(self) -> WindowService:
         """Sessions as a model should see them."""
         chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
-        compactor = Compactor(chat, self.settings.window.summary_chars)
+        compactor = Compactor(chat, self.settings.window.summary_chars, self.prompts.window)
         return WindowService(self.engine, self.settings.window, compactor, self.telemetry)
 
     @cached_property
@@ -251,7 +257,7 @@ class Services(Process):
     @cached_property
     def describer(self) -> Describer:
         """What is known of people."""
-        return Describer(self.engine, self._profile_chat, self.settings.profile)
+        return Describer(self.engine, self._profile_chat, self.settings.profile, self.prompts.profile)
 
     @cached_property
     def forgetter(self) -> Forgetter:
@@ -271,8 +277,16 @@ class Services(Process):
         """What goes into the prompt of a chat turn."""
         settings = self.settings.context
         portraits = Portraits(self.engine, self.describer, timedelta(seconds=settings.profile_every_s))
+        merger = Merger(self.engine, self._profile_chat, settings.merge)
         return ContextService(
-            self.engine, settings, self.settings.window, portraits, self.window, self.recall, days=self.calendar
+            self.engine,
+            settings,
+            self.settings.window,
+            portraits,
+            self.window,
+            self.recall,
+            days=self.calendar,
+            merger=merger,
         )
 
     @cached_property

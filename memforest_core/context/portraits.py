@@ -39,6 +39,8 @@ class Line(BaseModel):
     """The facts that it rests on."""
     told: tuple[str, ...]
     """Their sentences."""
+    digest: str = ""
+    """The digest of days that it rests on too, where a model merged them."""
 
 
 class Kept(BaseModel):
@@ -130,7 +132,7 @@ class Portraits:
         """Of all that a portrait is made from."""
         asking, settings = self.describer.asking, self.describer.settings
         made_of = [
-            *(VERSION, PROFILE_VERSION, asking.model, settings.model_dump(mode="json")),
+            *(VERSION, PROFILE_VERSION, asking.model, self.describer.system, settings.model_dump(mode="json")),
             *(found.forest.time_zone, found.forest.display_name, sorted(found.names)),
             *(person.name, read.stamp.digest.hex()),
         ]

@@ -15,7 +15,14 @@ def profile_parts(portrait: Portrait, max_tokens: int) -> tuple[list[ContextPart
     """
     written, listed = portrait.lines[: portrait.written], portrait.lines[portrait.written :]
     parts = [
-        ContextPart(Section.PROFILE, PartKind.SENTENCE, line.text, line_tokens(line.text), fact_ids=line.facts)
+        ContextPart(
+            Section.PROFILE,
+            PartKind.SENTENCE,
+            line.text,
+            line_tokens(line.text),
+            fact_ids=line.facts,
+            digest_id=line.digest,
+        )
         for line in (*written, *listed)
     ]
     order = [*range(len(written)), *range(len(parts) - 1, len(written) - 1, -1)]

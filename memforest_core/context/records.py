@@ -80,7 +80,7 @@ class ContextPart:
     node_ids: tuple[NodeId, ...] = ()
     """The nodes of trees whose summary this is."""
     digest_id: str = ""
-    """Of days: which day or days the digest is of."""
+    """Of days, and of a sentence of a profile that tells of them: which day or days the digest is of."""
     role: str = ""
     """Of a turn of the window."""
     speaker: str = ""

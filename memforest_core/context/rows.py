@@ -6,15 +6,18 @@ One statement, however large the memory is; a second one where no profile is kep
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import FactId, ForestId, SessionId
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRef
+from memforest_core.store.owners import VISIBLE, ForestRef, find_forest, lock_forest
 from memforest_core.store.rows import TenantRows, among
 
 _SESSION = "s.session_id, s.external_id, s.turn_count, s.channel"
@@ -185,8 +188,54 @@ class Subject:
     pinned: int
 
 
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The row that a person's merged text is kept in, as it was before the text's sources were read."""
+
+    forest: ForestId
+    key: bytes
+    mark: str
+    """Another one after a deletion."""
+    hash: str
+    """Of what the kept text was made from, hexadecimal; empty without one."""
+    text: str
+
+
 class ContextRows(TenantRows):
     """Rows of one transaction of a tenant."""
+
+    def fence(self, owner: str, person: str, version: int) -> Fence | None:
+        """The row of a person's merged text, made if there is none.
+
+        Any deletion drops it in its own transaction, which holds the forest. So it is made by who holds the forest;
+        None when somebody else does, or the owner has no memory that can be written.
+        """
+        forest = find_forest(self._db, self._tenant, owner)
+        if forest is None or forest.frozen:
+            return None
+        made_of = json.dumps(["merged", version, str(forest.id), person])
+        key, kept = hashlib.sha256(made_of.encode()).digest(), m.Summary
+        found = self._db.scalar(sa.select(kept.text).where(kept.tenant_id == self._tenant, kept.input_hash == key))
+        if found is None:
+            if lock_forest(self._db, self._tenant, forest.id, wait=False) not in VISIBLE:
+                return None
+            found = json.dumps({"mark": uuid4().hex, "hash": "", "text": ""})
+            row = {"tenant_id": self._tenant, "input_hash": key, "text": found}
+            self._db.execute(
+                insert(kept).values(**row, forest_id=forest.id, tree_id=forest.id).on_conflict_do_nothing()
+            )
+        return Fence(forest.id, key, **json.loads(found))
+
+    def keep_merged(self, fence: Fence, hash_: str, text: str) -> bool:
+        """Keep a text; False when its row has gone since, or another transaction holds it."""
+        kept = m.Summary
+        own = (kept.tenant_id == self._tenant, kept.input_hash == fence.key)
+        found = self._db.scalar(sa.select(kept.text).where(*own).with_for_update(skip_locked=True))
+        if found is None or json.loads(found)["mark"] != fence.mark:
+            return False
+        new = json.dumps({"mark": fence.mark, "hash": hash_, "text": text})
+        self._db.execute(sa.update(kept).where(*own).values(text=new, created_at=sa.func.clock_timestamp()))
+        return True
 
     def at_hand(self, wanted: Wanted) -> AtHand | None:
         """What is known of an owner, of a session and of a person, by one statement; None without a memory."""

@@ -11,13 +11,15 @@ from memforest_core.context.budget import Budget, is_on, shares
 from memforest_core.context.days import Days, DayText
 from memforest_core.context.draft import Asked, Draft
 from memforest_core.context.evidence import Shown, chosen, most_tokens
+from memforest_core.context.merging import Merger
 from memforest_core.context.portraits import Line, Portrait, Portraits, Read
 from memforest_core.context.profile_parts import profile_parts
 from memforest_core.context.records import ContextPart, Omission, PartKind, Section, Why
 from memforest_core.context.rendering import body_tokens, cut_to, line_tokens
 from memforest_core.context.result import Context
-from memforest_core.context.rows import AtHand, ContextRows, SessionAtHand
+from memforest_core.context.rows import AtHand, ContextRows, Fence, SessionAtHand
 from memforest_core.context.window_parts import short_parts, shown_turns, window_parts
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.text import clipped
@@ -34,6 +36,8 @@ from memforest_core.window.records import SessionWindow
 from memforest_core.window.service import WindowService
 
 MAX_BUDGET = 1_000_000
+MIN_MERGED_CHARS = 200
+"""Of a text that a model is asked for, however small the budget is."""
 _DAYS = {Section.TODAY: "today", Section.WEEK: "the week"}
 
 
@@ -49,6 +53,7 @@ class ContextService:
     recall: RecallService
     days: Days | None = None
     """Digests of days; None when there is no calendar."""
+    merger: Merger | None = None
 
     def context(
         self,
@@ -72,8 +77,8 @@ class ContextService:
         Each section has its share of the budget; what one does not use goes to the window, then to evidence, profile,
         today and the week. Nothing is there twice. What is left out is named with the reason, what failed in
         ``degraded``. Calls to a model are made as ``profile`` and ``window`` make them, a profile's at most once in
-        context.profile_every_s. An owner without a memory gets an empty context. Raises InvalidInput,
-        StoreUnavailable.
+        context.profile_every_s; with context.merge one more call makes one text of profile, today and the week. An
+        owner without a memory gets an empty context. Raises InvalidInput, StoreUnavailable.
         """
         return self._made(tenant, self._asked(owner, session, question, speaker, channel, max_tokens))
 
@@ -93,9 +98,11 @@ class ContextService:
     def _made(self, tenant: TenantId, asked: Asked, recalled: RecallResult | None = None) -> Context:
         """A context; of what was ``recalled`` already, if given."""
         budget = Budget(asked.max_tokens, shares(self.settings, asked.max_tokens))
+        about = asked.owner if asked.speaker is None else asked.speaker
+        # Before anything is read that a merged text is made from.
+        fence = None if self.merger is None else self.merger.fence(tenant, asked.owner, about)
         loaded = self._load(tenant, asked)
         if loaded is None:
-            about = asked.owner if asked.speaker is None else asked.speaker
             draft = Draft(asked, about, "", budget)
             for section in Section:
                 draft.without(section, Why.NOTHING)
@@ -105,6 +112,7 @@ class ContextService:
         draft = Draft(asked, person.name, session_id, budget)
         portrait = self._portrait(tenant, draft, found, person, read)
         days = self._days(tenant, draft, found)
+        portrait, days = self._merged(tenant, draft, fence, portrait, days)
         pieces = self._recalled(tenant, draft, found, person, recalled)
         # What more of the profile will fit is known only at the end.
         room = draft.budget.sure(Section.PROFILE) - draft.frame(Section.PROFILE)
@@ -186,6 +194,25 @@ class ContextService:
             else:
                 draft.without(section, Why.NOTHING)
         return texts
+
+    def _merged(
+        self, tenant: TenantId, draft: Draft, fence: Fence | None, portrait: Portrait, days: dict[Section, DayText]
+    ) -> tuple[Portrait, dict[Section, DayText]]:
+        """Profile and days, or the one text that a model made of them, which is the profile then."""
+        if self.merger is None:
+            return portrait, days
+        tokens = sum(draft.budget.shares[section] for section in (Section.PROFILE, Section.TODAY, Section.WEEK))
+        most = max(MIN_MERGED_CHARS, tokens * CHARS_PER_TOKEN)
+        merged, notes = self.merger.merged(tenant, fence, draft.about, portrait, days, most)
+        draft.degraded += notes
+        if merged is None:
+            return portrait, days
+        for section in days:
+            draft.without(section, Why.IN_PROFILE)
+        needed = sum(line_tokens(line.text) for line in merged.lines)
+        draft.budget.needs(Section.PROFILE, needed + draft.frame(Section.PROFILE))
+        draft.left_out = [out for out in draft.left_out if out.section is not Section.PROFILE]
+        return merged, {}
 
     def _wants_days(self, draft: Draft, section: Section) -> bool:
         """Whether a section of days can be there; if not it is left out."""

@@ -26,6 +26,8 @@ class Prompts:
     plan: str | None = None
     rewrite: str | None = None
     answer: str | None = None
+    profile: str | None = None
+    window: str | None = None
 
     @property
     def replaced(self) -> tuple[str, ...]:

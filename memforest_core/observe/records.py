@@ -80,6 +80,8 @@ class TreeOverview:
     end: datetime | None
     dirty_nodes: int
     due_at: datetime | None
+    title: str = ""
+    """Of a scene; empty when it has none yet."""
 
 
 @dataclass(frozen=True, slots=True)

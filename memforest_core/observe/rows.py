@@ -61,7 +61,8 @@ _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
 }
 
 _TREES = sa.text("""
-    SELECT r.tree_id, r.kind, r.label, r.scope_key, r.k, r.leaf_count, r.height, r.due_at, n.time_start, n.time_end,
+    SELECT r.tree_id, r.kind, r.label, r.title, r.scope_key, r.k, r.leaf_count, r.height, r.due_at,
+           n.time_start, n.time_end,
            (SELECT count(*) FROM memforest.node d
              WHERE d.tenant_id = :t AND d.tree_id = r.tree_id AND d.version > d.clean_version) AS dirty_nodes
       FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = r.root_id
@@ -235,6 +236,7 @@ class ObserveRows:
                 end=_moment(row.time_end),
                 dirty_nodes=row.dirty_nodes,
                 due_at=row.due_at,
+                title=row.title or "",
             )
             for row in self._db.execute(_TREES, {"t": self._tenant, "f": forest})
         ]

@@ -18,6 +18,7 @@ from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ContentFault
+from memforest_core.models.prompts import told
 from memforest_core.profile.asking import Asking
 from memforest_core.profile.people import Person, person_named
 from memforest_core.profile.records import Made, Profile, ProfileSentence, ProfileState
@@ -29,22 +30,27 @@ from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import text_hash
 
-VERSION = 1
+VERSION = 2
 """Of the prompt: another one makes other hashes, so that a text of the old one is never returned."""
 SHOWN_CHARS = 500
 """Of the sentence of a state are shown to the model."""
 
-_SYSTEM = """\
-You describe a person to an assistant that will talk with them. The user message is a JSON document: "about" is the
-person's name, "states" are what is known to hold now, each with its number, what it is a state of, its value, the
-sentence that says it, and since when it holds if that is known, in the order of time. "max_chars" is how long your
-text may be in all.
+FRAME = """\
+The user message is a JSON document: "about" is the person's name, "states" are what is known to hold now, each with its
+number, what it is a state of, its value, the sentence that says it, and since when it holds if that is known, in the
+order of time. "max_chars" is how long your text may be in all.
 
-"sentences" of your answer are sentences that read on from one another, in the third person, with the person's name in
-the first one. Tell what matters most first: who they are, where they live, what they do, who is close to them; then
-tastes, habits and plans. Say only what the states say; add nothing, guess nothing, leave out nothing that matters.
-Each sentence has "text" and "states": the numbers of the states that it tells, at least one.
+"sentences" of your answer are sentences that read on from one another. Each has "text" and "states": the numbers of the
+states that it tells, at least one. Say only what the states say; add nothing, guess nothing.
 """
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
+
+SYSTEM = f"""\
+You describe a person to an assistant that will talk with them. Write in the third person, with the person's name in the
+first sentence. Tell what matters most first: who they are, where they live, what they do, who is close to them; then
+tastes, habits and plans. Leave out nothing that matters.
+
+{FRAME}"""
 
 
 class SentenceAnswer(BaseModel):
@@ -83,6 +89,13 @@ class Describer:
     engine: Engine
     asking: Asking
     settings: ProfileSettings
+    own: str | None = None
+    """Instructions in place of the built-in ones."""
+
+    @property
+    def system(self) -> str:
+        """What the model is told."""
+        return told(SYSTEM, self.own, FRAME)
 
     def profile(self, tenant: TenantId, owner: str, about: str | None = None, *, write: bool = True) -> Profile:
         """What is known now of somebody: the states that hold, and pinned facts that are none, with their ids.
@@ -110,7 +123,7 @@ class Describer:
         if not known.states or not self.asking.possible:
             return plain
         document = _document(known, self.settings.max_chars)
-        key = _key(self.asking.model, known, document)
+        key = _key(self.asking.model, self.system, known, document)
         with ProfileRows.opened(self.engine, tenant) as rows:
             kept = rows.kept_text(key)
         if kept is not None:
@@ -122,7 +135,7 @@ class Describer:
         def check(answer: ProfileAnswer) -> tuple[ProfileAnswer, tuple[ProfileSentence, ...]]:
             return answer, _checked(answer, known.states, self.settings.max_chars)
 
-        asked, why = self.asking.asked(tenant, known.forest.id, _SYSTEM, document, ProfileAnswer, check, "profile")
+        asked, why = self.asking.asked(tenant, known.forest.id, self.system, document, ProfileAnswer, check, "profile")
         if asked is None:
             return replace(plain, degraded=(f"The profile is a list, not a text: {why}.",))
         answer, sentences = asked
@@ -151,14 +164,14 @@ class Describer:
             (state for states in chains.values() for state in states if state.current),
             key=lambda state: state.position,
         )
-        told = [_state(state, zone) for state in holding]
-        told += [_pinned(fact, statement, zone) for fact, statement in reversed(pinned)]
+        found = [_state(state, zone) for state in holding]
+        found += [_pinned(fact, statement, zone) for fact, statement in reversed(pinned)]
         texts = {each.fact.id: each.fact.statement.text for state in holding for each in state.said}
         texts |= {fact: statement.text for fact, statement in pinned}
-        shown = tuple(told[-self.settings.max_states :])
+        shown = tuple(found[-self.settings.max_states :])
         ids = {fact for state in shown for fact in state.fact_ids}
         hashes = {fact: text_hash(text) for fact, text in texts.items() if fact in ids}
-        return _Known(forest, person, shown, hashes, len(told) > len(shown) or len(facts) == self.settings.max_facts)
+        return _Known(forest, person, shown, hashes, len(found) > len(shown) or len(facts) == self.settings.max_facts)
 
 
 def _state(state: ChainState, zone: ZoneInfo) -> ProfileState:
@@ -193,11 +206,11 @@ def _document(known: _Known, max_chars: int) -> dict[str, object]:
     }
 
 
-def _key(model: str, known: _Known, document: Mapping[str, object]) -> bytes:
+def _key(model: str, system: str, known: _Known, document: Mapping[str, object]) -> bytes:
     """The hash of all that the text is made of: the facts (their ids are one memory's alone), model and prompt."""
     facts = [[str(fact) for fact in state.fact_ids] for state in known.states]
     hashes = sorted((str(fact), value.hex()) for fact, value in known.hashes.items())
-    made_of = ["profile", VERSION, _SYSTEM, model, str(known.forest.id), document, facts, hashes]
+    made_of = ["profile", VERSION, system, model, str(known.forest.id), document, facts, hashes]
     return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).digest()
 
 

@@ -137,7 +137,8 @@ def trees(
     table = plain_table("kind", "tree", "leaves", "root", "summary", right=("leaves",), whole=("root",))
     for item in page.items:
         summary = shortened(item.summary, TEXT_CHARS)
-        table.add_row(item.kind.value, named(item.label), str(item.leaves), str(item.root_id), summary)
+        name = named(item.title or item.label)
+        table.add_row(item.kind.value, name, str(item.leaves), str(item.root_id), summary)
     _print(page, table, owner, as_json=as_json)
 
 

@@ -68,7 +68,7 @@ class StoredTree:
     id: TreeId
     kind: TreeKind
     label: str
-    """What it is about: a session's id, an entity's name, a scene's label."""
+    """What it is about: a session's id, an entity's name, a scene's domain."""
     leaves: int
     height: int
     k: int
@@ -79,6 +79,11 @@ class StoredTree:
     end: datetime | None
     summary: str
     """Of its root; empty when it has none yet."""
+    title: str = ""
+    """Of a scene; empty when it has none yet."""
+    title_source: str = ""
+    """How the title was made: "model", "terms" (its most telling terms), or "degraded" (as terms, since the model was
+    away)."""
 
 
 @dataclass(frozen=True, slots=True)

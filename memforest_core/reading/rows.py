@@ -260,6 +260,8 @@ def tree_of(row: Row) -> StoredTree:
         start=_moment(row.root_start),
         end=_moment(row.root_end),
         summary=row.text or "",
+        title=row.title or "",
+        title_source=row.title_source or "",
     )
 
 

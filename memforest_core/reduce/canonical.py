@@ -45,11 +45,13 @@ def attach(
     stored: frozenset[FactId],
     near: Sequence[Known],
     threshold: float,
+    judged: Mapping[FactId, FactId] | None = None,
 ) -> Attached:
     """Attach candidates to facts; never rewrites one.
 
     ``stored`` are the exact ids that exist already; ``near`` are facts to compare with, and so are the batch's own
-    new ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content.
+    new ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content. ``judged`` names for
+    exact ids the fact that a model says is the same; it is believed if that is among ``near``, with equal content.
     """
     if not incoming:
         return Attached((), ())
@@ -67,7 +69,9 @@ def attach(
             continue
         # A correction is never merged with a near duplicate, which may be the fact that it corrects.
         corrects = item.candidate.item >= CORRECTED_ITEM
-        twin = None if corrects else _twin(item, compared, matrix[: len(compared)], threshold)
+        twin = None
+        if not corrects:
+            twin = _twin(item, compared, matrix[: len(compared)], threshold) or _named(item, near, judged, exact)
         if twin is not None:
             owners.append(twin)
             continue
@@ -91,6 +95,15 @@ def _twin(item: Incoming, compared: Sequence[Known], matrix: Vectors, threshold:
         if mergeable(known.statement, item.candidate.statement):
             return known.id
     return None
+
+
+def _named(
+    item: Incoming, near: Sequence[Known], judged: Mapping[FactId, FactId] | None, exact: FactId
+) -> FactId | None:
+    """The fact that a model says is the same, if it may be."""
+    same = judged.get(exact) if judged else None
+    may = (known.id for known in near if known.id == same and mergeable(known.statement, item.candidate.statement))
+    return next(may, None)
 
 
 def exact_ids(forest: ForestId, incoming: Sequence[Incoming]) -> list[FactId]:

@@ -18,6 +18,7 @@ from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
+from memforest_core.reduce.judging import MOST_PAIRS
 from memforest_core.reduce.records import (
     Attachment,
     Member,
@@ -65,9 +66,13 @@ class Placing:
         compared: Mapping[FactId, Known],
         settings: Settings,
         nearby: Sequence[FactId] | None = None,
+        judged: Mapping[FactId, FactId] | None = None,
     ) -> None:
         """``compared`` are facts that may be the same as one of the batch; ``nearby`` those whose scenes it may join
-        beside theirs, None when the vector index could not be asked."""
+        beside theirs, None when the vector index could not be asked. ``judged``: see ``attach``."""
+        self.close: list[tuple[TreeId, TreeId]] = []
+        """Scenes that a model is to be asked about, once they are stored."""
+        self._judged = judged
         self._rows = rows
         self._batch = batch
         self._forest = batch.forest_id
@@ -109,7 +114,7 @@ class Placing:
         incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
         stored = self._rows.canon.stored_facts(exact_ids(self._forest, incoming))
         threshold = self._settings.reduce.near_duplicate
-        attached = attach(self._forest, incoming, stored, distinct(self._compared), threshold)
+        attached = attach(self._forest, incoming, stored, distinct(self._compared), threshold, self._judged)
         routing: dict[FactId, Vectors] = {}
         attachments: list[Attachment] = []
         for (cell, item), fact_id in zip(waiting, attached.facts, strict=True):
@@ -241,32 +246,29 @@ class Placing:
         taken = next(numbers) - 1
         if taken > last:
             self._rows.scopes.set_last_scene(self._forest, taken)
+        if rules.judge_scenes:
+            self.close = [(one.id, other.id) for one, other in scenes.close(rules.scene_ask, MOST_PAIRS)]
         mergers = scenes.mergers()
         for kept, absorbed in mergers:
             self._leaves.pop(absorbed.id, None)
-            kept.total = kept.total + absorbed.total
-            kept.size += absorbed.size
-            kept.start, kept.end = min(kept.start, absorbed.start), max(kept.end, absorbed.end)
-            kept.cold = kept.cold or absorbed.cold
+            kept.take_in(absorbed)
         gone = {absorbed.id for _, absorbed in mergers}
         growing = [scene for scene in scenes.scenes if scene.changed or any(scene is kept for kept, _ in mergers)]
         self._stirred = {scene.id for scene in growing if scene.cold and scene.id not in gone}
-        drafts = [
-            ScopeDraft(
-                scene.id,
-                TreeKind.SCENE,
-                str(scene.id),
-                scene.domain,
-                self._settings.tree.scene_k,
-                domain=scene.domain,
-                centroid=scene.total,
-                start=scene.start,
-                end=scene.end,
-            )
-            for scene in scenes.scenes
-            if scene.changed
-        ]
-        return drafts, mergers
+        return [self._scene_draft(scene) for scene in scenes.scenes if scene.changed], mergers
+
+    def _scene_draft(self, scene: Scene) -> ScopeDraft:
+        return ScopeDraft(
+            scene.id,
+            TreeKind.SCENE,
+            str(scene.id),
+            scene.domain,
+            self._settings.tree.scene_k,
+            domain=scene.domain,
+            centroid=scene.total,
+            start=scene.start,
+            end=scene.end,
+        )
 
     def _near_scenes(self) -> list[Scene]:
         """The scenes that the batch may join: a bounded number, however many the forest has."""

@@ -9,10 +9,13 @@ from enum import StrEnum
 
 import structlog
 
-from memforest_core.domain.ids import FactId, ForestId, TenantId
-from memforest_core.errors import IndexUnavailable, MemForestError, PermanentError, RetryableError
-from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import MemForestError, PermanentError, RetryableError
+from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
+from memforest_core.reduce.judged_scenes import JudgedScenes, Pair
+from memforest_core.reduce.judging import Judge
+from memforest_core.reduce.nearness import Near, Nearness
 from memforest_core.reduce.placing import Placing
 from memforest_core.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest
 from memforest_core.reduce.removing import retire
@@ -24,9 +27,6 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 log = structlog.get_logger(__name__)
-
-NEAR_LIMIT = 5
-"""Near duplicates looked at per candidate."""
 
 UNSEEN_LIMIT = 2_000
 """Not yet indexed facts that a batch is compared with; near merging is best effort beyond."""
@@ -50,7 +50,8 @@ class Reduced(StrEnum):
 class Reduction:
     """The end of one drain: the forest, how many cells were placed, how many facts are new.
 
-    ``near_merging`` is False when the vector index was away and only exact duplicates were merged.
+    ``near_merging`` is False when the vector index was away and only exact duplicates were merged. ``unjudged`` pairs,
+    of facts or of scenes, were to be judged by a model that failed.
     """
 
     ended: Reduced
@@ -58,14 +59,7 @@ class Reduction:
     cells: int = 0
     new_facts: int = 0
     near_merging: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Stored facts near a batch's candidates: those that may be the ``same``, and those whose scenes it may join."""
-
-    same: tuple[FactId, ...]
-    neighbours: tuple[FactId, ...]
+    unjudged: int = 0
 
 
 Made = tuple[Mapping[str, Vectors], CallRecord]
@@ -82,9 +76,12 @@ class ReductionService:
         embedder: Embedder,
         settings: Settings,
         telemetry: Telemetry = SILENT,
+        judge: Judge | None = None,
     ) -> None:
+        """``judge`` is asked about close pairs where the settings say so."""
+        self._judge = judge
+        self._nearness = Nearness(engine, index, embedder.model, telemetry, judge)
         self._engine = engine
-        self._index = index
         self._embedder = embedder
         self._model = embedder.model
         self._settings = settings
@@ -117,7 +114,8 @@ class ReductionService:
         )
         cells, new_facts = first.cells + second.cells, first.new_facts + second.new_facts
         near_merging = first.near_merging and second.near_merging
-        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts, near_merging)
+        unjudged = first.unjudged + second.unjudged
+        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts, near_merging, unjudged)
 
     @repeated
     def _delay(self, tenant: TenantId, forest: ForestId) -> None:
@@ -143,15 +141,18 @@ class ReductionService:
                     rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
                 return Reduction(Reduced.LATER, waiting.forest_id)
             settings = ruled(self._settings, batch.rules, held=batch.held)
-            near = self._near(tenant, batch, settings)
+            near = self._nearness.near(tenant, batch, settings)
             with ReduceRows.opened(self._engine, tenant) as rows:
                 if rows.lock_forest(batch.forest_id, wait=False) is None:
                     return Reduction(Reduced.BUSY, batch.forest_id)
-                reduction, ages = self._place(rows, batch, near, settings, made)
+                reduction, ages, close = self._place(rows, batch, near, settings, made)
+            unjudged = near.unjudged if near is not None else 0
+            if close and self._judge is not None and not batch.held:
+                unjudged += JudgedScenes(self._engine, self._judge, self._telemetry).run(tenant, batch, close, settings)
         # Cells of a rebuild are old: their age says nothing about the delay of new facts.
         for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
-        return replace(reduction, near_merging=near is not None)
+        return replace(reduction, near_merging=near is not None, unjudged=unjudged)
 
     def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
         """The batch with the vectors that were missing, and the call that made them; nothing is locked meanwhile.
@@ -197,27 +198,6 @@ class ReductionService:
             spans.enter_context(self._telemetry.span(STEP, trace, session=str(session), forest=str(batch.forest_id)))
         return spans
 
-    def _near(self, tenant: TenantId, batch: ReduceBatch, settings: Settings) -> Near | None:
-        """Facts close to the batch's candidates, looked up before the lock; None when the index is away."""
-        where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
-        rules = settings.reduce
-        most = max(NEAR_LIMIT, rules.scene_neighbours)
-        queries = [
-            IndexQuery(waiting.vector, where, most)
-            for cell in batch.cells
-            for waiting in cell.candidates
-            if waiting.vector is not None
-        ]
-        if not queries:
-            return Near((), ())
-        try:
-            found = self._index.search(queries)
-        except IndexUnavailable:
-            return None
-        same = [hit.id for hits in found for hit in hits[:NEAR_LIMIT] if hit.score >= rules.near_duplicate]
-        beside = [hit.id for hits in found for hit in hits[: rules.scene_neighbours]]
-        return Near(*(tuple(FactId(id_) for id_ in dict.fromkeys(ids)) for ids in (same, beside)))
-
     def _place(
         self,
         rows: ReduceRows,
@@ -225,11 +205,11 @@ class ReductionService:
         near: Near | None,
         settings: Settings,
         made: Made | None,
-    ) -> tuple[Reduction, Sequence[float]]:
+    ) -> tuple[Reduction, Sequence[float], Sequence[Pair]]:
         waiting = rows.queue.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
         if not batch.cells:
-            return Reduction(Reduced.DONE, batch.forest_id), ()
+            return Reduction(Reduced.DONE, batch.forest_id), (), ()
         if made is not None:
             self._keep(rows, batch, made)
         compared = {
@@ -244,10 +224,11 @@ class ReductionService:
         for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
         nearby = near.neighbours if near is not None else None
-        new_facts = Placing(rows, batch, compared, settings, nearby).run()
+        placing = Placing(rows, batch, compared, settings, nearby, near.judged if near is not None else None)
+        new_facts = placing.run()
         if again:
             retire(rows, batch.forest_id, again, self._model, settings)
         # The delay from session to facts is measured at cells that are placed for the first time.
         rows.queue.set_placed(again)
         ages = rows.queue.set_placed([cell.id for cell in batch.cells if not cell.again])
-        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages
+        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages, placing.close

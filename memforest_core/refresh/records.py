@@ -25,6 +25,27 @@ class SummarySource(StrEnum):
     """As extractive, because the model was away; made again when it is back."""
 
 
+class TitleSource(StrEnum):
+    """How a scene's title was made."""
+
+    MODEL = "model"
+    TERMS = "terms"
+    """Of its most telling terms: the offline way."""
+    DEGRADED = "degraded"
+    """As terms, because the model was away or its answer was of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """A scene's title."""
+
+    text: str
+    size: int
+    """Facts that the scene had when the title was made, or asked for in vain; 0: the model was away, and is asked again
+    when it is back."""
+    source: TitleSource
+
+
 @dataclass(frozen=True, slots=True)
 class ChildText:
     """A child as its parent's summary sees it, in key order.
@@ -63,6 +84,10 @@ class ReadyNode:
     stored_source: SummarySource | None
     trace: str | None = None
     """The W3C traceparent of the session whose tree this is."""
+    titled: bool = False
+    """It is the root of a scene, whose title refresh makes."""
+    title: Title | None = None
+    """The scene's title now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +103,5 @@ class NodeArtifact:
     pooled: Vectors
     counts: TermCounts
     paid: bool
+    title: Title | None = None
+    """Of a scene's root, if it gets another one."""

@@ -12,11 +12,18 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
-from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, pack_counts, unpack_counts
+from memforest_core.domain.indexed import (
+    TermCounts,
+    cell_text,
+    count_terms,
+    fact_terms_text,
+    pack_counts,
+    unpack_counts,
+)
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.wanted_rows import want_indexed_in
 from memforest_core.models.calls import CallRecord
-from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource
+from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource, Title, TitleSource
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import lock_forests
@@ -34,6 +41,9 @@ MAX_CHILD_CHARS = 1_200
 # without raising the version of its parent, for which it waits now.
 _STALE = """EXISTS (SELECT 1 FROM memforest.node child WHERE child.tenant_id = :t AND child.parent_id = n.node_id
                        AND child.version > child.clean_version AND NOT child.dead)"""
+
+_OURS = "(r.title IS NULL OR r.title_source IN ('model', 'terms', 'degraded'))"
+"""Whether refresh makes a tree's title."""
 
 _OVERDUE = "r.first_mark_at < clock_timestamp() - make_interval(secs => 2 * :stale)"
 
@@ -55,6 +65,8 @@ _LEASE = sa.text(f"""
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) AND r.tenant_id = :t AND r.tree_id = n.tree_id
        AND r.due_at <= clock_timestamp() AND ({_OVERDUE} OR NOT {_STALE})
     RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, {_STALE} AS stale,
+              r.kind = 'scene' AND r.root_id = n.node_id AND {_OURS} AS titled,
+              r.title, r.title_size, r.title_source,
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
     """)  # noqa: S608 - constants of this module
 
@@ -99,6 +111,27 @@ _MARK_TREES = sa.text("""
            first_mark_at = coalesce(first_mark_at, now()), due_at = now()
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """)
+
+
+# In the order of an index, so that a forest of many scenes costs no more than one of few.
+_OTHER_SCENES = sa.text("""
+    SELECT f.id AS forest_id, s.terms
+      FROM unnest(CAST(:forests AS uuid[])) AS f(id)
+     CROSS JOIN LATERAL (
+           SELECT r.root_id FROM memforest.tree r
+            WHERE r.tenant_id = :t AND r.forest_id = f.id AND r.kind = 'scene' AND r.root_id IS NOT NULL
+            ORDER BY r.scope_key LIMIT :n) r
+      JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = r.root_id
+    """)
+
+# As a summary: words that were read before a deletion are not saved.
+_TITLE = sa.text(f"""
+    UPDATE memforest.tree r SET title = :title, title_size = :size, title_source = :source
+      FROM memforest.node n
+     WHERE r.tenant_id = :t AND r.tree_id = :tree AND n.tenant_id = :t AND n.node_id = :node
+       AND r.root_id = n.node_id AND n.erased_version < :version
+       AND {_OURS}
+    """)  # noqa: S608 - a constant of this module
 
 
 _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}
@@ -146,6 +179,8 @@ class RefreshRows(VectorRows):
                 stored_text=stored[row.node_id].text if row.node_id in stored else None,
                 stored_source=SummarySource(stored[row.node_id].source) if row.node_id in stored else None,
                 trace=row.trace,
+                titled=row.titled,
+                title=_title(row) if row.titled else None,
             )
             for row in rows
         ]
@@ -261,7 +296,7 @@ class RefreshRows(VectorRows):
                 for artifact in saved
             ],
         )
-        degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED]
+        degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED or _is_missed(a.title)]
         if degraded:
             s = m.NodeSummary
             again = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(degraded))
@@ -352,6 +387,21 @@ class RefreshRows(VectorRows):
         idle = [TreeId(tree) for tree in self._run(_IDLE, n=limit).scalars()]
         return self.settle(idle) if idle else []
 
+    def terms_of_scenes(self, forests: Collection[ForestId], limit: int) -> dict[ForestId, list[TermCounts]]:
+        """The terms of at most ``limit`` scenes of each forest."""
+        found: dict[ForestId, list[TermCounts]] = defaultdict(list)
+        for row in self._run(_OTHER_SCENES, forests=sorted(forests), n=limit) if forests else ():
+            found[ForestId(row.forest_id)].append(unpack_counts(row.terms))
+        return found
+
+    def put_title(self, node: ReadyNode, title: Title) -> bool:
+        """Give a scene a title, if nothing was deleted since the texts that it was made from were read."""
+        # Locked first: the next statement then sees what its last writer left.
+        lock_trees(self._db, self._tenant, [node.tree_id])
+        values = {"title": title.text, "size": title.size, "source": title.source.value}
+        own = {"tree": node.tree_id, "node": node.id, "version": node.version}
+        return self._run(_TITLE, **own, **values).rowcount == 1
+
     def redo(self, limit: int) -> int:
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
         rows = self._run(_REDO_PICK, n=limit).all()
@@ -375,6 +425,15 @@ class RefreshRows(VectorRows):
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""
         record_calls(self._db, self._tenant, calls, forest, session)
+
+
+def _title(row: sa.Row[*tuple[Any, ...]]) -> Title | None:
+    return None if row.title is None else Title(row.title, row.title_size or 0, TitleSource(row.title_source))
+
+
+def _is_missed(title: Title | None) -> bool:
+    """Whether the model was away when it was asked for this title."""
+    return title is not None and title.source is TitleSource.DEGRADED and title.size == 0
 
 
 @repeated

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, TreeId, WorkerId
-from memforest_core.domain.indexed import add_counts
+from memforest_core.domain.indexed import TermCounts, add_counts
 from memforest_core.errors import (
     ContentFault,
     ContentRefused,
@@ -22,9 +23,10 @@ from memforest_core.errors import (
     StoreUnavailable,
 )
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
-from memforest_core.refresh.records import NodeArtifact, ReadyNode, SummarySource
+from memforest_core.refresh.records import NodeArtifact, ReadyNode, SummarySource, Title
 from memforest_core.refresh.rows import RefreshRows
 from memforest_core.refresh.summarizer import OfflineSummarizer, Summarizer, input_hash
+from memforest_core.refresh.titles import Titles
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
@@ -36,6 +38,11 @@ REDO_AFTER_S = 60.0
 """A degraded summary is made again this long after the model was found away."""
 
 STEP = "refresh"
+
+T = TypeVar("T")
+
+OTHER_SCENES = 40
+"""Scenes of a forest whose terms a title is compared with."""
 
 IDLE_LIMIT = 100
 """Trees settled at once that a dead worker had finished but not settled."""
@@ -62,7 +69,10 @@ class RefreshService:
         concurrency: int,
         rng: random.Random,
         telemetry: Telemetry = SILENT,
+        titles: Titles | None = None,
     ) -> None:
+        """``titles`` are made of terms unless given."""
+        self._titles = titles or Titles()
         self._open_rows = open_rows
         self._summarizer = summarizer
         self._offline = OfflineSummarizer()
@@ -81,6 +91,7 @@ class RefreshService:
             )
             keys = {node.id: self._key(node) for node in nodes}
             paid = rows.paid_summaries(list(keys.values())) if self._summarizer.paid else {}
+            scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
             stale_s = [] if nodes else rows.settle_idle(IDLE_LIMIT)
         if not nodes:
             for seconds in stale_s:
@@ -91,7 +102,7 @@ class RefreshService:
             self._telemetry.saved_call(STEP, tenant, len(paid))
         try:
             with self._spans(nodes):
-                self._refresh(tenant, token, nodes, keys, paid)
+                self._refresh(tenant, token, nodes, keys, paid, scenes)
             settled = True
         except StoreUnavailable:
             settled = True
@@ -110,11 +121,12 @@ class RefreshService:
         nodes: Sequence[ReadyNode],
         keys: dict[NodeId, bytes],
         paid: dict[bytes, str],
+        scenes: Mapping[ForestId, Sequence[TermCounts]],
     ) -> None:
         calls: list[CallRecord] = []
         try:
             written = self._write(nodes, keys, paid, calls)
-            artifacts = self._artifacts(nodes, written, calls)
+            artifacts = self._artifacts(nodes, written, self._titled(nodes, scenes, calls), calls)
         except StoreUnavailable:
             raise
         except MemForestError as error:
@@ -128,8 +140,16 @@ class RefreshService:
         for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls):
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
         self._telemetry.called(tenant, calls)
+        for artifact in artifacts:
+            if artifact.title is not None:
+                self._put_title(tenant, artifact.node, artifact.title)
         for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
+
+    @repeated
+    def _put_title(self, tenant: TenantId, node: ReadyNode, title: Title) -> None:
+        with self._open_rows(tenant) as rows:
+            rows.put_title(node, title)
 
     @repeated
     def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:
@@ -213,12 +233,27 @@ class RefreshService:
 
         free = [self._free(node, keys[node.id], paid) for node in nodes]
         to_call = [node for node, text in zip(nodes, free, strict=True) if text is None]
-        if len(to_call) > 1 and self._summarizer.paid:
-            with ThreadPoolExecutor(min(self._concurrency, len(to_call))) as threads:
-                asked = iter(list(threads.map(ask, to_call)))
-        else:
-            asked = map(ask, to_call)
+        asked = iter(self._side_by_side(ask, to_call, self._summarizer.paid))
         return [text if text is not None else next(asked) for text in free]
+
+    def _titled(
+        self, nodes: Sequence[ReadyNode], scenes: Mapping[ForestId, Sequence[TermCounts]], calls: list[CallRecord]
+    ) -> dict[NodeId, Title | None]:
+        """The titles of the scenes whose roots are among the nodes."""
+
+        def title(node: ReadyNode) -> Title | None:
+            return self._titles.title(node, scenes.get(node.forest_id, ()), calls)
+
+        roots = [node for node in nodes if node.titled]
+        made = self._side_by_side(title, roots, self._titles.chat is not None)
+        return {node.id: each for node, each in zip(roots, made, strict=True)}
+
+    def _side_by_side(self, make: Callable[[ReadyNode], T], nodes: Sequence[ReadyNode], waits: bool) -> list[T]:
+        """What is made of each node, in their order; at once if making it ``waits`` for a model."""
+        if len(nodes) < 2 or not waits:
+            return [make(node) for node in nodes]
+        with ThreadPoolExecutor(min(self._concurrency, len(nodes))) as threads:
+            return list(threads.map(make, nodes))
 
     def _free(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
         """A text that needs no model: the only child's, the children's joined, or one made before."""
@@ -247,7 +282,11 @@ class RefreshService:
         return Written(text, source, key)
 
     def _artifacts(
-        self, nodes: Sequence[ReadyNode], written: Sequence[Written], calls: list[CallRecord]
+        self,
+        nodes: Sequence[ReadyNode],
+        written: Sequence[Written],
+        titles: Mapping[NodeId, Title | None],
+        calls: list[CallRecord],
     ) -> list[NodeArtifact]:
         """Texts, vectors and term counts of nodes: a model's summary is embedded, others get their leaves' mean."""
         summaries = self._embedded((each.text for each in written if each.source is SummarySource.MODEL), calls)
@@ -269,6 +308,7 @@ class RefreshService:
                     pooled=mean,
                     counts=add_counts(child.counts for child in node.children),
                     paid=self._summarizer.paid and from_model,
+                    title=titles.get(node.id),
                 )
             )
         return artifacts

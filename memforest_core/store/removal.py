@@ -85,7 +85,7 @@ _ABOVE = sa.text("""
 
 _DUE = sa.text("""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
-           due_at = least(due_at, now())
+           due_at = least(due_at, now()), title = NULL, title_size = NULL, title_source = NULL
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[])) AND state = 'active'
     """)
 
@@ -181,7 +181,11 @@ class RemovalRows(TreeRows):
         # What a topic is called may hold words of what is deleted.
         r = m.Tree
         named = (among(r.tree_id, totals), sa.or_(r.title.is_not(None), r.tags.is_not(None)))
-        self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *named).values(title=None, tags=None))
+        self._db.execute(
+            sa.update(r)
+            .where(r.tenant_id == self._tenant, *named)
+            .values(title=None, title_size=None, title_source=None, tags=None)
+        )
         # A scene that waited for more facts and lost those it had; one with a tree ends with its last leaf.
         p = m.Placement
         holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)
@@ -235,7 +239,7 @@ class RemovalRows(TreeRows):
     def mark_dirty(self, nodes: Sequence[NodeId], trees: Sequence[TreeId]) -> list[NodeId]:
         """Make those of these locked nodes dirty that still exist, and their trees due; which nodes.
 
-        A summary whose children were read before can't be saved any more.
+        A summary whose children were read before can't be saved any more, nor a title; those of the trees go.
         """
         marked = self._db.scalars(
             sa.update(m.NodeRow)

@@ -372,7 +372,10 @@ class Tree(OfTenant, Base):
     due_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     title: Mapped[str | None]
-    """What a scene is called, if it was named; like its tags it is cleared when a fact of the scene is deleted."""
+    """What a scene is called; like its tags it is cleared when a fact of the scene is deleted."""
+    title_size: Mapped[int | None]
+    title_source: Mapped[str | None]
+    """How refresh made the title; None for one that it did not make, which it leaves alone."""
     tags: Mapped[str | None]
     """The tags that a user gave a scene, a line each."""
     cold_at: Mapped[datetime | None]

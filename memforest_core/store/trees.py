@@ -116,15 +116,16 @@ _HEADS = sa.text("""
 
 WITHOUT_TREE = sa.text("""
     UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
-           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1,
-           title = NULL, tags = NULL, cold_at = NULL
+           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1, title = NULL,
+           title_size = NULL, title_source = NULL, tags = NULL, cold_at = NULL
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """)
 
-# Routing prefers scenes that are near in time: a scene spans what it holds.
+# Routing prefers scenes that are near in time: a scene spans what it holds. A title may quote a fact that went.
 _SPANS = sa.text("""
     UPDATE memforest.tree r
-       SET time_start = timestamptz 'epoch' + n.time_start * interval '1 microsecond',
+       SET title = NULL, title_size = NULL, title_source = NULL,
+           time_start = timestamptz 'epoch' + n.time_start * interval '1 microsecond',
            time_end = timestamptz 'epoch' + n.time_end * interval '1 microsecond'
       FROM memforest.node n
      WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:trees AS uuid[])) AND r.kind = 'scene'

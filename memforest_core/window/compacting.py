@@ -12,6 +12,7 @@ from memforest_core.domain.text import clean, clipped
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
+from memforest_core.models.prompts import told
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.summarizer import OFFLINE_MODEL
 
@@ -22,13 +23,19 @@ MAX_INPUT_CHARS = 24_000
 _SHORTENED_CHARS = 6_000
 """Of these, for the oldest turns when there are too many."""
 
-_SYSTEM = """\
-You keep the summary of a conversation that is going on. The user message is a JSON document: "so_far" is the summary of
-its first part and may be empty, "then" what was said after it, in order, as turns or summaries of turns. Write one
-summary of both, at most {budget} characters long, that keeps names, dates, numbers, places, decisions, open questions
-and changes of state in their order; what is newer replaces what it contradicts. Invent nothing. Keep the language of
-the texts. The answer is {{"summary": "..."}}.
+_FRAME = """\
+The user message is a JSON document: "so_far" is the summary of the first part of a conversation and may be empty,
+"then" what was said after it, in order, as turns or summaries of turns. Write one summary of both, at most {budget}
+characters long. Invent nothing. The answer is {"summary": "..."}.
 """
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
+
+_SYSTEM = f"""\
+You keep the summary of a conversation that is going on. It keeps names, dates, numbers, places, decisions, open
+questions and changes of state in their order; what is newer replaces what it contradicts. Keep the language of the
+texts.
+
+{_FRAME}"""
 
 
 class _Reply(BaseModel):
@@ -57,6 +64,8 @@ class Compactor:
     chat: Callable[[], ChatModel] | None
     budget: int
     """Characters of a summary."""
+    own: str | None = None
+    """Instructions in place of the built-in ones."""
 
     def compact(self, before: str, texts: Sequence[str], calls: list[CallRecord]) -> Compacted:
         """The summary of ``before``, the summary so far, and ``texts``, what came after it, in order.
@@ -81,7 +90,7 @@ class Compactor:
 
     def _asked(self, chat: ChatModel, before: str, texts: Sequence[str], calls: list[CallRecord]) -> str:
         document = {"so_far": before, "then": list(texts)}
-        system = _SYSTEM.format(budget=self.budget) + DATA_ONLY
+        system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.budget)) + DATA_ONLY
         first = request(Step.SUMMARIZE, system, document, _Reply, "window_summary")
         return repaired(chat, first, self._checked, calls)[0]
 

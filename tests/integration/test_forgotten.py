@@ -97,6 +97,7 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             held = {place.partition(".")[0] for places in before.values() for place in places}
             assert held >= {"turn", "cell", "fact", "candidate", "node_summary", "extraction_cache", "speaker", "tree"}
             assert held >= {"session_window", "running_session", "summary_cache", "calendar_digest"}
+            assert any("tree.title" in places for places in before.values())
 
             operation = memory.lifecycle.forget(OWNER, everything=True, actor="test")
             assert not memory.recall(OWNER, "Where did Bob move?").owner_known

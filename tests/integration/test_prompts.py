@@ -24,7 +24,8 @@ from memforest_core.transfer.rebuild.records import Options
 from memforest_core.verify.service import open_verification
 
 LAMPS = said(*(f"I bought {n} brass lamps for the long house by the harbour in Oslo." for n in range(2, 14)))
-OWN = {name: f"Mind the {name}." for name in ("extract", "summarize", "browse", "plan", "rewrite", "answer")}
+STEPS = ("extract", "summarize", "browse", "plan", "rewrite", "answer", "profile", "window")
+OWN = {name: f"Mind the {name}." for name in STEPS}
 
 
 def answering(body: Mapping[str, Any]) -> str:
@@ -39,6 +40,10 @@ def answering(body: Mapping[str, Any]) -> str:
         return json.dumps({"question_type": "single", "plan": "direct", "trees": []})
     if "question" in document:
         return json.dumps({"question": "What did Bob buy in Oslo?"})
+    if "states" in document:
+        return json.dumps({"sentences": [{"text": "Lives in Oslo.", "states": [1]}]})
+    if "so_far" in document:
+        return json.dumps({"summary": "They spoke of lamps."})
     return default_answer(body)
 
 
@@ -97,6 +102,12 @@ def test_each_step_is_told_its_own_instructions_and_then_how_its_input_is_framed
         running.drive()
         memory.recall("bob", "And what did he buy?", mode="planner", session_id="s1")
         assert memory.answer("bob", "What did Bob buy?").text == "Lamps."
+        memory.remember("bob", "I live in Oslo.")
+        running.drive()
+        assert memory.profile("bob").text == "Lives in Oslo."
+        for number in range(12):
+            memory.append("bob", "s2", {"role": "user", "content": f"{number}: {'a long story ' * 20}"})
+        assert memory.window("bob", "s2").compacted
     for schema, name in (
         ("extraction", "extract"),
         ("summary", "summarize"),
@@ -104,6 +115,8 @@ def test_each_step_is_told_its_own_instructions_and_then_how_its_input_is_framed
         ("plan", "plan"),
         ("rewriting", "rewrite"),
         ("answer", "answer"),
+        ("profile", "profile"),
+        ("window_summary", "window"),
     ):
         systems = ground.systems(schema)
         assert systems, schema

@@ -40,6 +40,11 @@ _ITEMS_OF_TURNS = sa.text(f"""
 
 _DAYS = sa.text(f"SELECT count(*) FROM memforest.calendar_digest g WHERE {OF_MOMENTS}")
 
+_TITLES = sa.text("""
+    SELECT count(*) FROM memforest.tree r
+     WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:trees AS uuid[])) AND r.title IS NOT NULL
+""")
+
 _VECTORS = sa.text(f"""
     SELECT count(*) FROM memforest.vector v
      WHERE v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
@@ -86,6 +91,7 @@ class RemainingRows(BatchRows):
             (m.WindowItem.fact_id, removed.facts),
         )
         found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
+        found["tree.title"] = self._run(_TITLES, trees=list(removed.trees)).scalar_one()
         found["calendar_digest.start_at"] = self._run(_DAYS, f=forest, moments=list(removed.moments)).scalar_one()
         found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
         found["turn.content"] = self._turns(_TURNS_WITH_WORDS, removed.turns).scalar_one()

@@ -71,7 +71,7 @@ def _print_list(overviews: Sequence[TreeOverview]) -> None:
     for overview in overviews:
         table.add_row(
             overview.kind.value,
-            named(overview.label),
+            named(overview.title or overview.label),
             str(overview.leaves),
             str(overview.height),
             interval(overview.start, overview.end),
@@ -105,7 +105,7 @@ def drawn(grown: GrownTree) -> Tree:
     for node in grown.nodes:
         children[node.parent_id].append(node)
     title = Text(f"{overview.kind.value} ", style="dim")
-    title.append(named(overview.label), style="bold")
+    title.append(named(overview.title or overview.label), style="bold")
     title.append(
         f"  {overview.leaves} leaves, height {overview.height}, k = {overview.k}, {state(overview)}", style="dim"
     )

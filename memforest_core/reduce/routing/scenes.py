@@ -40,6 +40,13 @@ class Scene:
     cold: bool = False
     """Its facts are out of the vector index."""
 
+    def take_in(self, absorbed: Scene) -> None:
+        """Become the scene that both were."""
+        self.total = self.total + absorbed.total
+        self.size += absorbed.size
+        self.start, self.end = min(self.start, absorbed.start), max(self.end, absorbed.end)
+        self.cold = self.cold or absorbed.cold
+
 
 @dataclass(frozen=True, slots=True)
 class SceneFact:
@@ -106,6 +113,24 @@ class SceneMap:
                     pairs.append((kept, absorbed))
                     taken |= {scene.id, other.id}
                     break
+        return pairs
+
+    def close(self, ask: float, most: int) -> list[tuple[Scene, Scene]]:
+        """The ``most`` closest pairs of one domain that are no mergers, from cosine ``ask`` on, one of each pair grown
+        by this batch; each scene is in at most one pair."""
+        taken = {scene.id for pair in self.mergers() for scene in pair}
+        found: list[tuple[float, int, int]] = []
+        for row in (row for row, scene in enumerate(self.scenes) if scene.changed):
+            scores = self._centroids[: len(self.scenes)] @ self._centroids[row]
+            near = np.flatnonzero((scores >= ask) & (scores < self._rules.merge))
+            found += [(-float(scores[other]), row, int(other)) for other in near if other != row]
+        pairs: list[tuple[Scene, Scene]] = []
+        for _, row, other_row in sorted(found):
+            one, other = self.scenes[row], self.scenes[other_row]
+            fits = one.domain == other.domain and one.size + other.size <= self._rules.cap
+            if fits and len(pairs) < most and not {one.id, other.id} & taken:
+                pairs.append((one, other))
+                taken |= {one.id, other.id}
         return pairs
 
     def _ranked(self, fact: SceneFact) -> list[tuple[Scene, float]]:

@@ -90,6 +90,7 @@ _ONE_OF = {
     "cell.state": ("ready", "done", "dead"),
     "cell.outcome": ("ok", "empty", "repaired", "verbatim", "failed", "dead"),
     "scope.kind": ("session", "entity", "scene"),
+    "scope.title_source": ("model", "terms", "degraded"),
     "scope.state": ("candidate", "active", "merged"),
     "summary.source": ("passed", "joined", "extractive", "model", "degraded"),
 }
@@ -171,6 +172,8 @@ LATER: Mapping[str, tuple[int, Value]] = MappingProxyType(
         "turn.pinned": (3, 0),
         "speaker.since": (3, None),
         "scope.title": (3, None),
+        "scope.title_size": (3, None),
+        "scope.title_source": (3, None),
         "scope.tags": (3, None),
     }
 )

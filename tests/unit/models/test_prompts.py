@@ -8,11 +8,14 @@ import pytest
 
 from memforest_core.errors import InvalidSettings
 from memforest_core.extract import prompt as extraction
+from memforest_core.models.answers import DATA_ONLY
 from memforest_core.models.prompts import MAX_CHARS, Prompts, named, open_prompts, told
+from memforest_core.profile import describing
 from memforest_core.recall import planning, ranking, rewriting
 from memforest_core.recall.answering import prompt as answering
 from memforest_core.refresh import summarizer
 from memforest_core.settings import ExtractSettings, PromptSettings
+from memforest_core.window import compacting
 
 FRAMES = {
     "extract": (extraction.SYSTEM, extraction.FRAME),
@@ -21,6 +24,8 @@ FRAMES = {
     "plan": (planning._SYSTEM, planning._FRAME),
     "rewrite": (rewriting._SYSTEM, rewriting._FRAME),
     "answer": (answering.SYSTEM, answering.FRAME),
+    "profile": (describing.SYSTEM + DATA_ONLY, describing.FRAME + DATA_ONLY),
+    "window": (compacting._SYSTEM + DATA_ONLY, compacting._FRAME + DATA_ONLY),
 }
 OWN = "Mind the {harbour}."
 

@@ -11,7 +11,7 @@ from memforest_core.transfer.bundles.schema import CREATE_META, create
 
 FORMAT_1 = "8e0873dce5e85a4c34970e0200c92fa47b2429498613887d1fbf1f61bcfac5a8"
 FORMAT_2 = "0a9cb2fbb4c72e11e04d00fa870828bf6f1bee2b89dce564b9f0e8317a63604d"
-FORMAT_3 = "74a1efcf5cc7f7426910c87fb479d536e840132167d4420a92c9415804b83da9"
+FORMAT_3 = "9950a8d6fb6a561f1b4a71e2ec14b458d0c34024a3c43d1c524a461f249190f7"
 
 
 def test_each_format_is_what_it_was() -> None:
