@@ -19,7 +19,8 @@ def upgrade() -> None:
     for name, kind in COLUMNS:
         op.execute(f"ALTER TABLE memforest.tree ADD COLUMN IF NOT EXISTS {name} {kind}")
     # No samples of words in the catalog.
-    op.execute("ALTER TABLE memforest.tree ALTER COLUMN title SET STATISTICS 0")
+    for name in ("title", "title_source"):
+        op.execute(f"ALTER TABLE memforest.tree ALTER COLUMN {name} SET STATISTICS 0")
 
 
 def downgrade() -> None:
