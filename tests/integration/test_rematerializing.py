@@ -516,11 +516,12 @@ class Scripted:
 def scripted(
     servers: SessionServers, tmp_path: Path, counting: Counting
 ) -> Iterator[tuple[Stack, Scripted, ModelServer]]:
-    """Bob's sessions, read by a model."""
+    """Bob's sessions, read by a model, which names no scenes: a plan counts summaries."""
     answer = Scripted()
+    refresh = {"quiet_s": 0.0, "title_sizes": []}
     with ModelServer(answer=answer) as server:
         llm = {"model": "openai/scripted", "api_base": server.url, "api_key": "none"}
-        with stack(servers, tmp_path, embedder=counting, llm=llm, refresh={"quiet_s": 0.0}) as running:
+        with stack(servers, tmp_path, embedder=counting, llm=llm, refresh=refresh) as running:
             running.memory.client.enqueue("bob", "lamps", LAMPS)
             running.memory.client.enqueue("bob", "pets", PETS)
             running.drive(due=False)

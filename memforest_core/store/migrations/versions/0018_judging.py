@@ -18,6 +18,8 @@ COLUMNS = (("title_size", "integer"), ("title_source", "text"))
 def upgrade() -> None:
     for name, kind in COLUMNS:
         op.execute(f"ALTER TABLE memforest.tree ADD COLUMN {name} {kind}")
+    # No samples in the catalog.
+    op.execute("ALTER TABLE memforest.tree ALTER COLUMN title_source SET STATISTICS 0")
 
 
 def downgrade() -> None:
