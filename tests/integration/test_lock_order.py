@@ -67,7 +67,33 @@ def keep_up(running: Stack, _directory: Path) -> None:
     open_verification(running.services.engine, running.services.index, running.services.settings).run(None, None, True)
 
 
-ACTS: dict[str, Callable[[Stack, Path], object]] = {"tell": tell, "keep-up": keep_up}
+def topics(running: Stack, _directory: Path) -> None:
+    """Topics are tagged, cooled, read, warmed, united, and one of them loses a fact."""
+    memory, tending = running.memory, running.services.topic_tending
+    for lines in (
+        "I bought item{0} for {0} dollars.",
+        "I planted {0} tomato seeds.",
+        "I ran {0} kilometers in race {0}.",
+    ):
+        memory.enqueue(BOB, lines, said(*[lines.format(n + 5) for n in range(4)]))
+    running.drive()
+    tending.settings = tending.settings.model_copy(update={"max_topics": 1})
+    found = [topic.id for topic in memory.topics(BOB).items]
+    assert len(found) > 2
+    memory.topic_tag(BOB, found[0], ["first"])
+    for table, column in (("fact", "created_at"), ("tree", "last_mark_at")):
+        running.execute(f"UPDATE memforest.{table} SET {column} = {column} - interval '30 days'")
+    assert tending.tend().cooled
+    running.drive()
+    [cold, *_] = [topic.id for topic in memory.topics(BOB).items if topic.temperature == "cold"]
+    assert memory.topic_context(BOB, cold).messages
+    memory.topic_merge(BOB, cold, next(topic for topic in found if topic != cold))
+    running.execute("UPDATE memforest.tree SET cold_at = last_mark_at - interval '1 day' WHERE kind = 'scene'")
+    assert tending.tend().warmed
+    memory.lifecycle.forget(BOB, fact=memory.facts(BOB).items[0].id, actor="test")
+
+
+ACTS: dict[str, Callable[[Stack, Path], object]] = {"tell": tell, "keep-up": keep_up, "topics": topics}
 
 
 def _operate(name: str) -> Callable[[Stack, Path], object]:

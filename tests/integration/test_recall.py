@@ -301,6 +301,8 @@ def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
         "n": 4,
         "chars": 10,
         "q": "word1 | word2",
+        "signs": [],
+        "near": "word",
         "until": datetime(2024, 1, 1, tzinfo=UTC),
         "kinds": ["entity", "scene"],
         "metadata": "{}",

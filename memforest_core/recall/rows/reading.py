@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -291,7 +291,13 @@ def _wording(words: Sequence[str]) -> dict[str, object] | None:
     starts = beginnings([word for word in words if word.isalnum()])
     lexemes = [*starts, *(f"{start}:*" for each in starts.values() for start in sorted(each))]
     pieces = signs(words)[:MAX_SIGNS]
-    return {"q": " | ".join(lexemes), "signs": pieces} if lexemes or pieces else None
+    return {"q": " | ".join(lexemes), "signs": pieces, "near": _near(starts)} if lexemes or pieces else None
+
+
+def _near(words: Iterable[str]) -> str:
+    """A regular expression for any text that holds the beginning of a word's stem; for no words one that finds none."""
+    stems = {word[: max(2, min(3, len(word) - 1))] for word in words}
+    return "|".join(sorted(stems)) or "$^."
 
 
 def _link(row: sa.Row[tuple[object, ...]]) -> Link:
