@@ -15,7 +15,7 @@ from memforest_core.transfer.bundles.records import CANDIDATE, FACT, SESSION, TU
 
 LIMITS = BundleLimits(max_turns=10, max_turn_bytes=2_000, dimension=4)
 CHECKS = RowChecks(LIMITS)
-TURN_ROW: Row = (str(UUID(int=5)), 0, "t0", "user", "I live in Davis.", 0, 1, "bob", "Bob", "{}", 0)
+TURN_ROW: Row = (str(UUID(int=5)), 0, "t0", "user", "I live in Davis.", 0, 1, "bob", "Bob", "{}", 0, 0)
 STATEMENT = {
     "text": "Bob lives in Davis.",
     "start": None,
