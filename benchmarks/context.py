@@ -57,11 +57,14 @@ LAST_TURNS = 4
 OWNER = "owner-0"
 TURNS = 100
 """Of the chat whose calls are counted."""
+REFRESHED = 10
+"""Turns after which trees are refreshed."""
+COUNTED = ("profile", "today", "week", "title")
 EXTRA = 3
 """Statements that a context may run beside its recall, those that begin a transaction not counted."""
 CALLS = 5.0
-"""Calls to a model that 100 turns of chat may make for digests and profile together."""
-KINDS = {'{"about"': "profile", '{"day"': "today", '{"when"': "week", '{"so_far"': "window"}
+"""Calls to a model that 100 turns of chat may make for digests, titles of topics and profile together."""
+KINDS = {'{"about"': "profile", '{"day"': "today", '{"when"': "week", '{"so_far"': "window", '{"domain"': "title"}
 """What a call is for, by how its document begins."""
 MEASURED = (
     "milliseconds of ContextService.context, max_tokens 2,000, with a question, without the embedding of it, one at a"
@@ -69,7 +72,8 @@ MEASURED = (
     " and the Qdrant engine in this process. extra_statements: those beside the recall, without those that begin a"
     " transaction. chat: calls to a model over HTTP while turns of a day are appended, extracted offline and a context"
     " is made after each, all within an hour; another hour may bring one more profile and one more digest of the day."
-    " The window's calls are counted apart: refresh is left out, so that no tree has summaries which it could show"
+    " Trees are refreshed after every tenth turn, without the calls for their summaries; the window's calls are counted"
+    " apart"
 )
 
 
@@ -182,6 +186,8 @@ class Counted:
         if kind == "today":
             people = json.loads(text)["speakers"]
             return json.dumps({"digests": [{"number": each["number"], "text": "Talked of towns."} for each in people]})
+        if kind == "title":
+            return json.dumps({"title": "Towns"})
         return json.dumps({"summary": "They went on talking. " * 20})
 
 
@@ -200,11 +206,12 @@ def chat_calls(turns: int, seed: int) -> Row:
             began = time.time()
             for number in range(turns):
                 talk(running, number, began, drawn)
-                # Refresh is left out: its calls are the trees', whether anybody asks for contexts or not.
                 while running.runtime.extract() + running.runtime.reduce():
                     pass
+                if number % REFRESHED == REFRESHED - 1:
+                    running.drive()
                 running.memory.context("bob", "chat")
-    ours = sum(count for kind, count in model.calls.items() if kind != "window")
+    ours = sum(count for kind, count in model.calls.items() if kind in COUNTED)
     return {"turns": turns, "calls": dict(model.calls), "calls_per_100_turns": 100 * ours / turns}
 
 

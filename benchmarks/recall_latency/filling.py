@@ -33,6 +33,7 @@ from memforest_core.domain.ids import (
     tree_id,
 )
 from memforest_core.domain.indexed import add_counts, bm25_weights, cell_text, count_terms, fact_terms_text, pack_counts
+from memforest_core.domain.people import People
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import from_micros, micros
@@ -73,6 +74,7 @@ class Filler:
         self._scopes: dict[TreeId, Scope] = {}
         self._scenes: dict[str, Scope] = {}
         self._people: set[str] = set()
+        self._speakers = People(self._owner, ())
         self._now = datetime.now().astimezone()
 
     def session(self, name: str, said: Sequence[Said]) -> None:
@@ -83,6 +85,7 @@ class Filler:
         self._rows.add("session", session, self._forest, name, "UTC", began, len(said), len(cells))
         for speaker in {one.turn.name for one in said} - self._people:
             self._people.add(speaker)
+            self._speakers = People(self._owner, [(name, name) for name in sorted(self._people)])
             self._rows.add("speaker", self._forest, speaker, speaker)
         for one in said:
             turn = one.turn
@@ -170,11 +173,9 @@ class Filler:
         searched = fact_terms_text(statement.text, statement.speaker, statement.mentioned_at)
         below = self._payload(payload, statement.text, one.vector, searched)
         self._point(id_, PointKind.FACT, below, time_start=start / 1e6, time_end=end / 1e6)
-        owners = frozenset({normalize_name(self._owner)})
-        people = frozenset(normalize_name(name) for name in self._people)
-        for about in entity_scopes(statement, self._owner, owners, people):
+        for about in entity_scopes(statement, self._speakers):
             entity = self._scope(TreeKind.ENTITY, about.key, about.label, TREES.entity_k, always=False)
-            entity.always |= about.person
+            entity.always |= about.person is not None
             entity.take(payload, key, (start, end), session)
         self._scene(statement.domain).take(payload, key, (start, end), session)
 
