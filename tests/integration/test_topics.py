@@ -65,7 +65,7 @@ def topic(running: Stack, word: str) -> Topic:
 def test_topics_come_latest_first_and_page_by_page(grown_once: Stack) -> None:
     memory = grown_once.memory
     whole = memory.topics("bob")
-    assert [each.title.split()[1] for each in whole.items] == ["dog,", "ran,", "planted,", "bought,"]
+    assert [topic(grown_once, word).id for word in ("dog", "ran", "planted", "bought")] == [e.id for e in whole.items]
     assert [(each.facts, each.turns) for each in whole.items] == [(4, 4), (8, 8), (8, 8), (8, 8)]
     assert whole.cursor is None
 
@@ -78,7 +78,7 @@ def test_topics_come_latest_first_and_page_by_page(grown_once: Stack) -> None:
     assert found == [each.id for each in whole.items]
 
     pets = whole.items[0]
-    assert pets.title.startswith("Bob, dog,")
+    assert "dog" in pets.title.split(", ")
     assert len(pets.title) <= 80
     assert pets.named
     assert (pets.temperature, pets.accesses, pets.last_access, pets.tags) == (Temperature.HOT, 0, None, ())
