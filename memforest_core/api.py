@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property, wraps
-from inspect import signature
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
@@ -14,7 +13,7 @@ from memforest_core.bootstrap.producer import Producer
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.calendar.service import CalendarService
 from memforest_core.calendar.summarizing import Summarizing
-from memforest_core.client import MemForestClient
+from memforest_core.client import MemForestClient, without_tenant
 from memforest_core.context.answering import ContextualAnswers
 from memforest_core.context.service import ContextService
 from memforest_core.domain.evidence import RecallResult
@@ -47,15 +46,11 @@ def served(
 ) -> Callable[Concatenate[MemForest, P], T]:
     """A method of ``MemForest`` that is a service's own, for its tenant: documented where it is done."""
 
-    @wraps(method)
     def called(memory: MemForest, /, *args: P.args, **kwargs: P.kwargs) -> T:
         memory._check()
         return method(service(memory._services), memory._tenant, *args, **kwargs)
 
-    own = signature(method)
-    called.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[each for name, each in own.parameters.items() if name != "tenant"]
-    )
+    without_tenant(called, method)
     return called
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Self, TypeAlias
+from functools import cached_property, update_wrapper
+from inspect import signature
+from typing import Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
 from memforest_core.accept.quotas import Quota, when_there_is_room
 from memforest_core.accept.records import Backlog, SessionProgress, Stage, TenantLimits
-from memforest_core.accept.running import RunningSession
+from memforest_core.accept.running import RunningSessions
 from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
@@ -26,6 +27,10 @@ from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.dead import DeadStore
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waiting
 
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
 SessionInput: TypeAlias = tuple[str, str, Sequence[TurnInput]]
 """A session of a bulk import: the owner's id, the session's id, its turns."""
 
@@ -39,6 +44,27 @@ def stage_named(name: str) -> Stage | None:
     if name not in WAIT_STAGES:
         raise InvalidInput(f"Set wait to none, raw, facts or summaries, not {name!r:.40}.", code="invalid_wait")
     return WAIT_STAGES[name]
+
+
+def without_tenant(called: Callable[..., T], method: Callable[..., T]) -> None:
+    """Give a method the documentation and the signature of another one that it calls for its tenant."""
+    update_wrapper(called, method)
+    own = signature(method)
+    called.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[each for name, each in own.parameters.items() if name != "tenant"]
+    )
+
+
+def _accepting(
+    service: Callable[[Producer], S], method: Callable[Concatenate[S, TenantId, P], T]
+) -> Callable[Concatenate[MemForestClient, P], T]:
+    """A method of ``MemForestClient`` that is a service's own, for its tenant: documented where it is done."""
+
+    def called(client: MemForestClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(service(client._producer), client._tenant, *args, **kwargs)
+
+    without_tenant(called, method)
+    return called
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,36 +312,10 @@ class MemForestClient:
 
     ingest_many = enqueue_many
 
-    def session_start(self, owner: str, session_id: str | None = None) -> RunningSession:
-        """Begin a session, for apps that have no session ids of their own: ``append`` without one goes to it.
-
-        The session that ran before is left: it can be gone back to. Without a ``session_id`` one is made, from the time
-        and a random part. Raises InvalidInput, ForestFrozen, StoreUnavailable.
-        """
-        return self._producer.running.start(self._tenant, owner, session_id)
-
-    def session_switch(self, owner: str, session_id: str) -> RunningSession:
-        """Go on with a session of before: ``append`` without a session id goes to it now.
-
-        Raises NotFound for a session that the owner does not have, else as ``session_start``.
-        """
-        return self._producer.running.switch(self._tenant, owner, session_id)
-
-    def session_close(
-        self, owner: str, session_id: str | None = None, *, summarize: bool = True
-    ) -> RunningSession | None:
-        """Close the session that runs, or the named one; None when none runs.
-
-        The next turn without a session id begins a new one. With ``summarize`` the session's last cell is extracted at
-        once instead of after the quiet period, and the refresh of its summaries is due; ``wait(owner, session_id,
-        "summaries")`` waits for them. Raises NotFound for an owner or a session that does not exist, else as
-        ``session_start``.
-        """
-        return self._producer.running.close(self._tenant, owner, session_id, summarize)
-
-    def session_current(self, owner: str) -> RunningSession | None:
-        """The session that runs; None when none does. Raises InvalidInput, StoreUnavailable."""
-        return self._producer.running.current(self._tenant, owner)
+    session_start = _accepting(lambda producer: producer.running, RunningSessions.start)
+    session_switch = _accepting(lambda producer: producer.running, RunningSessions.switch)
+    session_close = _accepting(lambda producer: producer.running, RunningSessions.close)
+    session_current = _accepting(lambda producer: producer.running, RunningSessions.current)
 
     def quota(self, tenant: str | None = None) -> Quota:
         """The limits of a ``tenant`` (this one by default), and how much of them is used now."""

@@ -12,7 +12,8 @@ from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.accept.rows.running import RunningRows
 from memforest_core.domain.documents import plain
-from memforest_core.domain.ids import ForestId, SessionId, TenantId, session_id
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.ids import session_id as derived_id
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, NotFound
 from memforest_core.messages import Queue
@@ -80,7 +81,11 @@ class RunningSessions:
 
     @repeated
     def start(self, tenant: TenantId, owner: str, session_id: str | None = None) -> RunningSession:
-        """Begin a session; see ``MemForest.session_start``."""
+        """Begin a session, for apps that have no session ids of their own: ``append`` without one goes to it.
+
+        The session that ran before is left: it can be gone back to. Without a ``session_id`` one is made, from the time
+        and a random part. Raises InvalidInput, ForestFrozen, StoreUnavailable.
+        """
         owner = checked_name(owner, "owner")
         name = generated_session(self._now()) if session_id is None else checked_name(session_id, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
@@ -90,7 +95,10 @@ class RunningSessions:
 
     @repeated
     def switch(self, tenant: TenantId, owner: str, session_id: str) -> RunningSession:
-        """Go on with a stored session; see ``MemForest.session_switch``."""
+        """Go on with a session of before: ``append`` without a session id goes to it now.
+
+        Raises NotFound for a session that the owner does not have, else as ``session_start``.
+        """
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = known(open_forest(rows, owner), owner, NO_OWNER)
@@ -101,11 +109,17 @@ class RunningSessions:
 
     @repeated
     def close(
-        self, tenant: TenantId, owner: str, session: str | None = None, summarize: bool = True
+        self, tenant: TenantId, owner: str, session_id: str | None = None, *, summarize: bool = True
     ) -> RunningSession | None:
-        """End a session; see ``MemForest.session_close``."""
+        """Close the session that runs, or the named one; None when none runs.
+
+        The next turn without a session id begins a new one. With ``summarize`` the session's last cell is extracted at
+        once instead of after the quiet period, and the refresh of its summaries is due; ``wait(owner, session_id,
+        "summaries")`` waits for them. Raises NotFound for an owner or a session that does not exist, else as
+        ``session_start``.
+        """
         owner = checked_name(owner, "owner")
-        named = None if session is None else checked_name(session, "session_id")
+        named = None if session_id is None else checked_name(session_id, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = known(open_forest(rows, owner), owner, NO_OWNER)
             name = named or rows.running.name(forest.id)
@@ -114,7 +128,7 @@ class RunningSessions:
             ran, closed = rows.running.end(forest.id, name), _session(rows.running, forest, name)
             if not ran and not closed.turns:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-            id_ = session_id(forest.id, name)
+            id_ = derived_id(forest.id, name)
             ready = rows.running.release(id_) if summarize else 0
         if summarize:
             self._hurry(tenant, forest.id, id_, ready)
@@ -128,7 +142,7 @@ class RunningSessions:
             forest = known(open_forest(rows, owner), owner, NO_OWNER)
             if not rows.running.turns(forest.id, name)[0]:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-            id_ = session_id(forest.id, name)
+            id_ = derived_id(forest.id, name)
             ready = rows.running.release(id_)
         self._hurry(tenant, forest.id, id_, ready)
 
@@ -140,7 +154,7 @@ class RunningSessions:
 
     @repeated
     def current(self, tenant: TenantId, owner: str) -> RunningSession | None:
-        """The session that runs; see ``MemForest.session_current``."""
+        """The session that runs; None when none does. Raises InvalidInput, StoreUnavailable."""
         owner = checked_name(owner, "owner")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
