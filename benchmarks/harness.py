@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -315,6 +315,10 @@ class MemoryTree:
 
     def _text(self, node: Node) -> str:
         return self._summaries[node.id].text if node.payload_id is None else self._facts[node.payload_id]
+
+    def terms_of_scenes(self, forests: Collection[ForestId], limit: int) -> dict[ForestId, list[TermCounts]]:
+        """None: the tree is no scene's, so it gets no title."""
+        return {}
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
         return {key: self._paid[key] for key in hashes if key in self._paid}
