@@ -74,6 +74,7 @@ class TouchedFact:
     pinned: bool
     superseded_by: FactId | None
     superseded_at: datetime | None
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

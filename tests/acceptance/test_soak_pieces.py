@@ -185,7 +185,7 @@ def test_the_same_seed_chooses_the_same_actions(tmp_path: Path) -> None:
     def chosen(seed: int) -> list[str]:
         known, rng = Known(3, random.Random(seed)), random.Random(seed)
         chooser, kinds = Chooser(known, tmp_path), []
-        for _ in range(200):
+        for _ in range(400):
             action = chooser.choose(rng, full=False)
             if action is not None:
                 kinds.append(action.kind)
@@ -194,7 +194,9 @@ def test_the_same_seed_chooses_the_same_actions(tmp_path: Path) -> None:
         return kinds
 
     assert chosen(7) == chosen(7) != chosen(8)
-    assert {"ingest", "append", "recall", "correct", "forget-owner", "merge", "export", "import"} <= set(chosen(7))
+    assert {"ingest", "append", "recall", "correct", "forget-owner", "merge", "export", "import", "remember"} <= set(
+        chosen(7)
+    )
 
 
 def test_callers_that_have_enough_to_do_say_nothing_new(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ _LOSING = sa.text(f"""
 
 # Moments are compared as such: a candidate keeps them as they were said, a fact in UTC.
 _TOUCHED = sa.text(f"""
-    SELECT x.fact_id, x.pinned, x.superseded_by, x.superseded_at,
+    SELECT x.fact_id, x.pinned, x.superseded_by, x.superseded_at, x.created_at,
            EXISTS (SELECT 1 FROM memforest.occurrence o
                      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
                     WHERE o.tenant_id = :t AND o.fact_id = x.fact_id
@@ -135,12 +135,12 @@ _SUCCESSORS = sa.text("""
      ORDER BY u.old, o.cell_id, o.item
 """)
 
-_CARRY_PINS_AND_SUPERSESSIONS = sa.text("""
-    UPDATE memforest.fact x SET pinned = x.pinned OR u.pinned,
+_CARRY_OVER = sa.text("""
+    UPDATE memforest.fact x SET pinned = x.pinned OR u.pinned, created_at = least(x.created_at, u.made),
            superseded_by = CASE WHEN u.by <> x.fact_id THEN coalesce(x.superseded_by, u.by) ELSE x.superseded_by END,
            superseded_at = CASE WHEN u.by <> x.fact_id THEN coalesce(x.superseded_at, u.at) ELSE x.superseded_at END
-      FROM unnest(CAST(:news AS uuid[]), CAST(:pins AS boolean[]), CAST(:bys AS uuid[]), CAST(:ats AS timestamptz[]))
-           AS u(new, pinned, by, at)
+      FROM unnest(CAST(:news AS uuid[]), CAST(:pins AS boolean[]), CAST(:bys AS uuid[]), CAST(:ats AS timestamptz[]),
+                  CAST(:mades AS timestamptz[])) AS u(new, pinned, by, at, made)
      WHERE x.tenant_id = :t AND x.fact_id = u.new
 """)
 
@@ -180,6 +180,7 @@ class WordRows(BatchRows):
                 pinned=row.pinned,
                 superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
                 superseded_at=row.superseded_at,
+                created_at=row.created_at,
             )
             for row in touched
         ]
@@ -284,7 +285,7 @@ class WordRows(BatchRows):
         return self._run(_DROP_SESSION, session=session).rowcount
 
     def carry_over(self, forest: ForestId, facts: Sequence[TouchedFact]) -> None:
-        """Pins and supersessions of facts that were worded again go to the facts that have their candidates now."""
+        """Pins, supersessions and ages of facts that were worded again go to those that have their candidates now."""
         links = [(fact.id, item) for fact in facts for item in fact.others]
         if not links:
             return
@@ -292,11 +293,12 @@ class WordRows(BatchRows):
         found = {row.old: row.fact_id for row in self._run(_SUCCESSORS, olds=[old for old, _ in links], **arrays)}
         carried = [fact for fact in facts if fact.id in found]
         self._run(
-            _CARRY_PINS_AND_SUPERSESSIONS,
+            _CARRY_OVER,
             news=[found[fact.id] for fact in carried],
             pins=[fact.pinned for fact in carried],
             bys=[fact.superseded_by for fact in carried],
             ats=[fact.superseded_at for fact in carried],
+            mades=[fact.created_at for fact in carried],
         )
         by, new = {"superseded_by": found}, {"superseded_by": found.values()}
         changed = change_rows("fact", self._tenant, by, new)

@@ -23,6 +23,7 @@ def upgrade() -> None:
     op.add_column(
         "retention_policy", sa.Column("first_out", sa.Text(), server_default="age", nullable=False), schema=SCHEMA
     )
+    op.execute(f"ALTER TABLE {SCHEMA}.retention_policy ALTER COLUMN first_out SET STATISTICS 0")
     op.create_check_constraint(
         op.f("ck_retention_policy_first_out"), "retention_policy", "first_out IN ('age', 'visits')", schema=SCHEMA
     )
