@@ -107,10 +107,17 @@ class QuotaExceeded(CallerError):
         self.retry_after = retry_after
 
 
+FROZEN_S = 5.0
+"""When to try a frozen forest again, in seconds: a merge copies some thousand facts a second."""
+
+
 class ForestFrozen(QuotaExceeded):
     """The forest takes no new sessions while it is being merged into another."""
 
     code = "forest_frozen"
+
+    def __init__(self, message: str, *, retry_after: float = FROZEN_S) -> None:
+        super().__init__(message, retry_after=retry_after)
 
 
 class StoreUnavailable(RetryableError):

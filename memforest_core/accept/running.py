@@ -23,9 +23,6 @@ from memforest_core.store.owners import NO_OWNER, ForestRef, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.wakeups import WakeUps
 
-FROZEN_S = 5.0
-"""When to try a frozen forest again: a merge copies some thousand facts a second."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunningSession:
@@ -48,10 +45,7 @@ def open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:
     """The owner's forest. Raises ForestFrozen while it takes no sessions."""
     forest = rows.find_forest(owner)
     if forest is not None and forest.frozen:
-        raise ForestFrozen(
-            f"Owner {owner!r:.80} is being merged into another: send it again in some seconds.",
-            retry_after=FROZEN_S,
-        )
+        raise ForestFrozen(f"Owner {owner!r:.80} is being merged into another: send it again in some seconds.")
     return forest
 
 

@@ -25,3 +25,7 @@ ExcludeSessionOption = Annotated[
     typer.Option("--exclude-session", help="Leave this session out; may be given several times.", show_default=False),
 ]
 OwnerOption = Annotated[str, typer.Option("--owner", "-o", help="Whose memory.")]
+LimitOption = Annotated[int, typer.Option(help="Items of one page, 1 to 1,000.")]
+CursorOption = Annotated[
+    str | None, typer.Option(help="Go on after the page that ended with this.", show_default=False)
+]

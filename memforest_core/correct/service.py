@@ -41,7 +41,6 @@ MOST_PINS = 100_000
 PLACED_S = 1.0
 """How long a step waits for the reducer, which mostly needs some milliseconds, before it gives the task back."""
 POLL_S = 0.05
-FROZEN_S = 5.0
 
 
 Eraser = Callable[[TenantId, str, FactId, str, TaskId], TaskId]
@@ -260,8 +259,7 @@ def _lock(rows: CorrectionRows, forest: ForestRef) -> None:
         raise NotFound(f"Owner {forest.owner!r:.80} has no memory any more.")
     if state != "live":
         raise ForestFrozen(
-            f"Owner {forest.owner!r:.80} is being merged into another: correct it there in some seconds.",
-            retry_after=FROZEN_S,
+            f"Owner {forest.owner!r:.80} is being merged into another: correct it there in some seconds."
         )
 
 

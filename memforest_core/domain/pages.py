@@ -7,7 +7,9 @@ import binascii
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeVar
+from uuid import UUID
 
 from memforest_core.errors import InvalidInput
 
@@ -57,3 +59,19 @@ def from_cursor(cursor: str, *kinds: type) -> list[object]:
     if not isinstance(values, list) or [type(value) for value in values] != list(kinds):
         raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor")
     return values
+
+
+def moment_in(cursor: str) -> datetime:
+    """A moment that a cursor holds as text. Raises InvalidInput."""
+    try:
+        return datetime.fromisoformat(cursor)
+    except ValueError:
+        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None
+
+
+def checked_id(text: str, name: str) -> UUID:
+    """An id of ours that a caller gives back; ``name`` is the argument's. Raises InvalidInput."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise InvalidInput(f"Give {name} as it was returned.", code=f"invalid_{name}") from None

@@ -21,7 +21,7 @@ from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
-from memforest_core.work.operations import FROZEN_S, Operations, request
+from memforest_core.work.operations import Operations, request
 from memforest_core.work.records import TaskId
 
 _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a time range, a speaker, or everything."
@@ -72,8 +72,7 @@ class Erasure:
                 raise _nothing(owner)
             if forest.frozen:
                 raise ForestFrozen(
-                    f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds.",
-                    retry_after=FROZEN_S,
+                    f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds."
                 )
             if session is not None:
                 scope = _of_session(rows.targets, forest.id, session, turns)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import NodeId, SessionId, TenantId
-from memforest_core.domain.pages import Page, checked_limit, from_cursor, page_of, to_cursor
+from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, page_of, to_cursor
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
@@ -38,7 +37,7 @@ class ReadingService:
         limit, after = checked_limit(limit), None
         if cursor is not None:
             started, session = from_cursor(cursor, str, str)
-            after = _moment(str(started)), _uuid(str(session), "cursor")
+            after = moment_in(str(started)), checked_id(str(session), "cursor")
         with self._reading(tenant, owner) as (rows, forest):
             if forest is None:
                 return Page((), owner_known=False)
@@ -156,7 +155,7 @@ class ReadingService:
         """
         limit = checked_limit(limit)
         after = None if cursor is None else from_cursor(cursor, int, int, int, str)
-        wanted = NodeId(_uuid(str(node_id), "node_id"))
+        wanted = NodeId(checked_id(str(node_id), "node_id"))
         with ReadingRows.opened(self._engine, tenant) as rows:
             tree = rows.tree_of(wanted)
             if tree is None:
@@ -189,17 +188,3 @@ def _session(rows: ReadingRows, forest: ForestRef, session_id: str) -> SessionId
     if found is None:
         raise NotFound(f"Owner {forest.owner!r:.80} has no session {session_id!r:.80}.")
     return found
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None
-
-
-def _uuid(text: str, name: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise InvalidInput(f"Give {name} as it was returned.", code=f"invalid_{name}") from None

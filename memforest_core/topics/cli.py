@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.options import CursorOption, DataOption, JsonOption, LimitOption, OwnerOption
 from memforest_core.cli.output import console, named, no_memory, plain_table, print_json, printable, shortened
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 TEXT_CHARS = 120
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's id.")]
-LimitOption = Annotated[int, typer.Option(help="Items of one page, 1 to 1,000.")]
-CursorOption = Annotated[
-    str | None, typer.Option(help="Go on after the page that ended with this.", show_default=False)
-]
 
 
 def register(program: typer.Typer) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from memforest_core.domain.ids import FactId, ForestId, TenantId
-from memforest_core.errors import IndexUnavailable, MemForestError
+from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
+from memforest_core.models.answers import in_words
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.settings import TopicSettings
@@ -19,6 +20,7 @@ from memforest_core.topics.rows import TopicRows
 
 NO_INDEX = "The vector index is away: no topic was looked for."
 NO_MODEL = "The embedding model is away: no topic was looked for."
+REFUSED = "The embedding model could not be used ({}): no topic was looked for."
 NO_STORE = "The store is away: no topic was looked for."
 
 
@@ -38,8 +40,10 @@ class TopicMatcher:
         """
         try:
             embedded = self.embedder.embed([text])
-        except MemForestError:
+        except ModelUnavailable:
             return Match(degraded=NO_MODEL)
+        except ModelRejected as error:
+            return Match(degraded=REFUSED.format(in_words(error.code)))
         vector: Vectors = embedded.vectors[0]
         where = IndexFilter(tenant, forest, kinds=(PointKind.FACT,))
         try:
@@ -55,7 +59,7 @@ class TopicMatcher:
                     return Match()
                 scene, cosine = best
                 return Match(MatchedTopic(scene.id, title_of(rows.roots([scene.id])[scene.id]), cosine))
-        except MemForestError:
+        except StoreUnavailable:
             return Match(degraded=NO_STORE)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from memforest_core.domain.ids import TenantId, TreeId
-from memforest_core.domain.pages import Page, checked_limit, from_cursor, page_of
+from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, page_of
 from memforest_core.domain.tags import checked_tags
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
@@ -26,8 +25,6 @@ from memforest_core.topics.rows import HistoryPlace, Row, TopicRows, place_of, t
 
 MOST_TURNS = 1_000
 """Turns that a context is chosen from, the newest ones."""
-FROZEN_S = 5.0
-"""When to come back while an owner is being merged into another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class TopicService:
         limit, after = checked_limit(limit), None
         if cursor is not None:
             end, tree = from_cursor(cursor, str, str)
-            after = _moment(str(end)), _uuid(str(tree), "cursor")
+            after = moment_in(str(end)), checked_id(str(tree), "cursor")
         own = self.settings.topics
         with self._reading(tenant, owner) as (rows, forest):
             if forest is None:
@@ -93,7 +90,7 @@ class TopicService:
         limit, after = checked_limit(limit), None
         if cursor is not None:
             moment, session, ordinal = from_cursor(cursor, str, str, int)
-            after = HistoryPlace(_moment(str(moment)), _uuid(str(session), "cursor"), int(str(ordinal)))
+            after = HistoryPlace(moment_in(str(moment)), checked_id(str(session), "cursor"), int(str(ordinal)))
         with self._reading(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
             told = topic_of(row, self.settings.topics)
@@ -173,7 +170,7 @@ class TopicService:
 
     def _topic(self, rows: TopicRows, forest: ForestRef | None, owner: str, topic: UUID | str) -> tuple[ForestRef, Row]:
         """The forest and the topic's row. Raises NotFound."""
-        found = [] if forest is None else rows.these(forest.id, [_uuid(str(topic), "topic")], self._importance)
+        found = [] if forest is None else rows.these(forest.id, [checked_id(str(topic), "topic")], self._importance)
         if forest is None or not found:
             raise NotFound(f"Owner {owner!r:.80} has no topic {topic!s:.40}: memforest topics list names them.")
         return forest, found[0]
@@ -196,20 +193,5 @@ class TopicService:
             if forest is not None and rows.lock_forest(forest.id) != "live":
                 raise ForestFrozen(
                     f"Owner {owner!r:.80} is being merged into another: change its topics there in some seconds.",
-                    retry_after=FROZEN_S,
                 )
             yield rows, forest
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None
-
-
-def _uuid(text: str, name: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise InvalidInput(f"Give {name} as it was returned.", code=f"invalid_{name}") from None

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from memforest_core.accept.running import FROZEN_S
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.turns import LATEST_SESSION, checked_name
 from memforest_core.errors import ForestChanged, ForestFrozen, InvalidInput, NotFound, StoreUnavailable
@@ -220,10 +219,7 @@ class WindowService:
             # No deletion of what is referred to can pass by.
             state = rows.lock_forest(forest.id)
             if state == "frozen":
-                raise ForestFrozen(
-                    f"Owner {owner!r:.80} is being merged into another: put it again in some seconds.",
-                    retry_after=FROZEN_S,
-                )
+                raise ForestFrozen(f"Owner {owner!r:.80} is being merged into another: put it again in some seconds.")
             if state != "live":
                 raise ForestChanged(f"The memory of owner {owner!r:.80} was replaced at this moment: put it again.")
             head = window_head(rows, forest.id, owner, name)

@@ -26,9 +26,6 @@ from memforest_core.work.wakeups import WakeUps
 
 POLL_S = 0.1
 
-FROZEN_S = 5.0
-"""When to ask again for a forest that is being merged."""
-
 
 class OperationFailed(PermanentError):
     """An operation was given up; ``memforest dead`` shows why and can try it again."""
@@ -242,7 +239,7 @@ def refuse(neighbours: Sequence[Neighbour]) -> None:
                 f"Merge {each.id} of this memory was given up half-way: try it again (memforest dead) or cancel it."
             )
         if frozen:
-            raise ForestFrozen(frozen, retry_after=FROZEN_S)
+            raise ForestFrozen(frozen)
         if dead:
             raise InvalidInput(
                 f"Operation {each.id} ({each.kind}) on this memory was given up: try it again or discard it first, see"

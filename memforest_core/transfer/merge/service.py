@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
+from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.reduce.rules import ruled
 from memforest_core.settings import Settings
@@ -31,7 +31,7 @@ from memforest_core.transfer.merge.report import (
 from memforest_core.transfer.merge.rows.merging import MergeRows
 from memforest_core.transfer.merge.switching import Switched, Switching
 from memforest_core.work.cancelling import merge_moved, undone
-from memforest_core.work.operations import FROZEN_S, Operations, request
+from memforest_core.work.operations import Operations, request
 from memforest_core.work.records import CANCELLED, Numbers, OperationTask, TaskId
 
 LOOKED_AT = 1_000
@@ -170,10 +170,7 @@ class Merging:
     def _check_live(rows: MergeRows, asked: _Asked) -> None:
         for forest in rows.forests([*asked.sources, *([asked.target] if asked.target is not None else [])]):
             if forest.state != "live":
-                raise ForestFrozen(
-                    f"The memory of {forest.owner!r:.80} is being merged: ask again when that is done.",
-                    retry_after=FROZEN_S,
-                )
+                raise ForestFrozen(f"The memory of {forest.owner!r:.80} is being merged: ask again when that is done.")
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step; None when all is done. Raises NotFound, RetryableError, StoreUnavailable."""
