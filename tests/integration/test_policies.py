@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +18,6 @@ from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core.correct.records import PinnedTurn, Pins
 from memforest_core.domain.ids import CellId, ForestId, TenantId
-from memforest_core.domain.operations import OperationKind
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.erase.records import Erased
 from memforest_core.errors import InvalidInput, NotFound
@@ -27,7 +26,8 @@ from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.retain.applying import COUNTS, Applying
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import Numbers, OperationTask, TaskId
+from memforest_core.work.records import Numbers, TaskId
+from tests.support.retaining import claimed_run
 
 BY = "ann"
 AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
@@ -316,7 +316,7 @@ def test_what_is_pinned_between_choosing_and_erasing_stays(bob: Bob) -> None:
             return self._eraser.erase_cells(tenant, forest, cells)
 
     bob.policy(max_age_days=until(20))
-    services, task = bob.stack.services, _running(bob)
+    services, task = bob.stack.services, claimed_run(bob.stack, bob.forest)
     applying = Applying(services.engine, Late(services.lifecycle.eraser))
     progress: Numbers | None = {}
     while progress is not None:
@@ -334,7 +334,7 @@ def test_a_step_of_any_kind_that_is_taken_again_takes_no_more(bob: Bob, monkeypa
     bob.policy(**ages, max_facts=2, fraction=0.5)
     planned = bob.run(dry_run=True)
     monkeypatch.setattr("memforest_core.retain.applying.BATCH", 2)
-    services, task = bob.stack.services, _running(bob)
+    services, task = bob.stack.services, claimed_run(bob.stack, bob.forest)
     applying = Applying(services.engine, services.lifecycle.eraser)
     progress: Numbers | None = {}
     while progress is not None:
@@ -463,33 +463,3 @@ def test_a_fact_said_in_a_pinned_turn_and_elsewhere_keeps_its_pinned_place(bob: 
     assert "I love hiking." in bob.turns("home")
     assert bob.turns("later") == []
     bob.assert_verified()
-
-
-def _running(bob: Bob) -> OperationTask:
-    """A task that somebody else is at: no worker here takes it."""
-    id_ = TaskId(uuid4())
-    bob.stack.execute(
-        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, forest_id, state, lease_token, lease_until,
-                  worker_id, actor)
-           VALUES (:t, :id, 'retain', :f, 'running', gen_random_uuid(), now() + interval '1 hour', :worker, 'ann')""",
-        worker=bob.stack.runtime.worker,
-        t=bob.stack.tenant,
-        id=id_,
-        f=bob.forest,
-    )
-    return OperationTask(
-        id=id_,
-        kind=OperationKind.RETAIN,
-        subject="",
-        arguments={},
-        progress={},
-        state="running",
-        attempts=1,
-        lost_leases=0,
-        created_at=datetime.now(UTC),
-        finished_at=None,
-        error_code=None,
-        error_text=None,
-        forest_id=bob.forest,
-        actor=BY,
-    )

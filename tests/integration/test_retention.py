@@ -33,7 +33,8 @@ from memforest_core.retain.rows import retaining
 from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
 from memforest_core.verify.service import open_verification
-from memforest_core.work.records import Numbers, OperationTask, TaskId
+from memforest_core.work.records import Numbers
+from tests.support.retaining import claimed_run
 
 LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)]
 MARCH = 1_709_300_000
@@ -446,7 +447,7 @@ def test_a_step_that_is_taken_again_takes_no_more(kept: Kept, monkeypatch: pytes
     total = len(kept.facts())
     steps = Retention(kept.stack.services.engine, kept.stack.services.operations, kept.eraser)
     monkeypatch.setattr("memforest_core.retain.applying.BATCH", 3)
-    task = _task(kept)
+    task = claimed_run(kept.stack, kept.forest())
     progress: Numbers | None = {}
     receipt: Numbers = {}
     twice = 0
@@ -527,33 +528,3 @@ def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(ke
                EXCEPT SELECT node_id FROM memforest.node"""
     assert kept.ids(stray) == []
     assert len(kept.facts()) == 1
-
-
-def _task(kept: Kept) -> OperationTask:
-    """A task that somebody else is at: no worker here takes it."""
-    id_ = TaskId(uuid4())
-    kept.stack.execute(
-        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, forest_id, state, lease_token, lease_until, worker_id,
-                  actor)
-           VALUES (:t, :id, 'retain', :f, 'running', gen_random_uuid(), now() + interval '1 hour', :worker, 'ann')""",
-        worker=kept.stack.runtime.worker,
-        t=kept.stack.tenant,
-        id=id_,
-        f=kept.forest(),
-    )
-    return OperationTask(
-        id=id_,
-        kind=OperationKind.RETAIN,
-        subject="",
-        arguments={},
-        progress={},
-        state="running",
-        attempts=1,
-        lost_leases=0,
-        created_at=datetime.now(UTC),
-        finished_at=None,
-        error_code=None,
-        error_text=None,
-        forest_id=kept.forest(),
-        actor="ann",
-    )

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from uuid import UUID
 
 import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import ContentRefused, MemForestError, ModelUnavailable
-from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.calls import CallRecord, Step
 from memforest_core.reduce import judging
 from memforest_core.reduce.judging import SHOWN_CHARS, Judge
+from tests.support.chats import AnsweringChat
 
 FOREST = ForestId(UUID(int=1))
-
-
-@dataclass
-class Chat:
-    """Answers in turn; an error is raised."""
-
-    answers: list[str | MemForestError]
-    requests: list[ChatRequest] = field(default_factory=list)
-
-    def model_name(self, step: Step) -> str:
-        return "chat"
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        self.requests.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, MemForestError):
-            raise answer
-        return ChatReply(answer, CallRecord(request.step, "chat", 1, 1, 0, 0.0, 1.0, "ok"))
 
 
 def same(*numbers: int) -> str:
@@ -43,7 +25,7 @@ PAIRS = {"a": ("Bob plays jazz.", "Bob is playing jazz."), "b": ("Bob ran.", "Bo
 
 
 def test_one_call_judges_all_pairs_which_are_data() -> None:
-    chat, calls = Chat([same(1)]), list[CallRecord]()
+    chat, calls = AnsweringChat(same(1)), list[CallRecord]()
     assert Judge(chat).facts(FOREST, PAIRS, calls) == {"a": True, "b": False}
     (request,) = chat.requests
     system, user = request.messages
@@ -53,7 +35,7 @@ def test_one_call_judges_all_pairs_which_are_data() -> None:
 
 
 def test_what_is_shown_is_bounded() -> None:
-    chat = Chat([same(), same()])
+    chat = AnsweringChat(same(), same())
     judge = Judge(chat)
     judge.facts(FOREST, {"a": ("x" * 9_000, "y")}, [])
     judge.scenes(FOREST, {"a b": (["Title", "x" * 9_000], ["", "y"])}, [])
@@ -62,7 +44,7 @@ def test_what_is_shown_is_bounded() -> None:
 
 
 def test_answers_are_remembered_by_their_keys_and_no_pair_is_asked_about_twice() -> None:
-    chat = Chat([same(2), same(1)])
+    chat = AnsweringChat(same(2), same(1))
     judge = Judge(chat)
     assert judge.facts(FOREST, PAIRS, []) == {"a": False, "b": True}
     assert judge.facts(FOREST, PAIRS, []) == {"a": False, "b": True}
@@ -73,7 +55,7 @@ def test_answers_are_remembered_by_their_keys_and_no_pair_is_asked_about_twice()
 
 def test_only_so_many_answers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "REMEMBERED", 1)
-    judge = Judge(Chat([same(1, 2)]))
+    judge = Judge(AnsweringChat(same(1, 2)))
     judge.facts(FOREST, PAIRS, [])
     assert (judge.known("a"), judge.known("b")) == (None, True)
 
@@ -81,12 +63,12 @@ def test_only_so_many_answers_are_remembered(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("bad", ["nothing", same(3), same(0), '{"same": ["1"], "more": 2}'])
 def test_an_answer_of_no_use_is_asked_for_once_more(bad: str) -> None:
     calls: list[CallRecord] = []
-    assert Judge(Chat([bad, same(1)])).facts(FOREST, PAIRS, calls) == {"a": True, "b": False}
+    assert Judge(AnsweringChat(bad, same(1))).facts(FOREST, PAIRS, calls) == {"a": True, "b": False}
     assert len(calls) == 2
 
 
 @pytest.mark.parametrize("answers", [["no", "no"], [ModelUnavailable("away")], [ContentRefused("no")]])
 def test_a_model_that_fails_judges_nothing(answers: list[str | MemForestError]) -> None:
-    judge = Judge(Chat(answers))
+    judge = Judge(AnsweringChat(*answers))
     assert judge.facts(FOREST, PAIRS, []) == {}
     assert judge.known("a") is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from uuid import uuid4
 
 import pytest
@@ -13,30 +12,13 @@ from memforest_core.domain.indexed import TermCounts, count_terms
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.titles import TITLE_CHARS
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelUnavailable
-from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.calls import CallRecord, Step
 from memforest_core.refresh.records import ChildText, ReadyNode, Title, TitleSource
 from memforest_core.refresh.titles import Titles
+from tests.support.chats import AnsweringChat
 
 SIZES = (3, 10, 30, 60)
 FACTS = ("Bob bought a brass lamp.", "Bob mended the lamp.", "The lamp is on the desk.")
-
-
-@dataclass
-class Chat:
-    """Answers in turn; an error is raised."""
-
-    answers: list[str | MemForestError]
-    requests: list[ChatRequest] = field(default_factory=list)
-
-    def model_name(self, step: Step) -> str:
-        return "chat"
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        self.requests.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, MemForestError):
-            raise answer
-        return ChatReply(answer, CallRecord(request.step, "chat", 1, 1, 0, 0.0, 1.0, "ok"))
 
 
 def root(size: int, title: Title | None = None) -> ReadyNode:
@@ -66,7 +48,7 @@ def named(text: str) -> str:
     return json.dumps({"title": text})
 
 
-def made(chat: Chat | None, node: ReadyNode) -> Title | None:
+def made(chat: AnsweringChat | None, node: ReadyNode) -> Title | None:
     calls: list[CallRecord] = []
     others: list[TermCounts] = []
     title = Titles(chat, SIZES).title(node, others, calls)
@@ -98,7 +80,7 @@ def test_without_a_model_terms_make_the_title_and_the_same_one_is_not_written_ag
     ],
 )
 def test_the_model_is_asked_once_at_each_size(held: Title | None, size: int, asked: bool) -> None:
-    chat = Chat([named("Brass lamps")])
+    chat = AnsweringChat(named("Brass lamps"))
     title = made(chat, root(max(size, 3), held) if size >= 3 else _small(held))
     assert len(chat.requests) == asked
     if asked:
@@ -111,7 +93,7 @@ def _small(held: Title | None) -> ReadyNode:
 
 
 def test_what_the_model_is_shown_is_data_and_bounded() -> None:
-    chat = Chat([named("Lamps")])
+    chat = AnsweringChat(named("Lamps"))
     made(chat, root(3))
     (request,) = chat.requests
     system, user = request.messages
@@ -122,7 +104,7 @@ def test_what_the_model_is_shown_is_data_and_bounded() -> None:
 
 @pytest.mark.parametrize("bad", ["nothing", named(""), named("x" * (TITLE_CHARS + 1)), '{"title": "a", "more": 1}'])
 def test_an_answer_of_no_use_is_asked_for_once_more(bad: str) -> None:
-    title = made(Chat([bad, named('  "Brass\nlamps."  ')]), root(3))
+    title = made(AnsweringChat(bad, named('  "Brass\nlamps."  ')), root(3))
     assert title == Title("Brass lamps", 3, TitleSource.MODEL)
 
 
@@ -137,7 +119,7 @@ def test_an_answer_of_no_use_is_asked_for_once_more(bad: str) -> None:
 )
 def test_a_model_that_fails_leaves_terms_that_are_marked(answers: list[str | MemForestError], size: int) -> None:
     """One that is away is asked again (0), one that can't name these texts at the next size."""
-    title = Titles(Chat(answers), SIZES).title(root(3), [], [])
+    title = Titles(AnsweringChat(*answers), SIZES).title(root(3), [], [])
     assert title is not None
     assert (title.size, title.source) == (size, TitleSource.DEGRADED)
     assert title.text.startswith("lamp")
@@ -145,6 +127,6 @@ def test_a_model_that_fails_leaves_terms_that_are_marked(answers: list[str | Mem
 
 def test_a_model_that_fails_later_keeps_its_earlier_title() -> None:
     held = Title("Brass lamps", 3, TitleSource.MODEL)
-    assert Titles(Chat([ModelUnavailable("away")]), SIZES).title(root(10, held), [], []) is None
-    refused = Titles(Chat([ContentRefused("no")]), SIZES).title(root(10, held), [], [])
+    assert Titles(AnsweringChat(ModelUnavailable("away")), SIZES).title(root(10, held), [], []) is None
+    refused = Titles(AnsweringChat(ContentRefused("no")), SIZES).title(root(10, held), [], [])
     assert refused == Title("Brass lamps", 10, TitleSource.MODEL)

@@ -12,12 +12,13 @@ import pytest
 from memforest_core.domain.ids import ForestId, NodeId, SessionId
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import ModelUnavailable
-from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import SummarySource
 from memforest_core.window.arranging import chosen, last_parts, older_parts, untold
 from memforest_core.window.compacting import MAX_INPUT_CHARS, Compactor
 from memforest_core.window.fitting import fitted
 from memforest_core.window.records import HeldItem, KeptSummary, Loaded, PartKind, Reason, TreeSummary, WindowHead
+from tests.support.chats import AnsweringChat
 
 TEXT = "We walked along the river until the lamps were lit. " * 4
 
@@ -150,31 +151,13 @@ def test_items_that_are_shown_or_corrected_are_left_out() -> None:
 # Compacting
 
 
-class Chat:
-    """Answers what it is given, in turn; an error is raised."""
-
-    def __init__(self, *answers: str | Exception) -> None:
-        self.answers = list(answers)
-        self.requests: list[ChatRequest] = []
-
-    def model_name(self, step: Step) -> str:
-        return "model"
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        self.requests.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return ChatReply(answer, CallRecord(Step.SUMMARIZE, "model", 1, 1, 0, 0.0, 1.0, "ok"))
-
-
 def summary(text: str) -> str:
     return json.dumps({"summary": text})
 
 
 def test_texts_that_fit_are_joined_without_a_call() -> None:
     calls: list[CallRecord] = []
-    made = Compactor(lambda: Chat(), 100).compact("So far.", ["Bob: Hello."], calls)
+    made = Compactor(lambda: AnsweringChat(), 100).compact("So far.", ["Bob: Hello."], calls)
     assert (made.text, made.source, calls) == ("So far.\nBob: Hello.", SummarySource.JOINED, [])
 
 
@@ -186,29 +169,29 @@ def test_without_a_model_rules_pick_and_say_so() -> None:
 
 
 def test_an_answer_of_no_use_is_asked_for_once_more() -> None:
-    chat, calls = Chat("no json", summary("  ")), list[CallRecord]()
+    chat, calls = AnsweringChat("no json", summary("  ")), list[CallRecord]()
     made = Compactor(lambda: chat, 100).compact("", [TEXT], calls)
     assert made.source is SummarySource.DEGRADED
     assert len(calls) == len(chat.requests) == 2
     assert "of no use" in made.notes[0]
-    chat = Chat("no json", summary("A walk."))
+    chat = AnsweringChat("no json", summary("A walk."))
     assert Compactor(lambda: chat, 100).compact("", [TEXT], []).text == "A walk."
     assert "can't be used" in chat.requests[1].messages[-1].content
 
 
 def test_an_answer_is_bounded() -> None:
-    made = Compactor(lambda: Chat(summary("word " * 5_000)), 100).compact("", [TEXT], [])
+    made = Compactor(lambda: AnsweringChat(summary("word " * 5_000)), 100).compact("", [TEXT], [])
     assert len(made.text) <= 200
 
 
 def test_a_model_that_is_away_degrades() -> None:
-    made = Compactor(lambda: Chat(ModelUnavailable("away")), 100).compact("", [TEXT], [])
+    made = Compactor(lambda: AnsweringChat(ModelUnavailable("away")), 100).compact("", [TEXT], [])
     assert made.source is SummarySource.DEGRADED
     assert "away" in made.notes[0]
 
 
 def test_too_many_texts_are_shortened_from_the_oldest_on_and_it_says_so() -> None:
-    chat = Chat(summary("Long."))
+    chat = AnsweringChat(summary("Long."))
     texts = [f"Turn {at}: {TEXT}" for at in range(500)]
     made = Compactor(lambda: chat, 100).compact("", texts, [])
     document = json.loads(chat.requests[0].messages[1].content)
