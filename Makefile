@@ -25,6 +25,8 @@ demo: setup  ## remember a conversation and ask about it, on the embedded stack,
 
 # Much of the time a test waits for a worker, a page or a clock: so one process more than there are processors.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Hundreds of processes start: without bytecode each would compile the package anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: setup browser pgbouncer  ## run all tests on real Postgres, PgBouncer, Redis protocol, Qdrant engine and a browser
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --quiet
 

@@ -252,6 +252,8 @@ class PromptSettings(Group):
     """How somebody is described. Part of the key of profiles that are kept."""
     window: Path | None = None
     """What the summary of a running session keeps."""
+    calendar: Path | None = None
+    """How the texts of days, weeks, months and years are written."""
 
 
 class ReduceSettings(Group):

@@ -15,11 +15,14 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from benchmarks.support.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
+from benchmarks.support.sayings import said
 from memforest_core.bootstrap.service import Services
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import NotFound
+from memforest_core.profile.notes import note_turn
 from memforest_core.store.engine import tenant_transaction
+from memforest_core.topics.tending import TopicTending
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
@@ -271,6 +274,43 @@ def _retain(services: Services) -> None:
     services.lifecycle.retention.apply(tenant_of(services), BOB, actor=ASKING.get())
 
 
+def _remember(services: Services, _directory: Path) -> None:
+    """A note under an id of its own: kept once, however often it is said."""
+    tenant = tenant_of(services)
+    turn = note_turn(services.engine, tenant, BOB, "I moved to Lisbon.", None, MONDAY + 70 * DAY_S)
+    services.producer.acceptance.enqueue(tenant, BOB, "note-lisbon", [turn], note=True)
+
+
+def _summarize_day(services: Services, _directory: Path) -> None:
+    services.calendar.summarize(tenant_of(services), BOB, datetime.fromtimestamp(MONDAY, UTC).date())
+
+
+def _learn_topics(services: Services, _directory: Path) -> None:
+    """Three more topics, of four facts each."""
+    for name, words in _TOPICS.items():
+        turns = said(*(words.format(n) for n in range(21, 25)), start=MONDAY + 20 * DAY_S)
+        services.producer.acceptance.enqueue(tenant_of(services), BOB, name, turns)
+
+
+_TOPICS = {
+    "garden": "I planted {0} tomato seeds in garden bed {0}.",
+    "races": "I ran {0} kilometers in race {0}.",
+    "shop": "I bought item{0} for {0} dollars.",
+}
+_AGE = tuple(
+    sa.text(f"UPDATE memforest.{table} SET {column} = {column} - interval '30 days'")
+    for table, column in (("fact", "created_at"), ("tree", "last_mark_at"), ("visit", "last_visit_at"))
+)
+
+
+def _cool(services: Services, _directory: Path) -> None:
+    """Nobody asked for anything in a month, and one topic may stay."""
+    with tenant_transaction(services.engine, tenant_of(services)) as connection:
+        for statement in _AGE:
+            connection.execute(statement)
+    TopicTending(services.engine, services.settings.topics.model_copy(update={"max_topics": 1})).tend()
+
+
 REAL: Mapping[str, Operation] = {
     "rebuild": Operation(_rebuild),
     "erase-turn": _erasing(session="home", turns=["home-1"]),
@@ -291,6 +331,9 @@ REAL: Mapping[str, Operation] = {
         once(OperationKind.REMATERIALIZE, _rematerialize), OperationKind.REMATERIALIZE, asked_before=True
     ),
     "retain": Operation(once(OperationKind.RETAIN, _retain), OperationKind.RETAIN, prepare=_set_policy),
+    "remember": Operation(_remember),
+    "summarize-day": Operation(_summarize_day),
+    "cool": Operation(_cool, prepare=_learn_topics),
 }
 
 OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}

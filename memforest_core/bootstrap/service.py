@@ -231,8 +231,9 @@ class Services(Process):
     def calendar(self) -> CalendarService:
         """Digests of days, weeks, months and years."""
         chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
-        own = self.settings.calendar
-        return CalendarService(self.engine, own, Digester(chat, own), Condenser(chat, own), telemetry=self.telemetry)
+        settings, own = self.settings.calendar, self.prompts.calendar
+        digester, condenser = Digester(chat, settings, own), Condenser(chat, settings, own)
+        return CalendarService(self.engine, settings, digester, condenser, telemetry=self.telemetry)
 
     @cached_property
     def topics(self) -> TopicService:

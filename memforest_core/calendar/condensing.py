@@ -14,17 +14,23 @@ from memforest_core.domain.text import clean, clipped
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
+from memforest_core.models.prompts import told
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.summarizer import OFFLINE_MODEL
 from memforest_core.settings import CalendarSettings
 
-_SYSTEM = """\
-You keep the diary of a conversation. The user message is a JSON document: "when" is the time that it is about,
-"so_far" what the diary says of its first part and may be empty, "then" the texts of what came after it, in order, each
-with its day, month or year. Write one text of all, at most {budget} characters long, the most recent first: who did,
-said, planned and decided what, with names, places, numbers and dates; what is newer replaces what it contradicts.
-Invent nothing. Keep the language of the texts.
+_FRAME = """\
+The user message is a JSON document: "when" is the time that it is about, "so_far" what the diary says of its first part
+and may be empty, "then" the texts of what came after it, in order, each with its day, month or year. Write one text of
+all, at most {budget} characters long, the most recent first. Invent nothing.
 """
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
+
+_SYSTEM = f"""\
+You keep the diary of a conversation. It tells who did, said, planned and decided what, with names, places, numbers and
+dates; what is newer replaces what it contradicts. Keep the language of the texts.
+
+{_FRAME}"""
 
 
 class _Reply(BaseModel):
@@ -63,6 +69,8 @@ class Condenser:
 
     chat: Callable[[], ChatModel] | None
     settings: CalendarSettings
+    own: str | None = None
+    """Instructions in place of the built-in ones."""
 
     def condense(self, when: str, texts: Sequence[Told], calls: list[CallRecord], *, model: bool = True) -> Condensed:
         """One text of ``texts``, which come the newest first, as it does.
@@ -106,7 +114,7 @@ class Condenser:
                 raise ContentFault('"summary" is empty')
             return clipped(text, 2 * self.settings.week_chars)
 
-        system = _SYSTEM.format(budget=self.settings.week_chars)
+        system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.week_chars))
         first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "period_summary")
         return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
 

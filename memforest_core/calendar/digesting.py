@@ -18,6 +18,7 @@ from memforest_core.domain.turns import Role
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
+from memforest_core.models.prompts import told
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.summarizer import OFFLINE_MODEL
 from memforest_core.settings import CalendarSettings
@@ -30,13 +31,18 @@ MAX_SPEAKERS = 30
 """Speakers that a day tells of, those who spoke most."""
 _NAME_CHARS = 80
 
-_SYSTEM = """\
-You keep the diary of a conversation. The user message is a JSON document about one day: "speakers" are the people to
-write about, each with a number, a name and, in "so_far", what the diary says of them already; "turns" is what was said
-after that, in order. Write for each speaker, by number, one text of at most {budget} characters: what they did, said,
-planned, felt and were told that day, in the third person, with names, places, numbers and dates; what is newer
-replaces what it contradicts. Keep what "so_far" says. Invent nothing. Keep the language of the turns.
+_FRAME = """\
+The user message is a JSON document about one day: "speakers" are the people to write about, each with a number, a name
+and, in "so_far", what the diary says of them already; "turns" is what was said after that, in order. Write for each
+speaker, by number, one text of at most {budget} characters. Keep what "so_far" says. Invent nothing.
 """
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
+
+_SYSTEM = f"""\
+You keep the diary of a conversation. It tells what people did, said, planned, felt and were told, in the third person,
+with names, places, numbers and dates; what is newer replaces what it contradicts. Keep the language of the turns.
+
+{_FRAME}"""
 
 
 class _Digest(BaseModel):
@@ -82,6 +88,8 @@ class Digester:
 
     chat: Callable[[], ChatModel] | None
     settings: CalendarSettings
+    own: str | None = None
+    """Instructions in place of the built-in ones."""
 
     @property
     def model(self) -> str:
@@ -160,7 +168,7 @@ class Digester:
             new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
             return {id_: clipped(text, 2 * self.settings.day_chars) for id_, text in new.items()}
 
-        system = _SYSTEM.format(budget=self.settings.day_chars)
+        system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.day_chars))
         first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "day_digests")
         return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
 

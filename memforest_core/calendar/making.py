@@ -171,13 +171,13 @@ class Making:
             work.notes.append("The digest could not be kept: Postgres was busy or away.")
             return None
 
-    @repeated
     def _save(self, tenant: TenantId, forest: ForestId, loaded: LoadedDay, kept: Kept) -> bool:
         """Keep a digest if the words that were read are all there, and nobody kept another one meanwhile.
 
         What was said since then is no reason to make it again: it tells less, and nothing wrong.
         """
         with CalendarRows.opened(self._engine, tenant) as rows:
+            rows.hurried()
             if rows.lock_forest(forest) not in VISIBLE:
                 return False
             if not loaded.words <= rows.words(forest, loaded.held.start, loaded.held.end)[0]:

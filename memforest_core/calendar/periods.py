@@ -166,10 +166,10 @@ class Periods:
         work.stale = work.stale or not kept_now
         return kept_now
 
-    @repeated
     def _save(self, tenant: TenantId, forest: ForestId, own: HeldDay, kept: Kept, parts: Sequence[_Child]) -> bool:
         """Keep a text if what it was made from is all there, and nobody kept another one meanwhile."""
         with CalendarRows.opened(self._engine, tenant) as rows:
+            rows.hurried()
             if rows.lock_forest(forest) not in VISIBLE:
                 return False
             if not rows.all_there(forest, [part.version for part in parts if part.version]):

@@ -28,6 +28,7 @@ class Prompts:
     answer: str | None = None
     profile: str | None = None
     window: str | None = None
+    calendar: str | None = None
 
     @property
     def replaced(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import TurnLimits, checked_metadata, parse_timestamp
 from memforest_core.errors import IndexUnavailable, InvalidInput, MemForestError
-from memforest_core.index.qdrant.source import SourceCollection, SourceHit, SourceMismatch
+from memforest_core.index.external import External, SourceHit, SourceMismatch
 from memforest_core.index.vector_index import DenseVector
 from memforest_core.recall.items import ALWAYS, Bounds, touches
 from memforest_core.settings import SourceSettings
@@ -110,6 +110,13 @@ class Searching:
                 yield name, f"Source {name} was left out: it {'is away' if away else 'refuses what it is asked'}."
 
 
+def _collection(settings: SourceSettings, key: str | None, dimension: int) -> External:
+    """A collection on a Qdrant server. Its client takes a second to import, which only those wait who have sources."""
+    from memforest_core.index.qdrant.source import SourceCollection
+
+    return SourceCollection(settings, key, dimension)
+
+
 class Sources:
     """The configured sources of one process. Thread-safe; a collection is connected to when it is first asked."""
 
@@ -117,13 +124,13 @@ class Sources:
         self,
         settings: Mapping[str, SourceSettings],
         dimension: int,
-        opened: Callable[[SourceSettings, str | None, int], SourceCollection] = SourceCollection,
+        opened: Callable[[SourceSettings, str | None, int], External] | None = None,
     ) -> None:
         self._settings = settings
         self._dimension = dimension
-        self._open = opened
+        self._open = opened or _collection
         self._lock = threading.Lock()
-        self._collections: dict[str, SourceCollection] = {}
+        self._collections: dict[str, External] = {}
         self._threads: ThreadPoolExecutor | None = None
 
     def check(self, names: Sequence[str]) -> None:
@@ -187,7 +194,7 @@ class Sources:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="source")
             return self._threads
 
-    def _opened(self, name: str) -> SourceCollection:
+    def _opened(self, name: str) -> External:
         """The collection of a source. Raises SourceMismatch when its key is to come from a variable that is not set."""
         settings = self._settings[name]
         with self._lock:

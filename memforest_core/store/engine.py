@@ -62,6 +62,8 @@ _UNHURRIED = sa.text("""
                 THEN set_config('transaction_timeout', '0', true) END
     """)
 
+_HURRIED = sa.text("SELECT set_config('lock_timeout', :most, true)")
+
 TROUBLED = {
     "53100": "Postgres has no disk space left: free some on its volume",
     "53200": "Postgres has no memory left: give its machine more, or lower its settings",
@@ -143,6 +145,11 @@ def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
         connection.execute(_BIND_TENANT, {"tenant": tenant})
     else:
         connection.execute(_BEGIN, {"tenant": tenant, **limits})
+
+
+def hurried(connection: sa.Connection, most_s: float) -> None:
+    """Wait for no lock of this transaction longer than so many seconds: StoreContended then."""
+    connection.execute(_HURRIED, {"most": f"{round(1_000 * most_s)}ms"})
 
 
 def unhurried(connection: sa.Connection) -> None:

@@ -10,10 +10,13 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.store.engine import tenant_transaction, unhurried
+from memforest_core.store.engine import hurried, tenant_transaction, unhurried
 
 FIRST = UUID(int=0)
 """An id that comes before all others."""
+
+KEEP_WAIT_S = 2.0
+"""A reader that would keep what it made waits so long for the forest to be free; then it is not kept."""
 
 
 class TenantRows:
@@ -33,6 +36,10 @@ class TenantRows:
     def _run(self, statement: sa.Executable, **values: Any) -> sa.CursorResult[*tuple[Any, ...]]:
         """Execute a statement whose parameter ``t`` is the tenant."""
         return self._db.execute(statement, {"t": self._tenant, **values})
+
+    def hurried(self, most_s: float = KEEP_WAIT_S) -> None:
+        """Wait for no lock longer than so many seconds: then StoreContended is raised, which is not to be repeated."""
+        hurried(self._db, most_s)
 
     def unhurried(self) -> None:
         """Let this transaction, its statements and the pauses between them take as long as their rows need."""

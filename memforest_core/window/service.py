@@ -182,10 +182,10 @@ class WindowService:
             return summary
         return None
 
-    @repeated
     def _keep(self, tenant: TenantId, loaded: Loaded, summary: KeptSummary) -> bool:
         """Keep a summary if the turns that it tells are all there, and nobody kept another one meanwhile."""
         with WindowRows.opened(self._engine, tenant) as rows:
+            rows.hurried()
             if rows.lock_forest(loaded.forest) not in VISIBLE:
                 return False
             if rows.digest(loaded.head.id, loaded.begin, loaded.end) != loaded.digest:

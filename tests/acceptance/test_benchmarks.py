@@ -120,7 +120,7 @@ def test_deleting_a_session_touches_its_own_trees_however_large_the_forest() -> 
 
 def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
     """Given callers that do everything at random while processes are killed, then the model in memory was right."""
-    options = ("--minutes", "0.25", "--owners", "6", "--kill-every", "5", "--rate", "6")
+    options = ("--minutes", "0.2", "--owners", "3", "--kill-every", "4", "--rate", "4")
     (row,) = reported("benchmarks.soak", *options)["rows"]
     assert row["findings"] == []
     assert sum(row["actions"].values()) > 10
@@ -132,7 +132,7 @@ def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
 def test_merged_forests_hold_what_was_written_into_one() -> None:
     """Given two small forests, then merging them asks the model less than writing them, and finds as many facts."""
     answer = reported(
-        "benchmarks.merge", "--forests", "2", "--sessions", "2", "--latency", "0.1", "--least", "0", "--trees", "1"
+        "benchmarks.merge", "--forests", "2", "--sessions", "2", "--latency", "0.02", "--least", "0", "--trees", "1"
     )
     assert [row["n"] for row in answer["rows"]] == [1, 2]
     for row in answer["rows"]:
@@ -144,7 +144,7 @@ def test_merged_forests_hold_what_was_written_into_one() -> None:
 
 def test_a_context_is_one_recall_and_three_statements_at_every_size() -> None:
     """The profile is kept, the session short, no day new; a chat asks a model now and then."""
-    told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "100")
+    told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "30")
 
     assert [(made["facts"], made["extra_statements"]) for made in told["rows"]] == [(60, 3), (300, 3)]
     assert all(0 < made["tokens"] <= 2_000 and made["p50_ms"] > 0 for made in told["rows"])

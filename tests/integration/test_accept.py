@@ -535,25 +535,25 @@ def test_a_broker_that_is_away_delays_work_and_refuses_nothing(
     servers: SessionServers, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a broker that goes away after a first message, then sessions are accepted in bounded time, and woken later."""
-    monkeypatch.setattr(wakeups, "REST_S", 0.8)
+    monkeypatch.setattr(wakeups, "REST_S", 3.0)
     with door(servers.broker_url) as way:
-        broker = {"url": way.url, "publish_timeout_s": 0.4}
+        broker = {"url": way.url, "publish_timeout_s": 1.0}
         with stack(servers, tmp_path, broker=broker) as pipeline:
             client_of(pipeline).enqueue("bob", "s0", said("One."))
             way.shut() if fault == "shut" else way.freeze()
 
             started = time.monotonic()
             handle = client_of(pipeline).enqueue("bob", "s1", said("One."))
-            assert time.monotonic() - started < 2.5
+            assert time.monotonic() - started < 5
             assert handle.status().turns == 1
             started = time.monotonic()
             client_of(pipeline).append("bob", "live", said("One.")[0])
             client_of(pipeline).enqueue("bob", "s2", said("One."))
             assert pipeline.services.reconciler.run().woken == 0
-            assert time.monotonic() - started < 0.6, "the broker is left alone for a while"
+            assert time.monotonic() - started < 2, "the broker is left alone for a while"
 
             way.reopen()
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 20
             while not pipeline.services.reconciler.run().woken:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)

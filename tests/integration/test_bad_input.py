@@ -454,7 +454,7 @@ def test_an_unreachable_broker_accepts_and_delays(kept: Stack) -> None:
     with MemForestClient(settings) as client:
         assert client.enqueue("ann", "s1", one()).status().turns == 1
 
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 10
     assert kept.counts()["session"] == before + 1
 
 

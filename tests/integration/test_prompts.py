@@ -24,7 +24,7 @@ from memforest_core.transfer.rebuild.records import Options
 from memforest_core.verify.service import open_verification
 
 LAMPS = said(*(f"I bought {n} brass lamps for the long house by the harbour in Oslo." for n in range(2, 14)))
-STEPS = ("extract", "summarize", "browse", "plan", "rewrite", "answer", "profile", "window")
+STEPS = ("extract", "summarize", "browse", "plan", "rewrite", "answer", "profile", "window", "calendar")
 OWN = {name: f"Mind the {name}." for name in STEPS}
 
 
@@ -42,6 +42,9 @@ def answering(body: Mapping[str, Any]) -> str:
         return json.dumps({"question": "What did Bob buy in Oslo?"})
     if "states" in document:
         return json.dumps({"sentences": [{"text": "Lives in Oslo.", "states": [1]}]})
+    if "speakers" in document:
+        long = "They spoke of lamps at length, of each of them. " * 11
+        return json.dumps({"digests": [{"number": each["number"], "text": long} for each in document["speakers"]]})
     if "so_far" in document:
         return json.dumps({"summary": "They spoke of lamps."})
     return default_answer(body)
@@ -108,6 +111,7 @@ def test_each_step_is_told_its_own_instructions_and_then_how_its_input_is_framed
         for number in range(12):
             memory.append("bob", "s2", {"role": "user", "content": f"{number}: {'a long story ' * 20}"})
         assert memory.window("bob", "s2").compacted
+        assert memory.period("bob", "life").text
     for schema, name in (
         ("extraction", "extract"),
         ("summary", "summarize"),
@@ -117,6 +121,8 @@ def test_each_step_is_told_its_own_instructions_and_then_how_its_input_is_framed
         ("answer", "answer"),
         ("profile", "profile"),
         ("window_summary", "window"),
+        ("day_digests", "calendar"),
+        ("period_summary", "calendar"),
     ):
         systems = ground.systems(schema)
         assert systems, schema

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.errors import IndexUnavailable
+from memforest_core.index.external import SourceHit, SourceMismatch
 from memforest_core.index.qdrant.failures import server_failures
 from memforest_core.index.vector_index import DenseVector
 from memforest_core.settings import SourceSettings
-
-
-@dataclass(frozen=True, slots=True)
-class SourceHit:
-    """A point that was found: its id, its cosine, and those of its fields that are mapped. Untrusted as it is."""
-
-    id: str
-    score: float
-    payload: Mapping[str, object]
-
-
-class SourceMismatch(InvalidSettings):
-    """A source that can't be read as it is configured, such as one with vectors that don't compare with those of the
-    embedding model; the message says why."""
-
-    code = "source_mismatch"
 
 
 class SourceCollection:

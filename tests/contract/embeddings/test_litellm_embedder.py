@@ -134,7 +134,7 @@ def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
     started = time.monotonic()
     with pytest.raises(ModelUnavailable):
         model.embed(TEXTS)
-    assert time.monotonic() - started < 1.1
+    assert time.monotonic() - started < 5.0
 
 
 def test_a_missing_key_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ class TestChat:
         assert isinstance(caught.value.call, CallRecord)
         started = time.monotonic()
         assert other.complete(request()).text == "yes"
-        assert 0.4 <= time.monotonic() - started < 2.0
+        assert 0.4 <= time.monotonic() - started < 4.5
         assert len(server.requests) == 2
 
     def test_no_request_is_made_while_the_pause_is_longer_than_one_may_wait(
