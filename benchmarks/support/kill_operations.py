@@ -297,18 +297,12 @@ _TOPICS = {
     "races": "I ran {0} kilometers in race {0}.",
     "shop": "I bought item{0} for {0} dollars.",
 }
-_AGE = tuple(
-    sa.text(f"UPDATE memforest.{table} SET {column} = {column} - interval '30 days'")
-    for table, column in (("fact", "created_at"), ("tree", "last_mark_at"), ("visit", "last_visit_at"))
-)
 
 
 def _cool(services: Services, _directory: Path) -> None:
-    """Nobody asked for anything in a month, and one topic may stay."""
-    with tenant_transaction(services.engine, tenant_of(services)) as connection:
-        for statement in _AGE:
-            connection.execute(statement)
-    TopicTending(services.engine, services.settings.topics.model_copy(update={"max_topics": 1})).tend()
+    """One topic may stay, and the others are forgotten within a blink."""
+    hurried = {"max_topics": 1, "half_life_s": 1e-6, "longest_half_life_s": 1e-6}
+    TopicTending(services.engine, services.settings.topics.model_copy(update=hurried)).tend()
 
 
 REAL: Mapping[str, Operation] = {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from memforest_core.calendar import condensing, digesting
 from memforest_core.errors import InvalidSettings
 from memforest_core.extract import prompt as extraction
 from memforest_core.models.answers import DATA_ONLY
@@ -26,12 +27,14 @@ FRAMES = {
     "answer": (answering.SYSTEM, answering.FRAME),
     "profile": (describing.SYSTEM + DATA_ONLY, describing.FRAME + DATA_ONLY),
     "window": (compacting._SYSTEM + DATA_ONLY, compacting._FRAME + DATA_ONLY),
+    "calendar": (digesting._SYSTEM + DATA_ONLY, digesting._FRAME + DATA_ONLY),
+    "calendar, of longer times": (condensing._SYSTEM + DATA_ONLY, condensing._FRAME + DATA_ONLY),
 }
 OWN = "Mind the {harbour}."
 
 
 def test_there_is_a_frame_for_each_prompt() -> None:
-    assert set(FRAMES) == set(Prompts.__slots__) == set(PromptSettings.model_fields)
+    assert {name.partition(",")[0] for name in FRAMES} == set(Prompts.__slots__) == set(PromptSettings.model_fields)
 
 
 @pytest.mark.parametrize("name", FRAMES)
