@@ -610,7 +610,7 @@ def test_a_rebuild_leaves_digests_behind_and_they_are_made_again(pipeline: Stack
     pipeline.drive()
     operation = pipeline.memory.lifecycle.rematerialize("bob", actor="test")
     for _ in range(20):
-        pipeline.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+        pipeline.hurry()
         pipeline.drive(100)
         if operation.state().finished:
             break

@@ -443,7 +443,7 @@ def test_pins_travel_with_merges_bundles_and_rebuilds(bob: Bob, tmp_path: Path) 
         bob.do.pin("bob", **words, actor=BY)
     wanted = bob.do.pins("bob")
     for _ in range(20):
-        bob.stack.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+        bob.stack.hurry()
         bob.stack.drive()
     assert bob.do.operation(rebuild.id).state == "done"
     assert bob.do.pins("bob") == wanted

@@ -490,7 +490,7 @@ def test_two_workers_share_the_runs(kept: Kept) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    kept.stack.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+    kept.stack.hurry()
     kept.stack.drive()
     assert [kept.stack.services.operations.get(tenant, task).state for task in asked] == ["done"] * 3
     assert len(kept.facts("bob")) == len(kept.facts("eve")) == 1
