@@ -14,8 +14,8 @@ from benchmarks.support.kill_points import Arena, Calm, Prepared, arena, chosen
 from benchmarks.support.kill_tape import COMMITTED
 from benchmarks.support.servers import SessionServers
 
-POINTS = 2
-"""Of each operation here; ``python -m benchmarks.chaos.operations`` takes fifty."""
+POINTS = 1
+"""Of each operation here; ``make kills`` takes fifty."""
 COUNTED = "UPDATE memforest.forest SET scene_seq"
 
 
