@@ -29,6 +29,7 @@ from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import away, limits_of
 from tests.support.litellm_warm import warm_up
+from tests.support.timing import within
 
 Opened = Callable[..., CallLimits]
 SECRET = "my sister Anna lives in Lisbon"
@@ -59,14 +60,19 @@ class TestChat:
         self, server: ModelServer, opened: Opened
     ) -> None:
         one, other = chat(server, opened()), chat(server, opened(), wait_s=5.0)
-        server.script(Fault.RATE_LIMIT)
-        with pytest.raises(ModelRateLimited) as caught:
-            one.complete(request())
-        assert isinstance(caught.value.call, CallRecord)
-        started = time.monotonic()
-        assert other.complete(request()).text == "yes"
-        assert 0.4 <= time.monotonic() - started < 4.5
-        assert len(server.requests) == 2
+
+        def pausing() -> None:
+            before = len(server.requests)
+            server.script(Fault.RATE_LIMIT)
+            with pytest.raises(ModelRateLimited) as caught:
+                one.complete(request())
+            assert isinstance(caught.value.call, CallRecord)
+            started = time.monotonic()
+            assert other.complete(request()).text == "yes"
+            assert time.monotonic() - started >= 0.4
+            assert len(server.requests) == before + 2
+
+        assert within(2.0, pausing, tries=3)
 
     def test_no_request_is_made_while_the_pause_is_longer_than_one_may_wait(
         self, server: ModelServer, opened: Opened

@@ -20,6 +20,7 @@ from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelLimits, ModelPaused
 from memforest_core.models.limits.redis_ledger import client_address
 from tests.contract.limits.limited import MODEL, away, limited, limits_of
+from tests.support.timing import within
 
 Opened = Callable[..., CallLimits]
 
@@ -72,27 +73,30 @@ class TestFrozen:
         timed(limits)
         frozen(True)
         with capture_logs() as logs:
-            seconds = [timed(limits) for _ in range(2_000)]
+            rounds = [[timed(limits) for _ in range(2_000)] for _ in range(3)]
             paused = limits.paused(MODEL)
-        assert max(seconds) < 5.0
-        assert sum(seconds) < 20.0
-        assert sorted(seconds)[len(seconds) // 2] < 0.01
+        # A busy machine delays one of the three rounds, not all.
+        assert min(max(seconds) for seconds in rounds) < 1.3
+        assert min(sum(seconds) for seconds in rounds) < 3.0
+        assert min(sorted(seconds)[len(seconds) // 2] for seconds in rounds) < 0.001
         assert paused == 0.0
         assert [line["event"] for line in logs] == ["shared_limits_away"]
 
     def test_threads_that_find_it_frozen_together_wait_together(
         self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
     ) -> None:
-        limits = opened(url=own_redis.redis_url)
-        timed(limits)
-        frozen(True)
-        started = time.monotonic()
-        threads = [threading.Thread(target=timed, args=(limits,)) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(10)
-        assert time.monotonic() - started < 10.0
+        def together() -> None:
+            limits = opened(url=own_redis.redis_url)
+            timed(limits)
+            frozen(True)
+            threads = [threading.Thread(target=timed, args=(limits,)) for _ in range(20)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(10)
+            frozen(False)
+
+        assert within(2.5, together, tries=3)
 
     def test_each_process_keeps_to_its_share_until_it_is_back(
         self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened

@@ -28,6 +28,7 @@ from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
 from tests.support.litellm_warm import warm_up
+from tests.support.timing import within
 
 SECRET = "my sister Anna lives in Lisbon"
 SCHEMA = {"type": "object", "properties": {"items": {"type": "array"}}, "required": ["items"]}
@@ -157,11 +158,13 @@ def test_what_the_answer_says_never_raises(server: ModelServer, fault: Fault) ->
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.DRIBBLE])
 def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
     model = chat(server, timeout_s=0.8)
-    server.script(fault)
-    started = time.monotonic()
-    with pytest.raises(ModelUnavailable, match=r"within 0\.8 s"):
-        model.complete(request())
-    assert time.monotonic() - started < 5.0
+
+    def cut_off() -> None:
+        server.script(fault)
+        with pytest.raises(ModelUnavailable, match=r"within 0\.8 s"):
+            model.complete(request())
+
+    assert within(1.3, cut_off)
     # The abandoned call gave its connection and its slot back.
     assert model.complete(request()).text == ANSWER
     deadline = time.monotonic() + 10
@@ -175,10 +178,12 @@ def test_a_refused_connection_is_unavailable_at_once(warm: None) -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
         settings = StepSettings("openai/test-model", url, "key-1", timeout_s=5)
-        started = time.monotonic()
-        with pytest.raises(ModelUnavailable, match="ConnectionRefusedError"):
-            LitellmChat({Step.EXTRACT: settings}).complete(request())
-        assert time.monotonic() - started < 4
+
+        def refused() -> None:
+            with pytest.raises(ModelUnavailable, match="ConnectionRefusedError"):
+                LitellmChat({Step.EXTRACT: settings}).complete(request())
+
+        assert within(2, refused)
 
 
 def test_a_missing_key_is_said_before_any_request(warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,9 +233,9 @@ def test_forty_slow_calls_overlap(server: ModelServer) -> None:
     model = chat(server, concurrency=40)
     with ThreadPoolExecutor(40) as threads:
         list(threads.map(lambda _: model.complete(request()), range(40)))
-        server.latency_s = 1.0
+        server.latency_s = 2.0
         list(threads.map(lambda _: model.complete(request()), range(40)))
-    assert server.peak >= 30
+    assert server.peak >= 35
 
 
 @pytest.mark.parametrize(
