@@ -475,7 +475,8 @@ class RecallSettings(Group):
     beam: int = Field(default=10, ge=1)
     """Beam width per tree and level (paper)."""
     lexical_weight: float = Field(default=1.0, ge=0)
-    dense_weight: float = Field(default=1.0, ge=0)
+    dense_weight: float = Field(default=1.3, ge=0)
+    """Words and vectors, in every list."""
     cell_weight: float = Field(default=0.5, ge=0)
     fact_weight: float = Field(default=1.0, ge=0)
     """The best fact of a turn."""
@@ -491,7 +492,7 @@ class RecallSettings(Group):
     """Share of the distance by which a turn is lifted towards a better one beside it."""
     speaker_weight: float = Field(default=0.3, ge=0)
     """For a turn of somebody whom the question names."""
-    wording_weight: float = Field(default=0.5, ge=0)
+    wording_weight: float = Field(default=0.65, ge=0)
     """For the words in which the state is usually told that a question asks for: "moved" for "where does she live"."""
     order_weight: float = Field(default=1.2, ge=0)
     """For what lies before, after or between others, or first or last of all, when a question asks for that."""
