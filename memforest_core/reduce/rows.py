@@ -342,21 +342,31 @@ class FactRows(TenantRows):
 
     def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
         """Store provenance; a link that exists already stays."""
-        self._db.execute(
-            insert(m.OccurrenceRow).on_conflict_do_nothing(),
-            [
-                {
-                    "tenant_id": self._tenant,
-                    "cell_id": attached.cell_id,
-                    "item": attached.item,
-                    "fact_id": attached.fact_id,
-                    "session_id": attached.session_id,
-                    "turn_ordinals": list(attached.turn_ordinals),
-                }
-                for attached in attachments
-            ],
+        self._run(
+            _ADD_OCCURRENCES,
+            cells=[attached.cell_id for attached in attachments],
+            items=[attached.item for attached in attachments],
+            facts=[attached.fact_id for attached in attachments],
+            sessions=[attached.session_id for attached in attachments],
+            turns=[f"{{{','.join(map(str, attached.turn_ordinals))}}}" for attached in attachments],
         )
 
+
+_ADD_OCCURRENCES = sa.text("""
+    INSERT INTO memforest.occurrence (tenant_id, cell_id, item, fact_id, session_id, turn_ordinals)
+    SELECT :t, u.cell, u.item, u.fact, u.session, CAST(u.turns AS bigint[])
+      FROM unnest(CAST(:cells AS uuid[]), CAST(:items AS smallint[]), CAST(:facts AS uuid[]), CAST(:sessions AS uuid[]),
+                  CAST(:turns AS text[])) AS u(cell, item, fact, session, turns)
+    ON CONFLICT DO NOTHING
+    """)
+
+_ADD_MEMBERS = sa.text("""
+    INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
+    SELECT :t, u.tree, u.payload, u.session
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:sessions AS uuid[]))
+           AS u(tree, payload, session)
+    ON CONFLICT DO NOTHING
+    """)
 
 _EVIDENCE = sa.text("""
     SELECT tree_id, count(*) AS facts, count(DISTINCT session_id) AS sessions FROM memforest.placement
@@ -550,17 +560,11 @@ class ScopeRows(TenantRows):
         """Note which scopes hold which payloads; the leaf comes with ``write_trees``."""
         if not members:
             return
-        self._db.execute(
-            insert(m.Placement).on_conflict_do_nothing(),
-            [
-                {
-                    "tenant_id": self._tenant,
-                    "tree_id": member.tree_id,
-                    "payload_id": member.payload_id,
-                    "session_id": member.session_id,
-                }
-                for member in members
-            ],
+        self._run(
+            _ADD_MEMBERS,
+            trees=[member.tree_id for member in members],
+            payloads=[member.payload_id for member in members],
+            sessions=[member.session_id for member in members],
         )
 
     def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, Evidence]:

@@ -82,6 +82,20 @@ _SAVE = sa.text("""
     RETURNING n.node_id
     """)
 
+_PUT_SUMMARIES = sa.text("""
+    INSERT INTO memforest.node_summary AS s (tenant_id, node_id, text, source, model, input_hash, version, vector,
+                vector_model, pooled, terms)
+    SELECT :t, u.node, u.text, u.source, u.model, u.hash, u.version, u.vector, :vector_model, u.pooled, u.terms
+      FROM unnest(CAST(:nodes AS uuid[]), CAST(:texts AS text[]), CAST(:sources AS text[]), CAST(:models AS text[]),
+                  CAST(:hashes AS bytea[]), CAST(:versions AS bigint[]), CAST(:vectors AS bytea[]),
+                  CAST(:pooled AS bytea[]), CAST(:terms AS bytea[]))
+           AS u(node, text, source, model, hash, version, vector, pooled, terms)
+    ON CONFLICT (tenant_id, node_id) DO UPDATE
+       SET text = excluded.text, source = excluded.source, model = excluded.model, input_hash = excluded.input_hash,
+           version = excluded.version, vector = excluded.vector, vector_model = excluded.vector_model,
+           pooled = excluded.pooled, terms = excluded.terms, redo_at = NULL, created_at = clock_timestamp()
+    """)
+
 _SETTLE = sa.text("""
     UPDATE memforest.tree r SET due_at = NULL, first_mark_at = NULL
       FROM unnest(CAST(:trees AS uuid[]), CAST(:marks AS bigint[])) AS u(tree, marks)
@@ -271,30 +285,18 @@ class RefreshRows(VectorRows):
         return [artifact for artifact in artifacts if artifact.node.id in left]
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
-        statement = insert(m.NodeSummary)
-        columns = ("text", "source", "model", "input_hash", "version", "vector", "vector_model")
-        self._db.execute(
-            statement.on_conflict_do_update(
-                index_elements=["tenant_id", "node_id"],
-                set_={name: statement.excluded[name] for name in (*columns, "pooled", "terms")}
-                | {"redo_at": None, "created_at": sa.func.clock_timestamp()},
-            ),
-            [
-                {
-                    "tenant_id": self._tenant,
-                    "node_id": artifact.node.id,
-                    "text": artifact.text,
-                    "source": artifact.source.value,
-                    "model": artifact.model,
-                    "input_hash": artifact.input_hash,
-                    "version": artifact.node.version,
-                    "vector": to_bytes(artifact.vector),
-                    "vector_model": vector_model,
-                    "pooled": to_bytes(artifact.pooled),
-                    "terms": pack_counts(artifact.counts),
-                }
-                for artifact in saved
-            ],
+        self._run(
+            _PUT_SUMMARIES,
+            nodes=[artifact.node.id for artifact in saved],
+            texts=[artifact.text for artifact in saved],
+            sources=[artifact.source.value for artifact in saved],
+            models=[artifact.model for artifact in saved],
+            hashes=[artifact.input_hash for artifact in saved],
+            versions=[artifact.node.version for artifact in saved],
+            vectors=[to_bytes(artifact.vector) for artifact in saved],
+            pooled=[to_bytes(artifact.pooled) for artifact in saved],
+            terms=[pack_counts(artifact.counts) for artifact in saved],
+            vector_model=vector_model,
         )
         degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED or _is_missed(a.title)]
         if degraded:

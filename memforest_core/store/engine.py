@@ -106,6 +106,8 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
             }
         },
     )
+    # The rows of a plain insert go as one statement (those of an insert with ON CONFLICT would go one by one).
+    engine.dialect.use_insertmanyvalues_wo_returning = True
     event.listen(engine, "connect", _notice_pooler)
     event.listen(engine, "handle_error", _discard_shifted)
     return engine

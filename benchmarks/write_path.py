@@ -1,0 +1,157 @@
+"""What a cell costs to write, offline or with a model server of no latency: CPU, WAL, rows, statements.
+
+Several owners' sessions of a made-up life are enqueued and worked off by an embedded node. Only the public interface is
+used, so the same file measures an older checkout: ``PYTHONPATH=<checkout> python <this file>``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from benchmarks.harness import Report, Row, parser, say
+from benchmarks.lives import period
+from memforest_core.api import MemForest
+from memforest_core.settings import load_settings
+
+TIMEOUT_S = 900.0
+MEASURED = (
+    "one embedded node, everything enqueued at once: CPU milliseconds a cell of this process (workers, embedding)"
+    " and of Postgres; WAL bytes a turn; statements a cell as the driver sends them (a batch row by row counts as so many);"
+    " rows written a cell: inserted, updated and deleted, by Postgres' own counts"
+)
+
+
+@dataclass(slots=True)
+class Sent:
+    """Statements that were sent, by their first words."""
+
+    by_kind: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, _connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
+        """One execution."""
+        words = " ".join(statement.split())
+        with self.lock:
+            self.by_kind[words[:80]] += len(parameters) if many and isinstance(parameters, list) else 1
+
+
+@contextmanager
+def counting() -> Iterator[Sent]:
+    """Counts what all engines of the process send."""
+    sent = Sent()
+    event.listen(sa.Engine, "before_cursor_execute", sent.note)
+    try:
+        yield sent
+    finally:
+        event.remove(sa.Engine, "before_cursor_execute", sent.note)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was used until now."""
+
+    python_s: float
+    postgres_s: float
+    wal: int
+    rows: int
+
+    def since(self, before: Reading) -> tuple[float, float, int, int]:
+        """The difference."""
+        return (
+            self.python_s - before.python_s,
+            self.postgres_s - before.postgres_s,
+            self.wal - before.wal,
+            self.rows - before.rows,
+        )
+
+
+def reading(url: str) -> Reading:
+    """CPU of this process and of the server, its WAL position and its counts of rows."""
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        wal = connection.scalar(sa.text("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"))
+        rows = connection.scalar(
+            sa.text("SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables")
+        )
+    engine.dispose()
+    times = [each.cpu_times() for each in _postgres()]
+    # What ended sessions of the server used is in their parent's count.
+    postgres = sum(each.user + each.system for each in times)
+    postgres += max((each.children_user + each.children_system for each in times), default=0.0)
+    own = os.times()
+    return Reading(own.user + own.system, postgres, int(wal or 0), int(rows or 0))
+
+
+def _postgres() -> list[psutil.Process]:
+    """The processes of the embedded server, wherever in the tree they are."""
+    return [each for each in psutil.process_iter(["name"]) if (each.info["name"] or "").startswith("postgres")]
+
+
+def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: Any) -> tuple[Row, Sent]:
+    """Write everything once."""
+    with MemForest.embedded(directory, load_settings(**settings)) as memory, counting() as sent:
+        url = memory.settings.database.migration_url or memory.settings.database.url
+        plain = url.get_secret_value()
+        memory.ingest("warm-up", "s", [{"role": "user", "content": "I live in Davis."}], wait="facts")
+        memory.flush("warm-up", TIMEOUT_S)
+        before, started, turns = reading(plain), time.perf_counter(), 0
+        sent.by_kind.clear()
+        for owner in range(owners):
+            for told in period(owner, sessions, seed):
+                memory.ingest(f"owner-{owner}", told.session_id, told.turns, wait="none")
+                turns += len(told.turns)
+        for owner in range(owners):
+            memory.flush(f"owner-{owner}", TIMEOUT_S)
+        took = time.perf_counter() - started
+        python_s, postgres_s, wal, rows = reading(plain).since(before)
+        cells = sum(
+            memory.client.status(f"owner-{owner}", told.session_id).cells
+            for owner in range(owners)
+            for told in period(owner, sessions, seed)
+        )
+    row: Row = {
+        "turns": turns,
+        "cells": cells,
+        "seconds": round(took, 1),
+        "cells_a_second": round(cells / took, 1),
+        "python_ms_a_cell": round(1_000 * python_s / cells, 1),
+        "postgres_ms_a_cell": round(1_000 * postgres_s / cells, 1),
+        "wal_bytes_a_turn": round(wal / turns),
+        "rows_a_cell": round(rows / cells, 1),
+        "statements_a_cell": round(sum(sent.by_kind.values()) / cells, 1),
+        "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
+    }
+    return row, sent
+
+
+def main() -> None:
+    """Run and print."""
+    options = parser(__doc__ or "")
+    options.add_argument("--owners", type=int, default=4, metavar="N")
+    options.add_argument("--sessions", type=int, default=10, metavar="N", help="of each owner, 20 turns each")
+    options.add_argument("--top", type=int, default=0, metavar="N", help="statements that were sent most often")
+    chosen = options.parse_args()
+    report = Report(chosen.seed, chosen.json)
+    with tempfile.TemporaryDirectory(prefix="memforest-bench-") as directory:
+        row, sent = measure(Path(directory), chosen.owners, chosen.sessions, chosen.seed)
+    for statement, count in sent.by_kind.most_common(chosen.top):
+        say(f"{count / row['cells']:7.2f} a cell: {statement}")
+    report.end([row], {"what": MEASURED})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
