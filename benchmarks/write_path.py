@@ -30,8 +30,8 @@ from memforest_core.settings import load_settings
 TIMEOUT_S = 900.0
 MEASURED = (
     "one embedded node, everything enqueued at once: CPU milliseconds a cell of this process (workers, embedding)"
-    " and of Postgres; WAL bytes a turn; statements a cell as the driver sends them (a batch row by row counts as so many);"
-    " rows written a cell: inserted, updated and deleted, by Postgres' own counts"
+    " and of Postgres; WAL bytes a turn; statements a cell as the driver sends them (rows that go one by one count as so"
+    " many); rows written a cell: inserted, updated and deleted, by Postgres' own counts"
 )
 
 
