@@ -17,6 +17,8 @@ from memforest_core.api import MemForest
 from memforest_core.settings import load_settings
 
 WINDOWS = 40
+WINDOW_TURNS = 4
+"""So few, that a session of 160 turns has as many windows as slots."""
 SLOTS = 40
 LATENCY_S = 0.3
 
@@ -31,7 +33,7 @@ def turns(run: int) -> list[dict[str, object]]:
             else "Nice, where will you put it?",
             "timestamp": 1_700_000_000 + number * 60,
         }
-        for number in range(4 * WINDOWS)
+        for number in range(WINDOW_TURNS * WINDOWS)
     ]
 
 
@@ -57,7 +59,7 @@ def main(arguments: list[str]) -> None:
         tempfile.TemporaryDirectory(prefix="memforest-bench-") as directory,
     ):
         model = {"model": "openai/test-model", "api_base": url, "api_key": "test", "concurrency": SLOTS}
-        settings = load_settings(llm={"extract": model})
+        settings = load_settings(llm={"extract": model}, accept={"window_turns": WINDOW_TURNS})
         with MemForest.embedded(directory, settings, concurrency=SLOTS) as memory:
             memory.ingest("bob", "warm-up", turns(0)[:16], wait="facts")
             taken = []

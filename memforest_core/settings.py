@@ -197,8 +197,10 @@ class AcceptSettings(Group):
         default=("--- topic", "--- session", "new topic:", "switching gears"), max_length=32
     )
     """Beginnings of a line, as a JSON list, with which a turn starts a cell of its own (artifact); [] for none."""
-    window_turns: int = Field(default=4, ge=1, le=16)
-    """Turns that one extraction call reads, at most (measured: up to 8 keep 99% of what matters)."""
+    window_tokens: int = Field(default=1_200, ge=50, le=32_000)
+    """Estimated tokens of talk that one extraction call reads; a longer cell is read alone."""
+    window_turns: int = Field(default=64, ge=1, le=64)
+    """Turns that it reads at most."""
     quiet_s: float = Field(default=20.0, ge=0)
     """An appended turn waits this long for the second turn of its cell."""
     time_zone: str = "UTC"
@@ -303,7 +305,13 @@ class RefreshSettings(Group):
     max_attempts: int = Field(default=5, ge=1)
     budget_chars: int = Field(default=800, ge=100)
     """Length of a summary; children whose texts fit together are joined without a model."""
-    title_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(3, 10, 30, 60), max_length=16)
+    model_from_leaves: int = Field(default=128, ge=1)
+    """A chat model summarizes nodes above so many leaves or more; below, rules pick from the children's texts, as
+    without a model. 1 asks the model for every text that does not fit."""
+    model_reads_last: bool = False
+    """Whether the model reads a node's last child too. Else rules pick from that one, and what the model wrote of the
+    others stays as long as they do: trees grow at their end."""
+    title_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(20,), max_length=16)
     """A chat model names a scene when it has so many facts, once for each number, as a JSON list; with [] titles are
     made of terms, as without a model."""
 

@@ -10,9 +10,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
+from memforest_core.domain.windows import WindowTurn
+from memforest_core.extract.answer import SELF_QUOTED_CHARS
+
 HASH_DIMENSION = 64
 SUMMARY_CHARS = 200
 TITLE_CHARS = 60
+QUOTED_WORDS = 2
 
 EmbeddingKind = Literal["hash", "minilm"]
 
@@ -57,9 +61,35 @@ def default_answer(body: Mapping[str, Any]) -> str:
     from benchmarks.support.rendered_windows import parse_window
     from memforest_core.extract.offline import propose
 
-    rendered = [text for role, text in messages_of(body) if role == "user" and '"turns"' in text]
+    rendered = [text for role, text in messages_of(body) if role == "user" and text.startswith("Memory of ")]
     window = parse_window(rendered[-1])
-    return str(propose(window).model_dump_json())
+    turns = {turn.number: turn for turn in window.turns}
+    answer = propose(window)
+    return json.dumps(
+        {
+            "items": [sparing(item.model_dump(mode="json", exclude_defaults=True), turns) for item in answer.items],
+            "summaries": [each.model_dump() for each in answer.summaries if each.cell > 0],
+        },
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+def sparing(item: dict[str, Any], turns: Mapping[int, WindowTurn]) -> dict[str, Any]:
+    """An item as the prompt asks for it: the ends of a quote of a long turn, no needless speaker or subject."""
+    speaker = turns[item["turns"][0]].speaker
+    subject = item.get("subject", "")
+    shown = {name: value for name, value in item.items() if name not in ("speaker", "subject", "quote")}
+    if item.get("speaker", "") != speaker:
+        shown["speaker"] = item.get("speaker", "")
+    if subject != speaker:
+        shown["subject"] = subject
+    words = item.get("quote", "").split()
+    if words and max(len(turns[number].text) for number in item["turns"]) > SELF_QUOTED_CHARS:
+        short = len(words) <= 2 * QUOTED_WORDS + 1
+        shown["quote"] = " ".join(words if short else [*words[:QUOTED_WORDS], "...", *words[-QUOTED_WORDS:]])
+    named = [name for name in item.get("entities", []) if name != subject]
+    return shown | ({"entities": named} if "entities" in shown else {})
 
 
 def wrong_schema() -> str:

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-import json
+import re
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 
+_HEAD = re.compile(r"Memory of (?P<owner>.*), time zone (?P<zone>[\w/+-]+)\.")
+_DAY = re.compile(r"(\d{4}-\d\d-\d\d) [A-Z][a-z]+ (\d\d:\d\d)")
+_CELL = re.compile(r"\[cell (\d+): turns (\d+)-(\d+)\]")
+_SAID = re.compile(r"(?:(?P<number>\d+) )?(?:\[(?P<role>[a-z]+)\] )?(?P<speaker>.*?): (?P<text>.*)", re.DOTALL)
+_ENDS = ("People:", "Attributes in use")
+
 
 def parse_window(message: str) -> Window:
-    """The window that ``render_window`` wrote. Raises ValueError on anything else."""
-    document = json.loads(message)
+    """The window that ``render_window`` wrote, as far as it shows it: moments to the minute, cells that are to be
+    summarized (a number below 0 for others), and no ordinals but the turns' numbers.
 
-    def turns(key: str) -> tuple[WindowTurn, ...]:
-        return tuple(
-            WindowTurn(
-                number=raw["number"],
-                cell=raw["cell"],
-                ordinal=raw["ordinal"],
-                role=Role(raw["role"]),
-                speaker=raw["speaker"],
-                text=raw["text"],
-                occurred_at=datetime.fromisoformat(raw["at"]),
+    Raises ValueError on anything else.
+    """
+    first, *lines = message.split("\n")
+    head = _HEAD.fullmatch(first)
+    if head is None:
+        raise ValueError("not a rendered window: it does not begin with whose memory it is")
+    zone = ZoneInfo(head["zone"])
+    moment = datetime.fromtimestamp(0, zone)
+    cells: dict[int, int] = {}
+    context: list[WindowTurn] = []
+    turns: list[WindowTurn] = []
+    for line in lines:
+        if line.startswith(_ENDS):
+            break
+        if line == "Before:":
+            continue
+        if found := _DAY.fullmatch(line):
+            moment = datetime.fromisoformat(" ".join(found.groups())).replace(tzinfo=zone)
+        elif found := _CELL.fullmatch(line):
+            cell, since, until = (int(each) for each in found.groups())
+            cells |= dict.fromkeys(range(since, until + 1), cell)
+        elif said := _SAID.fullmatch(line):
+            number = int(said["number"] or len(context) - 1)
+            role, text = Role(said["role"] or "user"), said["text"].replace("\\n", "\n")
+            turn = WindowTurn(
+                number, cells.get(number, -number) if said["number"] else 0, number, role, said["speaker"], text, moment
             )
-            for raw in document[key]
-        )
-
-    try:
-        return Window(
-            owner=document["owner"],
-            time_zone=document["time_zone"],
-            context=turns("context"),
-            turns=turns("turns"),
-            cells=document["cells"],
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a rendered window: {error}") from None
+            (turns if said["number"] else context).append(turn)
+        else:
+            raise ValueError(f"not a rendered window: {line[:80]!r} is no turn")
+    return Window(head["owner"], head["zone"], tuple(context), tuple(turns), len(set(cells.values())))

@@ -6,12 +6,12 @@ import atexit
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -169,12 +169,20 @@ class Stack:
         raise AssertionError("the pipeline does not come to rest")
 
 
+SMALL: Mapping[str, dict[str, object]] = {
+    "accept": {"window_turns": 4},
+    "refresh": {"model_from_leaves": 1, "model_reads_last": True, "title_sizes": (3, 10, 30, 60)},
+}
+"""So that forests of a few turns have several windows, and summaries of a model where there is one."""
+
+
 def settings_for(database: DatabaseSettings, broker_url: str, index: Path, /, **groups: object) -> Settings:
     """Settings of a test's own stack; groups override."""
     values: dict[str, object] = {
         "database": database,
         "broker": {"url": broker_url, "publish_timeout_s": 2.0},
         "index": {"kind": "qdrant_edge", "path": index},
+        **{name: {**given, **cast(Mapping[str, object], groups.pop(name, {}))} for name, given in SMALL.items()},
     }
     return load_settings(**(values | groups))
 

@@ -14,6 +14,7 @@ from memforest_core.accept.records import SessionHead, SessionProgress, TenantLi
 from memforest_core.accept.rows.accepting import AcceptRows, accepting
 from memforest_core.accept.running import open_forest, session_for
 from memforest_core.domain.cells import Cutting, assign_windows, cut_cells
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derive_session_id
 from memforest_core.domain.turns import (
@@ -84,7 +85,12 @@ class Acceptance:
         self._limits = TurnLimits(settings.max_turns, settings.max_turn_bytes)
         gap = timedelta(hours=settings.cell_gap_h)
         self._cutting = Cutting(
-            settings.cell_turns, settings.cell_chars, gap, settings.window_turns, settings.topic_markers
+            settings.cell_turns,
+            settings.cell_chars,
+            gap,
+            settings.window_turns,
+            settings.window_tokens * CHARS_PER_TOKEN,
+            settings.topic_markers,
         )
         self._session_gap = timedelta(hours=settings.session_gap_h)
 

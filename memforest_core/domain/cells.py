@@ -15,9 +15,6 @@ TEXT_MARKERS = ("--- topic", "--- session", "new topic:", "switching gears")
 """Beginnings of a line with which a turn's own words say that it starts something new (artifact, which looks for them
 anywhere in the text)."""
 
-WINDOW_CHARS_PER_CELL = 2
-"""A window holds at most this many full cells' worth of characters, however many turns it may have."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
@@ -26,7 +23,8 @@ class Cutting:
     cell_turns: int = 2
     cell_chars: int = 8_000
     gap: timedelta = timedelta(hours=6)
-    window_turns: int = 4
+    window_turns: int = 64
+    window_chars: int = 4_800
     markers: tuple[str, ...] = TEXT_MARKERS
     """Beginnings of a line that close the cell before their turn; upper and lower case are the same."""
 
@@ -162,10 +160,9 @@ def assign_windows(cells: Sequence[CellCut], cutting: Cutting) -> list[CellCut]:
     """Group consecutive new cells into extraction windows: the same cells always group alike."""
     grouped: list[CellCut] = []
     head, turns, chars = 0, 0, 0
-    limit = WINDOW_CHARS_PER_CELL * cutting.cell_chars
     for cell in cells:
         gap = bool(grouped) and cell.time_start - grouped[-1].time_end > cutting.gap
-        too_much = turns + cell.turns > cutting.window_turns or chars + len(cell.text) > limit
+        too_much = turns + cell.turns > cutting.window_turns or chars + len(cell.text) > cutting.window_chars
         if not grouped or gap or too_much:
             head, turns, chars = cell.ordinal, 0, 0
         turns += cell.turns

@@ -8,6 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 
+MAX_ITEMS = 256
+"""Facts of one answer: a window of 64 turns may say four in each."""
+MAX_SUMMARIES = 64
+"""Cells of one window at most."""
+
+SELF_QUOTED_CHARS = 200
+"""A turn of so many characters is short enough to be the quote of what it says."""
+
 Short = Annotated[str, StringConstraints(max_length=400)]
 Label = Annotated[str, StringConstraints(max_length=200)]
 
@@ -22,9 +30,12 @@ class Item(BaseModel):
     turns: list[int] = Field(min_length=1, max_length=16)
     """Numbers of the source turns, as the prompt numbers them."""
     quote: Short = ""
-    """A short verbatim piece of one of those turns."""
+    """A verbatim piece of one of those turns: all of it, or its first and last words with "..." between them. A model
+    leaves it out where the turns are short."""
     speaker: Label = ""
+    """Who said it; left out by a model, it is the speaker of the first of those turns."""
     subject: Label = ""
+    """Whom or what it is about; left out by a model, it is the speaker."""
     attribute: Label = ""
     value: Short = ""
     previous_value: Short = ""
@@ -52,5 +63,5 @@ class ExtractionAnswer(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    items: list[Item] = Field(max_length=64)
-    summaries: list[CellSummary] = Field(default_factory=list, max_length=32)
+    items: list[Item] = Field(max_length=MAX_ITEMS)
+    summaries: list[CellSummary] = Field(default_factory=list, max_length=MAX_SUMMARIES)

@@ -14,9 +14,10 @@ from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
-from memforest_core.extract.answer import ExtractionAnswer, Item
+from memforest_core.extract.answer import SELF_QUOTED_CHARS, ExtractionAnswer, Item
 
 MAX_VERBATIM_CHARS = 2_000
+MAX_QUOTE_CHARS = 400
 REWORDED = 2 / 3
 """Share of a quote's terms in its turns from which it is taken for reworded, not invented."""
 SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
@@ -38,6 +39,44 @@ def check_sources(answer: ExtractionAnswer, window: Window) -> None:
             )
 
 
+def completed(answer: ExtractionAnswer, window: Window) -> ExtractionAnswer:
+    """An answer of a model with what it may leave out: the speaker of an item's first turn, that it is about them, and
+    a quote where one short turn says it.
+
+    The turns must be there: see ``check_sources``.
+    """
+    turns = {turn.number: turn for turn in window.turns}
+
+    def whole(item: Item) -> Item:
+        first = turns[min(item.turns)]
+        speaker = item.speaker or first.speaker
+        subject = item.subject if "subject" in item.model_fields_set else speaker
+        short = len(item.turns) == 1 and len(first.text) <= SELF_QUOTED_CHARS
+        quote = item.quote or (first.text if short else "")
+        return item.model_copy(update={"speaker": speaker, "subject": subject, "quote": quote})
+
+    return answer.model_copy(update={"items": [whole(item) for item in answer.items]})
+
+
+def _quoted(quote: str, text: str) -> str:
+    """The piece of a text that a quote stands for, empty if there is none: the quote itself, or what is between its
+    first and its last words, with them, where it has "..." between those."""
+    if _squeezed(quote) in _squeezed(text):
+        return quote
+    first, dots, last = quote.replace("\N{HORIZONTAL ELLIPSIS}", "...").partition("...")
+    begins, ends = (" ".join(part.split()).lower() for part in (first, last))
+    if not dots or not begins or not ends:
+        return ""
+    plain = " ".join(text.split())
+    lower = plain.lower()
+    start = lower.find(begins)
+    end = lower.find(ends, start + len(begins)) if start >= 0 else -1
+    # Where lower case has other lengths, places in it are not places in the text.
+    if end < 0 or len(lower) != len(plain):
+        return ""
+    return plain[start : end + len(ends)][:MAX_QUOTE_CHARS]
+
+
 def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
     """The turns an item rests on and its quote, if it occurs in them; None when no turn says what it quotes.
 
@@ -46,13 +85,12 @@ def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
     """
     named = [turn for turn in window.turns if turn.number in item.turns]
     quote = clean(item.quote).strip()
-    wanted = _squeezed(quote)
-    if not wanted:
+    if not _squeezed(quote):
         return named, ""
     for turns in (named, window.turns):
-        holders = [turn for turn in turns if wanted in _squeezed(turn.text)]
+        holders = [(turn, piece) for turn in turns if (piece := _quoted(quote, clean(turn.text)))]
         if holders:
-            return holders, quote
+            return [turn for turn, _ in holders], holders[0][1]
     said = frozenset(term for turn in named for term in terms(turn.text))
     quoted = frozenset(terms(quote))
     reworded = quoted and len(quoted & said) >= REWORDED * len(quoted)

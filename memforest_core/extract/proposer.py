@@ -13,9 +13,9 @@ from memforest_core.domain.text import clean
 from memforest_core.domain.windows import Window
 from memforest_core.errors import ContentFault
 from memforest_core.extract.answer import ExtractionAnswer
-from memforest_core.extract.candidates import check_sources
+from memforest_core.extract.candidates import check_sources, completed
 from memforest_core.extract.offline import propose
-from memforest_core.extract.prompt import PEOPLE, SYSTEM, render_window, schema, shown_people
+from memforest_core.extract.prompt import SYSTEM, render_window, schema, system_for
 from memforest_core.models.answers import repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
 
@@ -78,13 +78,15 @@ class ModelProposer:
         return self._chat.model_name(Step.EXTRACT)
 
     def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
-        system = self.system + PEOPLE if shown_people(window) else self.system
-        messages = (Message("system", system), Message("user", render_window(window, attributes)))
+        messages = (
+            Message("system", system_for(window, self.system)),
+            Message("user", render_window(window, attributes)),
+        )
 
         def read(text: str) -> ExtractionAnswer:
             answer = parse_answer(text)
             check_sources(answer, window)
-            return answer
+            return completed(answer, window)
 
         request = ChatRequest(Step.EXTRACT, messages, self._schema, "extraction")
         return Proposal(*repaired(self._chat, request, read, calls, self._repairs + 1))

@@ -50,7 +50,10 @@ def request(
     temperature: float | None = None,
 ) -> ChatRequest:
     """A call that shows ``document`` as JSON and wants an answer in ``shape``, whose schema is called ``name``."""
-    messages = (Message("system", system), Message("user", json.dumps(document, ensure_ascii=False)))
+    messages = (
+        Message("system", system),
+        Message("user", json.dumps(document, ensure_ascii=False, separators=(",", ":"))),
+    )
     return ChatRequest(step, messages, shape.model_json_schema(), name, temperature=temperature)
 
 

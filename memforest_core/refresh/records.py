@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.domain.indexed import TermCounts
@@ -90,6 +91,13 @@ class ReadyNode:
     """The scene's title now."""
 
 
+class Paid(NamedTuple):
+    """What a model wrote, under the key of all that it was made from."""
+
+    key: bytes
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class NodeArtifact:
     """What refresh made for a node. ``paid`` texts are kept for nodes with equal inputs."""
@@ -102,6 +110,6 @@ class NodeArtifact:
     vector: Vectors
     pooled: Vectors
     counts: TermCounts
-    paid: bool
+    paid: Paid | None
     title: Title | None = None
     """Of a scene's root, if it gets another one."""

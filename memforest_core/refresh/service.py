@@ -6,11 +6,12 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
+from memforest_core.domain.extractive import summarize
 from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import TermCounts, add_counts
 from memforest_core.errors import (
@@ -23,7 +24,7 @@ from memforest_core.errors import (
     StoreUnavailable,
 )
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
-from memforest_core.refresh.records import NodeArtifact, ReadyNode, SummarySource, Title
+from memforest_core.refresh.records import ChildText, NodeArtifact, Paid, ReadyNode, SummarySource, Title
 from memforest_core.refresh.rows import RefreshRows
 from memforest_core.refresh.summarizer import OfflineSummarizer, Summarizer, input_hash
 from memforest_core.refresh.titles import Titles
@@ -36,6 +37,9 @@ SAVE_TRIES = 3
 """A save whose connection broke is tried again at once: the summaries in it were paid for."""
 REDO_AFTER_S = 60.0
 """A degraded summary is made again this long after the model was found away."""
+
+LAST_SHARE = 3
+"""Of a summary's length, one part in so many is for the last child where a model does not read it."""
 
 STEP = "refresh"
 
@@ -55,6 +59,8 @@ class Written:
     text: str
     source: SummarySource
     key: bytes
+    paid: Paid | None = None
+    """What a model wrote of it, where that is new."""
 
 
 class RefreshService:
@@ -89,8 +95,9 @@ class RefreshService:
             token, nodes = rows.claim_ready(
                 worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s, self._embedder.model
             )
-            keys = {node.id: self._key(node) for node in nodes}
-            paid = rows.paid_summaries(list(keys.values())) if self._summarizer.paid else {}
+            keys = {node.id: self._key(node.children) for node in nodes}
+            shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
+            paid = rows.paid_summaries(shown) if shown else {}
             scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
             stale_s = [] if nodes else rows.settle_idle(IDLE_LIMIT)
         if not nodes:
@@ -216,8 +223,18 @@ class RefreshService:
         wait = backoff(attempts, jitter)
         self._let_go(tenant, lambda rows, only: rows.fail(token, most, wait, code, text, only))
 
-    def _key(self, node: ReadyNode) -> bytes:
-        return input_hash(self._summarizer.model, self._settings.budget_chars, [c.text for c in node.children])
+    def _key(self, children: Sequence[ChildText]) -> bytes:
+        return input_hash(self._summarizer.model, self._settings.budget_chars, [child.text for child in children])
+
+    def _shown(self, node: ReadyNode) -> Sequence[ChildText]:
+        """The children that a model reads."""
+        return node.children if self._settings.model_reads_last or not self._summarizer.paid else node.children[:-1]
+
+    def _with_last(self, node: ReadyNode, text: str) -> str:
+        """The text of the children that a model reads, and lines of the last one where it does not read that."""
+        if len(self._shown(node)) == len(node.children):
+            return text
+        return f"{text}\n{summarize([node.children[-1].text], self._settings.budget_chars // LAST_SHARE)}".strip()
 
     def _write(
         self,
@@ -265,21 +282,30 @@ class RefreshService:
             return Written(joined, SummarySource.JOINED, key)
         if node.stored_hash == key and node.stored_text is not None and node.stored_source:
             return Written(node.stored_text, node.stored_source, key)
-        if key in paid:
-            return Written(paid[key], SummarySource.MODEL, key)
-        return None
+        return self._spared(node, key, paid) if self._summarizer.paid else None
+
+    def _spared(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
+        """A text for which no model has to be asked: it wrote it before, rules write it, or what it would read fits."""
+        budget, shown = self._settings.budget_chars, self._shown(node)
+        if (known := paid.get(self._key(shown))) is not None:
+            return Written(self._with_last(node, known), SummarySource.MODEL, key)
+        if sum(child.leaves for child in node.children) < self._settings.model_from_leaves:
+            return Written(self._offline.summarize(node, budget, []), SummarySource.EXTRACTIVE, key)
+        joined = "\n".join(child.text for child in shown if child.text)
+        return Written(self._with_last(node, joined), SummarySource.EXTRACTIVE, key) if len(joined) <= budget else None
 
     def _ask(self, node: ReadyNode, key: bytes, calls: list[CallRecord]) -> Written:
-        budget = self._settings.budget_chars
+        budget, shown = self._settings.budget_chars, self._shown(node)
         try:
-            text = self._summarizer.summarize(node, budget, calls)
+            text = self._summarizer.summarize(replace(node, children=tuple(shown)), budget, calls)
         except (RetryableError, ContentFault, ContextTooLong, ContentRefused) as error:
             calls.extend(failed_call(error))
             text = self._offline.summarize(node, budget, calls)
             # Another key, so that this text never counts as the model's own summary.
             return Written(text, SummarySource.DEGRADED, b"degraded:" + key)
-        source = SummarySource.MODEL if self._summarizer.paid else SummarySource.EXTRACTIVE
-        return Written(text, source, key)
+        if not self._summarizer.paid:
+            return Written(text, SummarySource.EXTRACTIVE, key)
+        return Written(self._with_last(node, text), SummarySource.MODEL, key, Paid(self._key(shown), text))
 
     def _artifacts(
         self,
@@ -307,7 +333,7 @@ class RefreshService:
                     vector=summaries.get(text.text, mean) if from_model else mean,
                     pooled=mean,
                     counts=add_counts(child.counts for child in node.children),
-                    paid=self._summarizer.paid and from_model,
+                    paid=text.paid,
                     title=titles.get(node.id),
                 )
             )

@@ -15,18 +15,16 @@ from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, parsed, rep
 from memforest_core.models.calls import CallRecord, ChatModel, Step
 from memforest_core.refresh.records import ReadyNode, Title, TitleSource
 
-SHOWN_TEXTS = 20
+SHOWN_TEXTS = 6
 """Texts that the model is shown, spread over the scene's time."""
-SHOWN_CHARS = 300
+SHOWN_CHARS = 100
 """Of each of them."""
 
 _SYSTEM = f"""\
-You name a topic of somebody's memory. The user message is a JSON document: "domain" is the field that the topic belongs
-to, if that is known, "texts" are its facts, or summaries of them, in the order of time.
-
-"title" of your answer is a title of two to six words and at most {TITLE_CHARS} characters, in the language of the
-texts. It says what the topic is about, so that it can be told from other topics of the same person. Use no quotation
-marks and no full stop; invent nothing.
+You name a topic of somebody's memory. The user message is a JSON document: the topic's "domain", if known, and "texts",
+its facts or summaries of them, in the order of time. "title" of your answer is two to six words, at most {TITLE_CHARS}
+characters, in the language of the texts: what tells it from other topics of the same person. No quotation marks, no
+full stop; invent nothing.
 """
 
 

@@ -149,3 +149,17 @@ def test_a_context_is_one_recall_and_three_statements_at_every_size() -> None:
     assert [(made["facts"], made["extra_statements"]) for made in told["rows"]] == [(60, 3), (300, 3)]
     assert all(0 < made["tokens"] <= 2_000 and made["p50_ms"] > 0 for made in told["rows"])
     assert set(told["measured"]["chat"]["calls"]) <= {"profile", "today", "week", "title", "window", "other"}
+
+
+def test_tokens_of_all_steps_add_up() -> None:
+    """One short conversation: each step's prompt, schema and answer are counted, and their sum is set beside the talk."""
+    told = reported("benchmarks.tokens", "--mode", "once", "--conversations", "1")
+    *steps, whole = told["rows"]
+
+    assert {row["step"] for row in steps} >= {"extraction"}
+    assert whole["step"] == "all"
+    for name in ("calls", "prompt", "schema", "completion", "cached"):
+        assert whole[name] == sum(row[name] for row in steps)
+    counted = whole["prompt"] + whole["schema"] + whole["completion"]
+    assert whole["times_talk"] == pytest.approx(counted / told["measured"]["talk"], abs=0.01)
+    assert all(row["prompt"] > 0 < row["completion"] for row in steps)

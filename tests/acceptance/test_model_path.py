@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.extract_windows import SLOTS, WINDOWS, turns
+from benchmarks.extract_windows import SLOTS, WINDOW_TURNS, WINDOWS, turns
 from benchmarks.support.processes import serving
 from memforest_core.api import MemForest
 from memforest_core.settings import load_settings
@@ -20,7 +20,8 @@ def memory_with_model(directory: Path, *arguments: str) -> Iterator[tuple[MemFor
     """An embedded node whose extraction calls a model server in a process of its own, and that server's address."""
     with serving("benchmarks.support.model_server", "--port", "0", *arguments) as url:
         settings = load_settings(
-            llm={"extract": {"model": "openai/test-model", "api_base": url, "api_key": "test", "concurrency": SLOTS}}
+            llm={"extract": {"model": "openai/test-model", "api_base": url, "api_key": "test", "concurrency": SLOTS}},
+            accept={"window_turns": WINDOW_TURNS},
         )
         with MemForest.embedded(directory, settings, concurrency=SLOTS) as memory:
             yield memory, url

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,13 @@ def asked(model: ModelServer) -> list[Mapping[str, Any]]:
     return [call.body for call in model.requests if call.path.endswith("/completions") and wants_extraction(call.body)]
 
 
-def shown(body: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(body["messages"][1]["content"])
-    return found
+NAMES = "Attributes in use, take one where it fits: "
+
+
+def names_shown(body: Mapping[str, Any]) -> list[str]:
+    """Names of attributes at the end of what a call shows."""
+    last = str(body["messages"][1]["content"]).splitlines()[-1]
+    return last.removeprefix(NAMES).split(", ") if last.startswith(NAMES) else []
 
 
 def test_a_call_is_shown_the_names_of_known_attributes_and_nothing_else_of_memory(
@@ -46,9 +49,8 @@ def test_a_call_is_shown_the_names_of_known_attributes_and_nothing_else_of_memor
 
         first, other, second = asked(model)
         known = {row[0] for row in pipeline.rows("SELECT DISTINCT attribute FROM memforest.fact WHERE attribute <> ''")}
-    assert "attributes" not in shown(first) and "attributes" not in shown(other)
-    assert list(shown(second))[-1] == "attributes"
-    assert known >= set(shown(second)["attributes"]) >= {"residence", "job"}
+    assert names_shown(first) == names_shown(other) == []
+    assert known >= set(names_shown(second)) >= {"residence", "job"}
     assert "Davis" not in second["messages"][1]["content"]
     assert {
         body["messages"][0]["content"].split("\n\nAnswer with JSON")[0][: len(SYSTEM)] for body in asked(model)
@@ -68,7 +70,7 @@ def test_at_most_32_names_are_shown_the_most_frequent_first(
         pipeline.memory.ingest("bob", "s2", said("I sold a lamp.", start=1_700_000_000 + DAY))
         pipeline.drive()
 
-        names = shown(asked(model)[-1])["attributes"]
+        names = names_shown(asked(model)[-1])
     assert names[0] == "lamp"
     assert 10 < len(names) <= 32
     assert not any("DROP" in name for name in names)

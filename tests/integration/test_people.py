@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from benchmarks.support.model_answers import default_answer, messages_of, wants_extraction
 from benchmarks.support.model_faults import Fault
 from benchmarks.support.model_server import ModelServer
+from benchmarks.support.rendered_windows import parse_window
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
 from memforest_core.models.calls import Embedder
@@ -303,26 +304,24 @@ def test_nothing_is_left_of_a_forgotten_memory(pipeline: Stack) -> None:
     assert in_points(pipeline, ["gruzilkin", "florent"]) == []
 
 
-def window_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The window that an extraction call shows, also when it is called again for a better answer."""
-    shown: dict[str, Any] = json.loads(next(text for role, text in messages_of(body) if role == "user"))
-    return shown
+def shown_by(body: Mapping[str, Any]) -> str:
+    """What an extraction call shows, also when it is called again for a better answer."""
+    return next(text for role, text in messages_of(body) if role == "user")
 
 
 def naming(body: Mapping[str, Any]) -> str:
     """A model that names people as they are called in the turns: by nickname and mention."""
     if not wants_extraction(body):
         return default_answer(body)
-    document = window_of(body)
     items = []
-    for each in document["turns"]:
-        if "cook" in each["text"]:
+    for each in parse_window(shown_by(body)).turns:
+        if "cook" in each.text:
             item = {"text": "<@111> is a great cook.", "subject": "<@111>", "entities": ["<@111>", "Lyon"]}
-        elif "climber" in each["text"]:
+        elif "climber" in each.text:
             item = {"text": "gruzil is a fast climber.", "subject": "gruzil", "speaker": "flor"}
         else:
-            item = {"text": f"{each['speaker']} said: {each['text']}", "subject": each["speaker"]}
-        items.append({"turns": [each["number"]], "quote": each["text"], "speaker": each["speaker"]} | item)
+            item = {"text": f"{each.speaker} said: {each.text}", "subject": each.speaker}
+        items.append({"turns": [each.number], "quote": each.text, "speaker": each.speaker} | item)
     return json.dumps({"items": items, "summaries": []})
 
 
@@ -361,11 +360,10 @@ def test_what_a_model_calls_by_mention_or_nickname_is_the_speaker(
         assert about["Gruzilkin is a great cook."] == ("Gruzilkin", "Florent")
         assert about["gruzil is a fast climber."] == ("Gruzilkin", "Florent")
         assert broken(running) == {}
-        shown = [window_of(one.body) for one in server.requests if wants_extraction(one.body)]
-        told = [document["people"] for document in shown if "people" in document]
-        assert {"name": "Gruzilkin", "mention": "<@111>", "also": ["gruzilkin", "gruz"]} in [
-            p for each in told for p in each
+        told = [
+            line for one in server.requests if wants_extraction(one.body) for line in shown_by(one.body).splitlines()
         ]
+        assert "Gruzilkin <@111>, also gruzilkin, also gruz" in told
         paid = len(server.requests)
         rebuild(running, extract=True)
         extractions = [one for one in server.requests[paid:] if wants_extraction(one.body)]

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.support import model_answers
 from benchmarks.support.model_server import ModelServer
+from benchmarks.support.rendered_windows import parse_window
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Grown, Stack, cloned, stack
@@ -488,16 +489,16 @@ class Scripted:
     def __call__(self, body: Mapping[str, Any]) -> str:
         if not model_answers.wants_extraction(body):
             return "A summary of what was said. " * 12
-        shown = json.loads(model_answers.last_user_text(body))
+        shown = parse_window(model_answers.last_user_text(body))
         items = [
             {
-                "text": self.wording.format(who=turn["speaker"], text=turn["text"]),
-                "turns": [turn["number"]],
-                "quote": turn["text"],
-                "speaker": turn["speaker"],
-                "subject": turn["speaker"],
-                "attribute": "residence" if "Davis" in turn["text"] else "",
-                "value": "Davis" if "Davis" in turn["text"] else "",
+                "text": self.wording.format(who=turn.speaker, text=turn.text),
+                "turns": [turn.number],
+                "quote": turn.text,
+                "speaker": turn.speaker,
+                "subject": turn.speaker,
+                "attribute": "residence" if "Davis" in turn.text else "",
+                "value": "Davis" if "Davis" in turn.text else "",
                 "previous_value": "",
                 "change": "none",
                 "polarity": "positive",
@@ -507,7 +508,7 @@ class Scripted:
                 "scene": "home/things",
                 "origin": "user",
             }
-            for turn in shown["turns"]
+            for turn in shown.turns
         ]
         return json.dumps({"items": items, "summaries": []})
 

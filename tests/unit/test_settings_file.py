@@ -131,7 +131,7 @@ def test_configurations_are_chosen_by_name(file: Path, monkeypatch: pytest.Monke
     file.write_text("accept: {cell_turns: 3}")
     monkeypatch.setenv("MEMFOREST_ACCEPT__QUIET_S", "1")
     settings = load_default_config("group", tenant="mine")
-    assert (settings.accept.window_turns, settings.accept.cell_turns, settings.accept.quiet_s) == (8, 3, 1.0)
+    assert (settings.accept.window_turns, settings.accept.cell_turns, settings.accept.quiet_s) == (64, 3, 1.0)
     assert settings.tenant == "mine"
     monkeypatch.setenv("MEMFOREST_CONFIG", "group")
     assert load_settings().accept.cell_turns == 4

@@ -30,8 +30,8 @@ from memforest_core.work.states import WorkState
 
 SAMPLE_WINDOWS = 200
 """Waiting windows whose cells are counted one by one."""
-MAX_WINDOW_CELLS = 16
-"""A window has at most 16 turns, so no more cells: counting them never reads on into a long session."""
+MAX_WINDOW_CELLS = 64
+"""A window has at most 64 turns, so no more cells: counting them never reads on into a long session."""
 
 _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
 """SQL states of a caller's connection that can't carry an insert."""

@@ -17,7 +17,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, among
 
-MAX_WINDOW_TURNS = 16
+MAX_WINDOW_TURNS = 64
 """A window has at most this many turns: a candidate rests on no later turn."""
 
 CELL_CHARS = 6_000

@@ -13,7 +13,7 @@ from memforest_core.domain.mentions import told
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.extract.answer import CellSummary, ExtractionAnswer, Item
+from memforest_core.extract.answer import MAX_ITEMS, MAX_SUMMARIES, CellSummary, ExtractionAnswer, Item
 from memforest_core.extract.offline import skipping
 from memforest_core.extract.offline.attributes import State, states_in
 from memforest_core.extract.offline.languages import is_english, packed
@@ -31,12 +31,10 @@ from memforest_core.extract.offline.stance import (
 )
 from memforest_core.extract.offline.subjects import names_in
 
-MAX_ITEMS = 64
 MAX_TEXT = 2_000
 MAX_QUOTE = 400
 MAX_LABEL = 200
 MAX_SUMMARY = 240
-MAX_SUMMARIES = 32
 MAX_ENTITIES = 24
 MAX_ADVICE = 4
 """Facts from the assistant per window."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from memforest_core.domain.extractive import summarize
 from memforest_core.domain.ids import ForestId, NodeId
 from memforest_core.domain.indexed import TermCounts
 from memforest_core.memtree.shape import fill_right
@@ -26,6 +27,7 @@ class Text:
 
     text: str | None
     chars: int
+    leaves: int = 1
 
 
 @dataclass(slots=True)
@@ -52,6 +54,10 @@ class Expected:
     """How long a model's usually are."""
     own: str | None = None
     """Instructions in place of the built-in ones."""
+    from_leaves: int = 1
+    """Above so many leaves or more a model writes them, else rules."""
+    reads_last: bool = True
+    """Whether a model reads a node's last child."""
 
 
 class _Counting:
@@ -74,7 +80,7 @@ def estimate(tree: PlannedTree, k: int, expected: Expected, paid: Paid) -> Summa
     level = [Text(text, len(text)) for text in tree.texts]
     while level:
         groups = fill_right(level, k)
-        keys = [_key(expected, group) for group in groups]
+        keys = [_key(expected, _shown(expected, group)) for group in groups]
         known = paid([key for key in keys if key is not None])
         level = [
             _parent(tree, [child for child in group if child.chars], key, expected, known, work)
@@ -83,6 +89,10 @@ def estimate(tree: PlannedTree, k: int, expected: Expected, paid: Paid) -> Summa
         if len(level) == 1:
             break
     return work
+
+
+def _shown(expected: Expected, group: Sequence[Text]) -> Sequence[Text]:
+    return group if expected.reads_last else group[:-1]
 
 
 def _key(expected: Expected, children: Sequence[Text]) -> bytes | None:
@@ -102,16 +112,24 @@ def _parent(
     work.written += 1
     if len(children) <= 1:
         return children[0] if children else Text("", 0)
+    leaves = sum(child.leaves for child in children)
     joined = sum(child.chars for child in children) + len(children) - 1
+    texts = [child.text for child in children if child.text is not None]
     if joined <= expected.budget:
-        texts = [child.text for child in children if child.text is not None]
-        return Text("\n".join(texts) if len(texts) == len(children) else None, joined)
+        return Text("\n".join(texts) if len(texts) == len(children) else None, joined, leaves)
     if key is not None and key in known:
         work.reused += 1
-        return Text(known[key], len(known[key]))
+        # What rules add of the last child is not known here: as where a model has yet to write.
+        return Text(known[key] if expected.reads_last else None, len(known[key]), leaves)
+    if leaves < expected.from_leaves:
+        picked = summarize(texts, expected.budget) if len(texts) == len(children) else None
+        return Text(picked, expected.budget if picked is None else len(picked), leaves)
+    shown = _shown(expected, children)
+    if sum(child.chars for child in shown) + len(shown) - 1 <= expected.budget:
+        return Text(None, expected.budget, leaves)
     work.calls += 1
-    work.prompt_chars += _prompt_chars(tree, children, expected)
-    return Text(None, expected.usual)
+    work.prompt_chars += _prompt_chars(tree, shown, expected)
+    return Text(None, expected.usual, leaves)
 
 
 def _prompt_chars(tree: PlannedTree, children: Sequence[Text], expected: Expected) -> int:

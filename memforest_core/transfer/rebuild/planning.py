@@ -131,7 +131,8 @@ class Planner:
                     for window, key in zip(windows, keys, strict=True):
                         if key not in paid:
                             total.calls += 1
-                            total.prompt_chars += len(system) + len(extraction.render_window(window))
+                            told = extraction.system_for(window, system)
+                            total.prompt_chars += len(told) + len(extraction.render_window(window))
 
     def _summaries(
         self, tenant: TenantId, source: ForestId, options: Options, settings: Settings, spent: Spent
@@ -146,7 +147,10 @@ class Planner:
         }
         model, total = self._models.summarize, SummaryWork()
         own = self._prompts.summarize
-        expected = Expected(keyed_model(model or "", own), budget, usual, own)
+        refresh = settings.refresh
+        expected = Expected(
+            keyed_model(model or "", own), budget, usual, own, refresh.model_from_leaves, refresh.model_reads_last
+        )
         reuse = model is not None and not options.summaries
         after: TreeId | None = None
         while True:

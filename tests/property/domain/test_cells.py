@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from memforest_core.domain.cells import (
     TOPIC_MARKER,
-    WINDOW_CHARS_PER_CELL,
     CellCut,
     Cutting,
     assign_windows,
@@ -27,6 +26,7 @@ CUTTINGS = st.builds(
     cell_chars=st.integers(3, 60),
     gap=st.just(timedelta(hours=6)),
     window_turns=st.integers(1, 8),
+    window_chars=st.integers(20, 1_000),
 )
 CONTENTS = st.text("ab .!?\né", min_size=1, max_size=150)
 MINUTES = st.sampled_from([0, 1, 30, 359, 360, 361, 2_000, -500])
@@ -100,7 +100,7 @@ def test_windows_partition_the_cells(turns: list[Turn], cutting: Cutting) -> Non
         assert group[0].ordinal == head
         if len(group) > 1:
             assert sum(cell.turns for cell in group) <= cutting.window_turns
-            assert sum(len(cell.text) for cell in group) <= WINDOW_CHARS_PER_CELL * cutting.cell_chars
+            assert sum(len(cell.text) for cell in group) <= cutting.window_chars
 
 
 @given(sessions(), CUTTINGS, st.data())

@@ -20,7 +20,7 @@ from memforest_core.domain.turns import Role, Turn
 from memforest_core.settings import AcceptSettings
 from tests.support.builders import NOON, turn
 
-SMALL = Cutting(cell_turns=2, cell_chars=100, window_turns=4)
+SMALL = Cutting(cell_turns=2, cell_chars=100, window_turns=4, window_chars=200)
 
 
 def turns(count: int, content: str = "I live in Davis.") -> list[Turn]:
@@ -156,7 +156,7 @@ def test_a_gap_parts_windows() -> None:
     assert windows(cut_cells([turn(0), turn(1), *late], 0, SMALL)) == [0, 1]
 
 
-def test_a_window_holds_twice_a_cells_characters() -> None:
+def test_a_window_holds_so_many_characters() -> None:
     assert windows(cut_cells(turns(4, "x" * 70), 0, SMALL)) == [0, 0, 2, 2]
     assert windows(cut_cells([turn(0, "x" * 500)], 0, SMALL)) == [0, 1, 2, 3, 4]
 

@@ -15,7 +15,7 @@ from memforest_core.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.extract.service import window_of
 from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
-from memforest_core.settings import Settings
+from memforest_core.settings import RefreshSettings, Settings
 from memforest_core.transfer.rebuild.planning import Models, Plan, Planner, planned
 from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
@@ -73,13 +73,16 @@ class Rows:
         return self._spent.get(step, NEVER)
 
 
+SMALL = RefreshSettings(model_from_leaves=1, model_reads_last=True)
+
+
 def plan(rows: PlanRows, options: Options, models: Models = MODELS, prices: ListPrices | None = None) -> Plan:
     @contextmanager
     def reading(_: TenantId) -> Iterator[PlanRows]:
         yield rows
 
     known = prices or ListPrices({step: (1.0, 2.0) for step in Step}, frozenset())
-    return Planner(reading, Settings(), models, known).plan(TenantId("t"), SOURCE, options)
+    return Planner(reading, Settings(refresh=SMALL), models, known).plan(TenantId("t"), SOURCE, options)
 
 
 def test_windows_that_were_paid_for_cost_nothing() -> None:
