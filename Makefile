@@ -74,6 +74,9 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.fairness --json
 	$(BIN)/python -m benchmarks.recall_latency --json
 	$(BIN)/python -m benchmarks.context --json
+	$(BIN)/python -m benchmarks.scenes --json
+	$(BIN)/python -m benchmarks.tokens --json
+	$(BIN)/python -m benchmarks.write_path --json
 	$(BIN)/python -m benchmarks.transitions --json
 	$(BIN)/python -m benchmarks.embedders --json
 	$(BIN)/python -m benchmarks.delete --json

@@ -29,9 +29,9 @@ from memforest_core.settings import load_settings
 
 TIMEOUT_S = 900.0
 MEASURED = (
-    "one embedded node, everything enqueued at once: CPU milliseconds a cell of this process (workers, embedding)"
-    " and of Postgres; WAL bytes a turn; statements a cell as the driver sends them (rows that go one by one count as so"
-    " many); rows written a cell: inserted, updated and deleted, by Postgres' own counts"
+    "one embedded node, all enqueued at once: CPU milliseconds a cell of this process (workers, embedding) and of"
+    " Postgres; WAL bytes a turn; statements a cell as the driver sends them (rows that go one by one count as many);"
+    " rows written a cell: inserted, updated and deleted, by Postgres' own counts"
 )
 
 
