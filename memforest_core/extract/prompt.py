@@ -106,7 +106,8 @@ _SHAPE = frozenset({"type", "properties", "items", "enum", "required", "anyOf", 
 def schema() -> dict[str, object]:
     """The JSON schema of the answer: its shape only, since providers count every word. Limits are checked later."""
     document = ExtractionAnswer.model_json_schema()
-    return _shape(document, document["$defs"])
+    shape: dict[str, object] = _shape(document, document["$defs"])
+    return shape
 
 
 def _shape(part: Any, named: Mapping[str, Any]) -> Any:
