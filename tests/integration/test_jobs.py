@@ -501,6 +501,19 @@ def test_every_table_with_a_tenant_has_its_fence(pipeline: Stack) -> None:
     assert {row[0] for row in fenced} == {row[0] for row in pipeline.rows(TENANT_TABLES)}
 
 
+def test_who_has_work_is_found_past_any_number_of_tenants_who_have_none(two_tenants: Stack) -> None:
+    """Given 200 more tenants, between the two and without work, then they are not even looked at."""
+    two_tenants.execute("INSERT INTO memforest.tenant (tenant_id) SELECT 'idle-' || n FROM generate_series(1, 200) n")
+    two_tenants.execute("UPDATE memforest.cell SET again_at = now()")
+    known = {row[0] for row in two_tenants.rows("SELECT DISTINCT tenant_id FROM memforest.cell")}
+    assert len(known) == 2
+    for kind in WorkKind:
+        looked_at = {row[0] for row in two_tenants.rows(f"SELECT tenant_id FROM memforest.busy('{kind.value}')")}
+        waiting = {row[0] for row in two_tenants.rows(f"SELECT tenant_id FROM memforest.waiting('{kind.value}')")}
+        assert waiting <= looked_at <= known
+    assert {row[0] for row in two_tenants.rows("SELECT tenant_id FROM memforest.waiting('again')")} == known
+
+
 def test_what_waits_is_known_across_tenants_by_id_only(pipeline: Stack) -> None:
     """Given work of two tenants, then a worker learns whose turn it is, the live lane first, and nothing else."""
     for tenant, backfill in (("bulk", True), ("live", False)):

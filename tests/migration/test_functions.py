@@ -34,6 +34,9 @@ TRIGGERS = sa.text(
 
 SOURCES = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace"
 
+CHANGED_LATER = {"waiting", "busy"}
+"""By revision 0019: the files have them as they are now."""
+
 Found = list[tuple[str, str, str, str | None]]
 
 
@@ -59,7 +62,11 @@ def test_installing_the_files_changes_nothing(servers: SessionServers) -> None:
 
         upgrade(settings, "0009")
 
-        assert found(settings) == before
+        after = [each for each in found(settings) if each[0] not in CHANGED_LATER]
+        assert after == [each for each in before if each[0] not in CHANGED_LATER]
+        assert {(name, rights) for name, _, _, rights in before if name in CHANGED_LATER} <= {
+            (name, rights) for name, _, _, rights in found(settings)
+        }
 
 
 def test_each_function_is_the_one_in_its_file(servers: SessionServers) -> None:

@@ -34,8 +34,42 @@ FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.stat
     ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
 )) EXECUTE FUNCTION memforest.refuse_transition();
 
+-- The tenants that have rows of a kind of work at all, due or not, in order: from each to the next by one probe of a partial
+-- index, so that tenants without work cost nothing, however many there are.
+CREATE OR REPLACE FUNCTION memforest.busy(wanted text)
+RETURNS TABLE (tenant_id text)
+LANGUAGE plpgsql STABLE SET search_path = memforest, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    reached text := '';
+BEGIN
+    LOOP
+        reached := CASE wanted
+            WHEN 'extract' THEN
+                (SELECT min(c.tenant_id) FROM cell c
+                  WHERE c.state = 'ready' AND c.ordinal = c.window_ordinal AND c.tenant_id > reached)
+            WHEN 'reduce' THEN
+                (SELECT min(c.tenant_id) FROM cell c WHERE c.state = 'done' AND NOT c.placed AND c.tenant_id > reached)
+            WHEN 'refresh' THEN
+                (SELECT min(r.tenant_id) FROM tree r WHERE r.due_at IS NOT NULL AND r.tenant_id > reached)
+            WHEN 'maintain' THEN
+                least((SELECT min(i.tenant_id) FROM index_row i WHERE i.state = 'ready' AND i.tenant_id > reached),
+                      (SELECT min(k.tenant_id) FROM maintenance k WHERE k.state = 'ready' AND k.tenant_id > reached))
+            WHEN 'redo' THEN
+                (SELECT min(s.tenant_id) FROM node_summary s WHERE s.redo_at IS NOT NULL AND s.tenant_id > reached)
+            WHEN 'held' THEN
+                (SELECT min(c.tenant_id) FROM cell c WHERE c.state = 'held' AND c.tenant_id > reached)
+            WHEN 'again' THEN
+                (SELECT min(c.tenant_id) FROM cell c WHERE c.again_at IS NOT NULL AND c.tenant_id > reached)
+        END;
+        EXIT WHEN reached IS NULL;
+        RETURN QUERY SELECT reached;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION memforest.busy(text) FROM PUBLIC;
+
 -- Which tenants have work of a kind that can be claimed now: ids of tenants and lanes only. One index probe for each
--- tenant and kind.
+-- tenant with such work and kind.
 -- Its owner is bound by row-level security too: the setting memforest.across lifts that for this one query.
 CREATE OR REPLACE FUNCTION memforest.waiting(wanted text)
 RETURNS TABLE (tenant_id text, lane smallint)
@@ -49,7 +83,7 @@ BEGIN
     PERFORM set_config('memforest.across', 'on', true);
     RETURN QUERY SELECT * FROM (
 --
-    SELECT t.tenant_id, w.lane FROM tenant t CROSS JOIN LATERAL (
+    SELECT t.tenant_id, w.lane FROM memforest.busy(wanted) t CROSS JOIN LATERAL (
         (SELECT c.lane FROM cell c
           WHERE wanted = 'extract' AND c.tenant_id = t.tenant_id AND c.state = 'ready'
             AND c.ordinal = c.window_ordinal AND c.available_at <= clock_timestamp()

@@ -1,0 +1,24 @@
+"""Who has work is asked of the tenants that have some: functions only, see ``store/functions/work.sql``."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0019"
+down_revision = "0018"
+branch_labels = None
+depends_on = None
+
+compatible = True
+"""The function answers as before."""
+
+
+def upgrade() -> None:
+    """The functions are installed at the end of an upgrade."""
+
+
+def downgrade() -> None:
+    found = op.get_bind().scalar(sa.text("SELECT pg_get_functiondef('memforest.waiting(text)'::regprocedure)"))
+    op.execute(str(found).replace("memforest.busy(wanted) t", "tenant t"))
+    op.execute("DROP FUNCTION IF EXISTS memforest.busy(text)")
