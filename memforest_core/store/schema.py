@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 
@@ -21,6 +20,9 @@ from memforest_core.store import functions
 from memforest_core.store.engine import INSUFFICIENT_PRIVILEGE, open_engine, set_tenant, store_errors, transaction
 from memforest_core.store.refusals import OWNER, SERVICE
 from memforest_core.store.tables import SCHEMA, MigrationRow, Tenant
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 SERVICE_GROUP = "memforest_service"
 """The group role that holds the service's rights; the login role of the service URL is its member."""
@@ -43,6 +45,9 @@ _UNBOUND = sa.text("""
 
 
 def _config(connection: sa.Connection | None = None) -> Config:
+    # Alembic takes a tenth of a second to import, which only an upgrade needs.
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", "memforest_core.store:migrations")
     config.attributes["connection"] = connection
@@ -55,6 +60,8 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     Connects with ``database.migration_url`` (a role that may create schemas and roles). Raises InvalidSettings when
     that role lacks a right, StoreUnavailable, and StoreRefused for a wrong password, role or database.
     """
+    from alembic import command
+
     with opened_owner(settings) as engine, transaction(engine) as connection, _needs_rights(settings):
         # The lock timeout is off while it waits for another upgrade, whose migration may be long.
         connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
@@ -107,6 +114,8 @@ def _needs_rights(settings: DatabaseSettings) -> Iterator[None]:
 
 def _note_migrations(connection: sa.Connection) -> None:
     """Record the applied migrations: workers of the version before read whether they may go on."""
+    from alembic.script import ScriptDirectory
+
     if not sa.inspect(connection).has_table("migration", schema=SCHEMA):
         return
     scripts = ScriptDirectory.from_config(_config(connection))
@@ -160,15 +169,17 @@ def _limited(connection: sa.Connection, role: str) -> bool:
 
 def current_revision(connection: sa.Connection) -> str | None:
     """The revision that the database is at."""
-    context = MigrationContext.configure(
-        connection, opts={"version_table": "schema_version", "version_table_schema": SCHEMA}
-    )
-    return context.get_current_revision()
+    if connection.scalar(sa.text("SELECT to_regclass('memforest.schema_version')")) is None:
+        return None
+    found = connection.scalar(sa.text("SELECT version_num FROM memforest.schema_version"))
+    return None if found is None else str(found)
 
 
+@cache
 def head_revision() -> str:
-    """The newest revision that this installation knows."""
-    return ScriptDirectory.from_config(_config()).get_current_head() or ""
+    """The newest revision that this installation knows: the number that the last migration's file begins with."""
+    versions = files("memforest_core.store.migrations.versions").iterdir()
+    return max(file.name.partition("_")[0] for file in versions if file.name[:1].isdigit())
 
 
 def _one_ahead(connection: sa.Connection, found: str | None) -> bool:
