@@ -49,7 +49,8 @@ SUMMARY_CHARS = 400
 """Half the budget: two summaries and the line between them are too long to be joined."""
 PATIENT_S = 86_400.0
 """A quiet period and a staleness that no run reaches: what is due is said."""
-SETTINGS = RefreshSettings(quiet_s=PATIENT_S, max_staleness_s=PATIENT_S)
+SETTINGS = RefreshSettings(quiet_s=PATIENT_S, max_staleness_s=PATIENT_S, model_from_leaves=1, model_reads_last=True)
+"""A model writes every node that does not fit: what coalescing saves, apart from what rules do."""
 WORKER = WorkerId(UUID(int=1))
 MEASURED = (
     "calls of a counting summarizer through the refresh service into one entity tree, facts in order of time."
