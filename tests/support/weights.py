@@ -9,6 +9,10 @@ from memforest_core.recall.service import weights_of
 from memforest_core.settings import RecallSettings
 
 
+PLAIN = RecallSettings(dense_weight=1.0)
+"""Words and vectors count alike, so that sums can be done in the head."""
+
+
 def weights(**changed: float) -> Weights:
-    """The default weights, with some of them changed."""
-    return replace(weights_of(RecallSettings()), **changed)
+    """The default weights, words and vectors alike, with some of them changed."""
+    return replace(weights_of(PLAIN), **changed)

@@ -30,7 +30,8 @@ class World:
         self.forest = Forest()
         self.index = ScriptedIndex()
         self.embedder = OneVector()
-        self.settings = RecallSettings.model_validate(settings)
+        # Words and vectors count alike, so that sums can be done in the head.
+        self.settings = RecallSettings.model_validate({"dense_weight": 1.0} | settings)
 
     def recall(self, question: str = "Where does Bob live?", **options: object) -> RecallResult:
         pointers = bool(options.pop("pointers", True))
