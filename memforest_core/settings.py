@@ -149,8 +149,8 @@ class LlmSettings(Group):
     api_base: str | None = None
     api_key: SecretStr | None = None
     timeout_s: float = Field(default=90.0, gt=0)
-    """A hard deadline for one call, whatever the provider does. The longest answer is that of a whole window: some 2,000
-    tokens."""
+    """A hard deadline for one call, whatever the provider does. The longest answer is that of a whole window, some
+    2,000 tokens."""
     concurrency: int = Field(default=32, ge=1)
     """Calls under way at once, per process and step."""
     max_tokens: int = Field(default=4096, ge=64)

@@ -32,6 +32,8 @@ T = TypeVar("T")
 STEP = "extract"
 MAX_ATTRIBUTES = 32
 """Names of attributes that a call is shown."""
+SHORT_CELLS = 2
+"""A window of so many cells whose answer can't be used is kept word by word at once: it was not too long."""
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
 
@@ -258,11 +260,12 @@ class ExtractionService:
     def _failed(
         self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord], error: MemForestError
     ) -> Extraction:
+        whole = SHORT_CELLS if isinstance(error, ContentFault) else 1
         decision = decide(
             error,
             attempts=claim.attempts,
             max_attempts=self._settings.max_attempts,
-            divisible=len(claim.cells) > 1,
+            divisible=len(claim.cells) > whole,
             jitter=self._rng.random(),
         )
         self._telemetry.called(tenant, calls)

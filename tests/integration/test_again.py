@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.model_answers import wants_extraction
 from benchmarks.support.model_faults import Fault
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.sayings import said
@@ -23,11 +24,13 @@ CANDIDATES = """SELECT c.ordinal, k.item, k.statement->>'text', k.statement->>'v
 
 
 @contextmanager
-def with_model(servers: SessionServers, directory: Path, embedder: Embedder, model: ModelServer) -> Iterator[Stack]:
+def with_model(
+    servers: SessionServers, directory: Path, embedder: Embedder, model: ModelServer, **groups: object
+) -> Iterator[Stack]:
     llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", "timeout_s": 5}
     extract = {"again_s": 10, "again_longest_s": 60, "repairs": 0}
     directory.mkdir()
-    with stack(servers, directory, embedder=embedder, llm=llm, extract=extract) as running:
+    with stack(servers, directory, embedder=embedder, llm=llm, extract=extract, **groups) as running:
         yield running
 
 
@@ -70,6 +73,20 @@ def test_a_model_that_comes_to_its_senses_leaves_the_memory_of_a_calm_run(
                        SELECT 1 FROM memforest.cell c WHERE c.cell_id = n.payload_id)"""
         assert pipeline.rows(orphans) == [(0,)]
         assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE again_at IS NOT NULL OR NOT placed") == [(0,)]
+
+
+def test_a_long_window_is_read_cell_by_cell_before_anything_is_kept_word_by_word(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given a window of four cells whose answer is cut off, and then that of one of them, then only that one is verbatim."""
+    long = {"window_turns": 8}
+    with ModelServer() as model, with_model(servers, tmp_path / "long", embedder, model, accept=long) as pipeline:
+        model.script(Fault.TRUNCATED, Fault.TRUNCATED)
+        handle = pipeline.memory.client.enqueue("bob", "s1", said(*TALK, *(f"{text} Again." for text in TALK)))
+        pipeline.drive()
+        status = handle.status()
+        assert (status.cells, status.verbatim, status.ok, status.dead) == (4, 1, 3, 0)
+        assert len([call for call in model.requests if wants_extraction(call.body)]) == 1 + 4
 
 
 def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_less(

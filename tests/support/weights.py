@@ -8,7 +8,6 @@ from memforest_core.domain.scoring import Weights
 from memforest_core.recall.service import weights_of
 from memforest_core.settings import RecallSettings
 
-
 PLAIN = RecallSettings(dense_weight=1.0)
 """Words and vectors count alike, so that sums can be done in the head."""
 
