@@ -128,7 +128,7 @@ class Scene:
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
             rest = left(self.running)
-            if not rest or (not indexed and rest == Left(0, 0, 0, rest.points)):
+            if not rest or (not indexed and rest == Left(0, 0, 0, rest.points, rest.comparisons)):
                 return time.monotonic()
             if time.monotonic() > deadline:
                 raise NotSettled(f"{rest} after {SETTLE_TIMEOUT_S:g} s\n{standing(self.running)}")

@@ -38,7 +38,10 @@ _BACKLOG = """
     SELECT (SELECT count(*) FROM memforest.cell WHERE NOT placed AND state <> 'dead') AS cells,
            (SELECT count(*) FROM memforest.cell WHERE outcome = 'verbatim' OR again_at IS NOT NULL) AS verbatim,
            (SELECT count(*) FROM memforest.tree WHERE due_at IS NOT NULL) AS trees,
-           (SELECT count(*) FROM memforest.index_row WHERE state IN ('ready', 'running')) AS points
+           (SELECT count(*) FROM memforest.index_row WHERE state IN ('ready', 'running')) AS points,
+           (SELECT count(*) FROM memforest.collection WHERE live AND generation IS NULL)
+             + (SELECT count(*) FROM memforest.maintenance
+                 WHERE kind = 'index_parity' AND state IN ('held', 'ready', 'running')) AS comparisons
 """
 
 
@@ -55,6 +58,10 @@ _STANDING = """
     SELECT 'point ' || kind || ' ' || state, count(*),
            round(extract(epoch FROM max(lease_until) - clock_timestamp())), max(attempts), max(lost_leases)
       FROM memforest.index_row WHERE state <> 'done' GROUP BY 1
+    UNION ALL
+    SELECT 'comparison ' || state, count(*), round(extract(epoch FROM max(lease_until) - clock_timestamp())),
+           max(attempts), max(lost_leases)
+      FROM memforest.maintenance WHERE kind = 'index_parity' AND state <> 'done' GROUP BY 1
 """
 
 
@@ -68,9 +75,12 @@ class Left:
     """Kept word by word for now, or waiting to be extracted again."""
     trees: int
     points: int
+    comparisons: int
+    """Of the index with its rows. One follows when points were written before the first mark; until it is done answers
+    say, as they should, that something may be missing."""
 
     def __bool__(self) -> bool:
-        return bool(self.cells or self.verbatim or self.trees or self.points)
+        return bool(self.cells or self.verbatim or self.trees or self.points or self.comparisons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,7 @@ class Difference:
 def left(running: Deployment) -> Left:
     """What is still to be done."""
     row = running.rows(_BACKLOG)[0]
-    return Left(row.cells, row.verbatim, row.trees, row.points)
+    return Left(row.cells, row.verbatim, row.trees, row.points, row.comparisons)
 
 
 def standing(running: Deployment) -> str:
