@@ -87,8 +87,8 @@ def reading(url: str) -> Reading:
         rows = connection.scalar(
             sa.text("SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables")
         )
+        times = [each.cpu_times() for each in _postgres(connection)]
     engine.dispose()
-    times = [each.cpu_times() for each in _postgres()]
     # What ended sessions of the server used is in their parent's count.
     postgres = sum(each.user + each.system for each in times)
     postgres += max((each.children_user + each.children_system for each in times), default=0.0)
@@ -96,9 +96,11 @@ def reading(url: str) -> Reading:
     return Reading(own.user + own.system, postgres, int(wal or 0), int(rows or 0))
 
 
-def _postgres() -> list[psutil.Process]:
-    """The processes of the embedded server, wherever in the tree they are."""
-    return [each for each in psutil.process_iter(["name"]) if (each.info["name"] or "").startswith("postgres")]
+def _postgres(connection: sa.Connection) -> list[psutil.Process]:
+    """The processes of the server behind a connection: the one that began it, and all sessions."""
+    session = psutil.Process(connection.scalar(sa.text("SELECT pg_backend_pid()")))
+    postmaster = session.parent()
+    return [postmaster, *postmaster.children()] if postmaster is not None else []
 
 
 def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: Any) -> tuple[Row, Sent]:

@@ -24,6 +24,7 @@ from memforest_core.reduce.records import (
     Member,
     ReduceBatch,
     ScopeDraft,
+    ScopeHead,
     WaitingCandidate,
     WaitingCell,
 )
@@ -95,12 +96,15 @@ class Placing:
         entity_drafts = self._route_entities(facts)
         scene_drafts, mergers = self._route_scenes(facts, routing)
         self._rows.scopes.put_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
-        self._rows.scopes.add_members(self._members)
+        heads = self._rows.scopes.scopes([*self._leaves, *(kept.id for kept, _ in mergers)])
+        # A tree that will certainly have leaves: their placements are written once, not twice.
+        growing = {tree for tree, scope in heads.items() if scope.head is not None or scope.kind is TreeKind.SESSION}
+        self._rows.scopes.add_members(self._members, growing)
         merging = [(kept.id, absorbed.id) for kept, absorbed in mergers]
         tags = self._rows.scopes.tags([scene for pair in merging for scene in pair]) if merging else {}
         for kept, absorbed in merging:
             self._rows.scopes.move_members(absorbed, kept)
-        self._insert({kept for kept, _ in merging}, {absorbed for _, absorbed in merging})
+        self._insert(heads, {kept for kept, _ in merging}, {absorbed for _, absorbed in merging})
         for kept, absorbed in merging:
             if absorbed in tags:
                 self._rows.scopes.set_tags(kept, united_tags(tags.get(kept), tags[absorbed]))
@@ -278,10 +282,9 @@ class Placing:
             near |= {scene.id: scene for scene in scopes.newest_scenes(self._forest, NEWEST_SCENES)}
         return [near[id_] for id_ in sorted(near, key=str)]
 
-    def _insert(self, rebuilt: set[TreeId], retired: set[TreeId]) -> None:
+    def _insert(self, heads: Mapping[TreeId, ScopeHead], rebuilt: set[TreeId], retired: set[TreeId]) -> None:
         """Insert the collected leaves; scopes that have become active are built from all their facts."""
         touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
-        heads = self._rows.scopes.scopes(touched)
         candidates = [tree for tree in touched if heads[tree].head is None]
         evidence = self._rows.scopes.evidence([tree for tree in candidates if heads[tree].kind is not TreeKind.SESSION])
         to_build = [
@@ -300,14 +303,14 @@ class Placing:
             leaves = list(self._leaves[tree].values()) if tree not in whole else scene_leaves(tree, whole[tree])
             k = self._k(heads[tree].kind)
             diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
-            changes.append(TreeChange(tree, diff.head, diff))
+            changes.append(TreeChange(tree, diff.head, diff, noted=heads[tree].kind is TreeKind.SESSION))
         for tree in rebuilt:
             if tree in grown:
                 self._leaves[tree] = {leaf.payload_id: leaf for leaf in scene_leaves(tree, whole[tree])}
         loaded = self._rows.load_paths([(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()])
         for tree, head in grown.items():
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
-            changes.append(TreeChange(tree, diff.head, diff))
+            changes.append(TreeChange(tree, diff.head, diff, noted=tree not in rebuilt))
         refresh = self._settings.refresh
         self._rows.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s, list(retired))
 

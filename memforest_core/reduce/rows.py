@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import Insert, insert
 
 from memforest_core.domain.facts import Candidate, Fact
-from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TenantId, TreeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TenantId, TreeId, leaf_id
 from memforest_core.domain.people import People
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import from_micros, micros
@@ -361,10 +361,10 @@ _ADD_OCCURRENCES = sa.text("""
     """)
 
 _ADD_MEMBERS = sa.text("""
-    INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
-    SELECT :t, u.tree, u.payload, u.session
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:sessions AS uuid[]))
-           AS u(tree, payload, session)
+    INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id, leaf_id)
+    SELECT :t, u.tree, u.payload, u.session, u.leaf
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:sessions AS uuid[]),
+                  CAST(:leaves AS uuid[])) AS u(tree, payload, session, leaf)
     ON CONFLICT DO NOTHING
     """)
 
@@ -556,8 +556,9 @@ class ScopeRows(TenantRows):
             [{"key": key, "name": name} for key, name in sorted(names.items())],
         )
 
-    def add_members(self, members: Sequence[Member]) -> None:
-        """Note which scopes hold which payloads; the leaf comes with ``write_trees``."""
+    def add_members(self, members: Sequence[Member], growing: Collection[TreeId]) -> None:
+        """Note which scopes hold which payloads, and their leaves in the trees that are ``growing``; those of others
+        come with ``write_trees``."""
         if not members:
             return
         self._run(
@@ -565,6 +566,7 @@ class ScopeRows(TenantRows):
             trees=[member.tree_id for member in members],
             payloads=[member.payload_id for member in members],
             sessions=[member.session_id for member in members],
+            leaves=[leaf_id(one.tree_id, one.payload_id) if one.tree_id in growing else None for one in members],
         )
 
     def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, Evidence]:

@@ -30,6 +30,8 @@ class TreeChange:
     tree_id: TreeId
     head: TreeHead
     diff: Diff
+    noted: bool = False
+    """Whether the placements name the new leaves already."""
 
 
 _CHANGING = ("parent_id", "level", "time_start", "time_end", "leaf_count", "version")
@@ -265,7 +267,8 @@ class TreeRows(TenantRows):
         leaves are deleted. Trees that others ``absorbed`` end, in the same order of locks."""
         changes = sorted(changes, key=lambda change: str(change.tree_id))
         self._write_nodes(changes, absorbed)
-        leaves = [node for change in changes for node in change.diff.inserted if node.payload_id is not None]
+        unnoted = [change for change in changes if not change.noted]
+        leaves = [node for change in unnoted for node in change.diff.inserted if node.payload_id is not None]
         if leaves:
             by, new = columns_of(leaves, "tree_id", "payload_id"), {"leaf_id": [leaf.id for leaf in leaves]}
             self._change("placement", by, new)
