@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ TROUBLED = {
 
 
 def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:
-    """A pooled engine; connects lazily, checks connections before use.
+    """A pooled engine; connects lazily. Connections that are lost in the pool are replaced by ``tenant_transaction``.
 
     Statements are timed out in transactions of ``transaction`` and ``tenant_transaction``. Raises InvalidSettings.
     """
@@ -89,7 +89,6 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
         pool_size=settings.pool_size,
         max_overflow=settings.max_overflow,
         pool_timeout=10,
-        pool_pre_ping=True,
         pool_recycle=1800,
         # Parameters are conversation text: no error message may quote them.
         hide_parameters=True,
@@ -218,11 +217,42 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 @contextmanager
-def tenant_transaction(engine: sa.Engine, tenant: TenantId) -> Iterator[sa.Connection]:
-    """One transaction bound to a tenant; commits on success, rolls back on any error."""
-    with store_errors(), engine.begin() as connection:
-        set_tenant(connection, tenant)
+def tenant_transaction(engine: sa.Engine, tenant: TenantId, **options: Any) -> Iterator[sa.Connection]:
+    """One transaction bound to a tenant; commits on success, rolls back on any error.
+
+    ``options`` are SQLAlchemy's of the connection, such as ``isolation_level``.
+    """
+    with store_errors(), _bound(engine, tenant, options) as connection:
         yield connection
+        connection.commit()
+
+
+def autocommitting(engine: sa.Engine) -> sa.Connection:
+    """A connection for what can't run in a transaction. Raises the driver's errors."""
+    return _bound(engine, NO_TENANT, {"isolation_level": "AUTOCOMMIT"})
+
+
+def _bound(engine: sa.Engine, tenant: TenantId, options: Mapping[str, Any]) -> sa.Connection:
+    """A connection whose transaction is bound to a tenant.
+
+    That is its first statement: when a pooled connection was lost meanwhile nothing has been done on it yet, and a new
+    one is taken. So none has to be asked before each use whether it is still there.
+    """
+    try:
+        return _begun(engine, tenant, options)
+    except exc.DBAPIError as error:
+        if not error.connection_invalidated or getattr(error.orig, "sqlstate", None) in SHIFTED:
+            raise
+    # The pool has dropped all connections that it had then.
+    return _begun(engine, tenant, options)
+
+
+def _begun(engine: sa.Engine, tenant: TenantId, options: Mapping[str, Any]) -> sa.Connection:
+    with ExitStack() as closing:
+        connection = closing.enter_context(engine.connect()).execution_options(**options)
+        set_tenant(connection, tenant)
+        closing.pop_all()
+    return connection
 
 
 def server_version(connection: sa.Connection) -> str:

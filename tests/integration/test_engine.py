@@ -20,7 +20,7 @@ from memforest_core.errors import InvalidSettings, StoreUnavailable
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, DeploymentSettings, Settings
 from memforest_core.store.connections import check_connections
-from memforest_core.store.engine import open_engine, tenant_transaction, transaction, unhurried
+from memforest_core.store.engine import autocommitting, open_engine, tenant_transaction, transaction, unhurried
 from tests.support.pgbouncer import pooled
 
 TENANT = TenantId("default")
@@ -76,6 +76,47 @@ def test_a_transaction_is_opened_by_one_statement(engine: sa.Engine) -> None:
     with transaction(engine):
         pass
     assert len(statements) == 2
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "AUTOCOMMIT"])
+def test_a_connection_that_was_lost_in_the_pool_is_replaced_unseen(
+    engine: sa.Engine, address: DatabaseSettings, isolation: str
+) -> None:
+    own = sa.text("SELECT pg_backend_pid()")
+    with tenant_transaction(engine, TENANT) as connection:
+        lost = connection.scalar(own)
+    other = open_engine(address)
+    with transaction(other) as connection:
+        assert connection.scalar(sa.text("SELECT pg_terminate_backend(:lost, 5000)"), {"lost": lost})
+    other.dispose()
+    if isolation == "AUTOCOMMIT":
+        with autocommitting(engine) as connection:
+            assert connection.scalar(own) != lost
+    else:
+        with tenant_transaction(engine, TENANT, isolation_level=isolation) as connection:
+            assert connection.scalar(own) != lost
+            assert connection.scalar(sa.text("SHOW transaction_isolation")) == isolation.lower()
+            assert connection.scalar(sa.text("SELECT current_setting('memforest.tenant')")) == TENANT
+    with tenant_transaction(engine, TENANT) as connection:
+        assert connection.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
+
+
+def test_what_began_on_a_connection_that_is_lost_then_is_not_repeated(
+    engine: sa.Engine, address: DatabaseSettings
+) -> None:
+    other, begun = open_engine(address), []
+
+    def lose_it() -> None:
+        with tenant_transaction(engine, TENANT) as connection:
+            begun.append(connection.scalar(sa.text("SELECT pg_backend_pid()")))
+            with transaction(other) as killing:
+                killing.execute(sa.text("SELECT pg_terminate_backend(:lost, 5000)"), {"lost": begun[-1]})
+            connection.execute(sa.text("SELECT 1"))
+
+    with pytest.raises(StoreUnavailable):
+        lose_it()
+    other.dispose()
+    assert len(begun) == 1
 
 
 def test_a_statement_that_takes_too_long_is_ended(engine: sa.Engine) -> None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
-from memforest_core.store.engine import store_errors, tenant_transaction, transaction
+from memforest_core.store.engine import autocommitting, store_errors, tenant_transaction, transaction
 from memforest_core.store.schema import opened_owner
 from memforest_core.store.tables import SCHEMA, Base
 
@@ -99,8 +99,7 @@ def held_back(engine: sa.Engine, transaction_id: int) -> bool:
 def vacuum(engine: sa.Engine, table: str) -> Vacuumed:
     """Vacuum one table and its indexes, outside of a transaction and without waiting for a lock."""
     name = f"{SCHEMA}.{Base.metadata.tables[f'{SCHEMA}.{table}'].name}"
-    with store_errors(), engine.connect() as raw:
-        connection = raw.execution_options(isolation_level="AUTOCOMMIT")
+    with store_errors(), autocommitting(engine) as connection:
         if not connection.scalar(_MAY, {"name": name}):
             return Vacuumed.NO_RIGHT
         before = connection.scalar(_LAST, {"name": name})
@@ -124,8 +123,7 @@ def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     """
     with opened_owner(settings) as engine:
         tables = [f"{SCHEMA}.{name}" for name in tables_of_tenants(engine)]
-        with store_errors(), engine.connect() as raw:
-            connection = raw.execution_options(isolation_level="AUTOCOMMIT")
+        with store_errors(), autocommitting(engine) as connection:
             if not all(connection.scalar(_MAY, {"name": name}) for name in tables):
                 raise InvalidSettings("Name the owner of the tables in MEMFOREST_DATABASE__MIGRATION_URL.")
             if full and connection.scalar(_OWNS_DATABASE):

@@ -15,7 +15,7 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m
-from memforest_core.store.engine import set_tenant, store_errors, tenant_transaction, unhurried
+from memforest_core.store.engine import tenant_transaction, unhurried
 from memforest_core.store.owners import visible
 from memforest_core.verify.records import Check, Found, SummaryState
 from memforest_core.verify.rows import session_checks, tree_checks, work_checks
@@ -144,14 +144,12 @@ class VerifyStore:
     @contextmanager
     def snapshot(self, tenant: TenantId, forests: Sequence[ForestId]) -> Iterator[SnapshotRows]:
         """One read-only view of these forests, at one moment; without forests, of what belongs to none."""
-        with store_errors(), self._engine.connect() as raw:
-            connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with connection.begin():
-                set_tenant(connection, tenant)
-                unhurried(connection)
-                for setting in _SNAPSHOT_SETTINGS:
-                    connection.execute(sa.text(f"SET LOCAL {setting}"))
-                yield SnapshotRows(connection, tenant, forests)
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with tenant_transaction(self._engine, tenant, **options) as connection:
+            unhurried(connection)
+            for setting in _SNAPSHOT_SETTINGS:
+                connection.execute(sa.text(f"SET LOCAL {setting}"))
+            yield SnapshotRows(connection, tenant, forests)
 
     @contextmanager
     def repairing(self, tenant: TenantId) -> Iterator[RepairRows]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.store import tables as m
-from memforest_core.store.engine import set_tenant, store_errors
+from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, known
 from memforest_core.store.rows import TenantRows
 from memforest_core.transfer.bundles.records import BundleTable, ForestHead, Row
@@ -45,15 +45,13 @@ class ExportRows(TenantRows):
     @contextmanager
     def of_owner(cls, engine: sa.Engine, tenant: TenantId, owner: str) -> Iterator[Self]:
         """An owner's forest in one read-only transaction. Raises NotFound."""
-        with store_errors(), engine.connect() as raw:
-            connection = raw.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with connection.begin():
-                set_tenant(connection, tenant)
-                forest = known(find_forest(connection, tenant, owner), owner).id
-                rows = cls(connection, tenant, forest)
-                rows.unhurried()
-                connection.execute(sa.text("SET LOCAL cursor_tuple_fraction = 1"))
-                yield rows
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with tenant_transaction(engine, tenant, **options) as connection:
+            forest = known(find_forest(connection, tenant, owner), owner).id
+            rows = cls(connection, tenant, forest)
+            rows.unhurried()
+            connection.execute(sa.text("SET LOCAL cursor_tuple_fraction = 1"))
+            yield rows
 
     def head(self) -> ForestHead:
         """The forest."""
