@@ -210,10 +210,10 @@ class OneTree:
         with ReduceRows.opened(self.engine, TENANT) as rows:
             assert rows.lock_forest(self.forest)
             rows.canon.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
-            rows.scopes.put_scopes(self.forest, [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)])
-            rows.scopes.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves])
+            drafts = [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)]
+            head = rows.scopes.open_scopes(self.forest, drafts)[self.tree].head
+            rows.scopes.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves], set())
             started = time.perf_counter()
-            head = rows.scopes.scopes([self.tree])[self.tree].head
             if head is None:
                 diff = build(tree_id=self.tree, k=ENTITY_K, root_id=self.new_id(), leaves=leaves, new_id=self.new_id)
             else:

@@ -23,7 +23,6 @@ from benchmarks.support.servers import session_servers
 from benchmarks.support.stack import Stack, make_template, stack
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TreeId, tree_id
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.times import micros
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
@@ -32,6 +31,7 @@ from memforest_core.reduce.records import Member, ScopeDraft
 from memforest_core.reduce.routing.scenes import SceneFact, SceneMap, SceneRules
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import ReduceSettings
+from memforest_core.store.trees import SceneSpan
 
 SIZES = (200, 20_000)
 BATCHES = 20
@@ -104,16 +104,16 @@ class Grown:
         drafts, members = [], []
         for number, fact in zip(numbers, facts, strict=True):
             tree = tree_id(forest, TreeKind.SCENE, f"planted {number}")
-            at = micros(fact.statement.mentioned_at)
-            centroid = direction(fact.statement.text)
-            drafts.append(ScopeDraft(tree, TreeKind.SCENE, str(tree), "", 10, centroid=centroid, start=at, end=at))
+            at = fact.statement.mentioned_at
+            span = SceneSpan(direction(fact.statement.text), at, at)
+            drafts.append(ScopeDraft(tree, TreeKind.SCENE, str(tree), "", 10, span=span))
             members.append(Member(tree, leaves[number - numbers.start].payload_id, SessionId(forest)))
         with ReduceRows.opened(self.running.services.engine, self.running.tenant) as rows:
             rows.lock_forest(forest)
             keys = {fact.id: leaf.key for fact, leaf in zip(facts, leaves, strict=True)}
             rows.canon.add_facts(forest, facts, keys, dict.fromkeys(keys, "bob"))
-            rows.scopes.put_scopes(forest, drafts)
-            rows.scopes.add_members(members)
+            rows.scopes.open_scopes(forest, drafts)
+            rows.scopes.add_members(members, set())
 
     def tell(self, number: int) -> None:
         """A session of 20 facts, extracted and not yet placed."""

@@ -31,7 +31,8 @@ TIMEOUT_S = 900.0
 MEASURED = (
     "one embedded node, all enqueued at once: CPU milliseconds a cell of this process (workers, embedding) and of"
     " Postgres; WAL bytes a turn; statements a cell as the driver sends them (rows that go one by one count as many);"
-    " rows written a cell: inserted, updated and deleted, by Postgres' own counts"
+    " rows written a cell: inserted, updated and deleted, by Postgres' own counts; lock_waits: the share of samples of"
+    " busy sessions of Postgres, one look each 20 ms, that waited for a lock"
 )
 
 
@@ -58,6 +59,47 @@ def counting() -> Iterator[Sent]:
         yield sent
     finally:
         event.remove(sa.Engine, "before_cursor_execute", sent.note)
+
+
+LOOK_S = 0.02
+_BUSY = sa.text("""
+    SELECT count(*) AS busy, count(*) FILTER (WHERE wait_event_type = 'Lock') AS waiting FROM pg_stat_activity
+     WHERE state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+    """)
+
+
+@dataclass(slots=True)
+class Looks:
+    """Sessions of Postgres that were seen busy, and of these the ones that waited for a lock."""
+
+    busy: int = 0
+    waiting: int = 0
+
+    @property
+    def share(self) -> float:
+        """Waiting for a lock, of all busy."""
+        return self.waiting / max(1, self.busy)
+
+
+@contextmanager
+def looking(url: str) -> Iterator[Looks]:
+    """Looks at the server's sessions while the block runs."""
+    looks, done, engine = Looks(), threading.Event(), sa.create_engine(url, isolation_level="AUTOCOMMIT")
+
+    def look() -> None:
+        with engine.connect() as connection:
+            while not done.wait(LOOK_S):
+                row = connection.execute(_BUSY).one()
+                looks.busy, looks.waiting = looks.busy + row.busy, looks.waiting + row.waiting
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield looks
+    finally:
+        done.set()
+        thread.join()
+        engine.dispose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +154,13 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
         memory.flush("warm-up", TIMEOUT_S)
         before, started, turns = reading(plain), time.perf_counter(), 0
         sent.by_kind.clear()
-        for owner in range(owners):
-            for told in period(owner, sessions, seed):
-                memory.ingest(f"owner-{owner}", told.session_id, told.turns, wait="none")
-                turns += len(told.turns)
-        for owner in range(owners):
-            memory.flush(f"owner-{owner}", TIMEOUT_S)
+        with looking(plain) as looks:
+            for owner in range(owners):
+                for told in period(owner, sessions, seed):
+                    memory.ingest(f"owner-{owner}", told.session_id, told.turns, wait="none")
+                    turns += len(told.turns)
+            for owner in range(owners):
+                memory.flush(f"owner-{owner}", TIMEOUT_S)
         took = time.perf_counter() - started
         python_s, postgres_s, wal, rows = reading(plain).since(before)
         cells = sum(
@@ -135,6 +178,7 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
         "wal_bytes_a_turn": round(wal / turns),
         "rows_a_cell": round(rows / cells, 1),
         "statements_a_cell": round(sum(sent.by_kind.values()) / cells, 1),
+        "lock_waits": round(looks.share, 4),
         "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
     }
     return row, sent

@@ -13,7 +13,7 @@ from memforest_core.domain.ids import FactId, NodeId, PayloadId, SessionId, Tree
 from memforest_core.domain.people import KnownPerson, called
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.tags import united_tags
-from memforest_core.domain.times import micros
+from memforest_core.domain.times import from_micros, micros
 from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
@@ -33,7 +33,7 @@ from memforest_core.reduce.routing.entities import continued, entity_scopes, sub
 from memforest_core.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import Settings
-from memforest_core.store.trees import TreeChange
+from memforest_core.store.trees import SceneSpan, TreeChange
 
 NEWEST_SCENES = 256
 """Scenes that a batch may join while the vector index is away: without it nobody knows which are near."""
@@ -95,8 +95,7 @@ class Placing:
         drafts = self._route_sessions()
         entity_drafts = self._route_entities(facts)
         scene_drafts, mergers = self._route_scenes(facts, routing)
-        self._rows.scopes.put_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
-        heads = self._rows.scopes.scopes([*self._leaves, *(kept.id for kept, _ in mergers)])
+        heads = self._rows.scopes.open_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
         # A tree that will certainly have leaves: their placements are written once, not twice.
         growing = {tree for tree, scope in heads.items() if scope.head is not None or scope.kind is TreeKind.SESSION}
         self._rows.scopes.add_members(self._members, growing)
@@ -104,7 +103,8 @@ class Placing:
         tags = self._rows.scopes.tags([scene for pair in merging for scene in pair]) if merging else {}
         for kept, absorbed in merging:
             self._rows.scopes.move_members(absorbed, kept)
-        self._insert(heads, {kept for kept, _ in merging}, {absorbed for _, absorbed in merging})
+        spans = {draft.id: draft.span for draft in scene_drafts if draft.span is not None}
+        self._insert(heads, spans, {kept for kept, _ in merging}, {absorbed for _, absorbed in merging})
         for kept, absorbed in merging:
             if absorbed in tags:
                 self._rows.scopes.set_tags(kept, united_tags(tags.get(kept), tags[absorbed]))
@@ -257,7 +257,7 @@ class Placing:
             self._leaves.pop(absorbed.id, None)
             kept.take_in(absorbed)
         gone = {absorbed.id for _, absorbed in mergers}
-        growing = [scene for scene in scenes.scenes if scene.changed or any(scene is kept for kept, _ in mergers)]
+        growing = [scene for scene in scenes.scenes if scene.changed]
         self._stirred = {scene.id for scene in growing if scene.cold and scene.id not in gone}
         return [self._scene_draft(scene) for scene in scenes.scenes if scene.changed], mergers
 
@@ -269,9 +269,7 @@ class Placing:
             scene.domain,
             self._settings.tree.scene_k,
             domain=scene.domain,
-            centroid=scene.total,
-            start=scene.start,
-            end=scene.end,
+            span=SceneSpan(scene.total, from_micros(scene.start), from_micros(scene.end)),
         )
 
     def _near_scenes(self) -> list[Scene]:
@@ -282,7 +280,13 @@ class Placing:
             near |= {scene.id: scene for scene in scopes.newest_scenes(self._forest, NEWEST_SCENES)}
         return [near[id_] for id_ in sorted(near, key=str)]
 
-    def _insert(self, heads: Mapping[TreeId, ScopeHead], rebuilt: set[TreeId], retired: set[TreeId]) -> None:
+    def _insert(
+        self,
+        heads: Mapping[TreeId, ScopeHead],
+        spans: Mapping[TreeId, SceneSpan],
+        rebuilt: set[TreeId],
+        retired: set[TreeId],
+    ) -> None:
         """Insert the collected leaves; scopes that have become active are built from all their facts."""
         touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
         candidates = [tree for tree in touched if heads[tree].head is None]
@@ -303,16 +307,19 @@ class Placing:
             leaves = list(self._leaves[tree].values()) if tree not in whole else scene_leaves(tree, whole[tree])
             k = self._k(heads[tree].kind)
             diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
-            changes.append(TreeChange(tree, diff.head, diff, noted=heads[tree].kind is TreeKind.SESSION))
+            noted = heads[tree].kind is TreeKind.SESSION
+            changes.append(TreeChange(tree, diff.head, diff, spans.get(tree), noted))
         for tree in rebuilt:
             if tree in grown:
                 self._leaves[tree] = {leaf.payload_id: leaf for leaf in scene_leaves(tree, whole[tree])}
         loaded = self._rows.load_paths([(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()])
         for tree, head in grown.items():
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
-            changes.append(TreeChange(tree, diff.head, diff, noted=tree not in rebuilt))
+            changes.append(TreeChange(tree, diff.head, diff, spans.get(tree), noted=tree not in rebuilt))
         refresh = self._settings.refresh
         self._rows.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s, list(retired))
+        written = retired | {change.tree_id for change in changes if change.diff.inserted}
+        self._rows.scopes.set_spans({tree: span for tree, span in spans.items() if tree not in written})
 
     def _k(self, kind: TreeKind) -> int:
         trees = self._settings.tree

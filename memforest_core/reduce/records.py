@@ -11,6 +11,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, Sessi
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.models.calls import Vectors
+from memforest_core.store.trees import SceneSpan
 
 Rules = Mapping[str, float]
 """Branching factors and thresholds of one forest, under the names they have in the settings."""
@@ -89,7 +90,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class ScopeDraft:
-    """A scope to create or update; ``centroid`` is the vector sum of a scene."""
+    """A scope as it should be stored; ``span`` is that of a scene."""
 
     id: TreeId
     kind: TreeKind
@@ -98,18 +99,17 @@ class ScopeDraft:
     k: int
     session_id: SessionId | None = None
     domain: str = ""
-    centroid: Vectors | None = None
-    start: int | None = None
-    end: int | None = None
+    span: SceneSpan | None = None
     person: bool = False
     """The owner or a human speaker: the label follows the newest name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeHead:
-    """A stored scope: its kind and, when it is active, its tree."""
+    """A stored scope: its kind, its label and, when it is active, its tree."""
 
     kind: TreeKind
+    label: str
     head: TreeHead | None
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import Insert, insert
 
 from memforest_core.domain.facts import Candidate, Fact
 from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TenantId, TreeId, leaf_id
 from memforest_core.domain.people import People
 from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.domain.times import from_micros, micros
+from memforest_core.domain.times import micros
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Key
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
@@ -34,13 +34,14 @@ from memforest_core.reduce.routing.activity import NOTHING, Evidence
 from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
+from memforest_core.store.copying import adding, change_rows, columns_of, given_to
 from memforest_core.store.owners import lock_forest
 from memforest_core.store.people import people_of
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.temperatures import set_temperature
-from memforest_core.store.trees import head_of
+from memforest_core.store.trees import SceneSpan, head_of, lock_trees, set_spans
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 from memforest_core.work.states import WorkState
 
@@ -395,20 +396,6 @@ _MOVE_MEMBERS = sa.text("""
     """)
 
 
-_NEW_SCOPE = insert(m.Tree)
-_SCOPE_KEY = ["tenant_id", "tree_id"]
-_PUT_SCOPE = _NEW_SCOPE.on_conflict_do_update(
-    index_elements=_SCOPE_KEY,
-    set_={name: _NEW_SCOPE.excluded[name] for name in ("centroid", "time_start", "time_end")},
-    where=m.Tree.kind == "scene",
-)
-_PUT_PERSON = _NEW_SCOPE.on_conflict_do_update(
-    index_elements=_SCOPE_KEY,
-    set_={"label": _NEW_SCOPE.excluded.label},
-    where=m.Tree.label != _NEW_SCOPE.excluded.label,
-)
-
-
 class ScopeRows(TenantRows):
     """Scopes, what they hold, and what speaks for them."""
 
@@ -420,7 +407,8 @@ class ScopeRows(TenantRows):
             sa.select(m.Tree.__table__).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(ids))
         ).all()
         return {
-            TreeId(row.tree_id): ScopeHead(TreeKind(row.kind), head_of(row) if row.root_id else None) for row in rows
+            TreeId(row.tree_id): ScopeHead(TreeKind(row.kind), row.label, head_of(row) if row.root_id else None)
+            for row in rows
         }
 
     def entity_trees(self, forest: ForestId, keys: Collection[str]) -> dict[str, int]:
@@ -513,35 +501,38 @@ class ScopeRows(TenantRows):
         own = sa.update(f).where(f.tenant_id == self._tenant, f.forest_id == forest)
         self._db.execute(own.values(scene_seq=number))
 
-    def put_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
-        """Create scopes as candidates, or update the centroid and span of scenes and the label of people."""
-        self._put(forest, [draft for draft in drafts if not draft.person], _PUT_SCOPE)
-        self._put(forest, [draft for draft in drafts if draft.person], _PUT_PERSON)
+    def open_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> dict[TreeId, ScopeHead]:
+        """Create those of the scopes that are new, as candidates, and give people their newest label; all as they were
+        stored, new ones without a tree. Rows that are there already are not locked, but for a new label."""
+        stored = self.scopes([draft.id for draft in drafts])
+        self._add_scopes(forest, [draft for draft in drafts if draft.id not in stored])
+        called = {one.id: one.label for one in drafts if one.person and one.id in stored}
+        renamed = {id_: label for id_, label in called.items() if label != stored[id_].label}
+        if renamed:
+            lock_trees(self._db, self._tenant, list(renamed))
+            labels = {"label": list(renamed.values())}
+            self._db.execute(change_rows("tree", self._tenant, {"tree_id": renamed}, labels))
+        return {one.id: ScopeHead(one.kind, one.label, None) for one in drafts} | stored
 
-    def _put(self, forest: ForestId, drafts: Sequence[ScopeDraft], statement: Insert) -> None:
+    def _add_scopes(self, forest: ForestId, drafts: Sequence[ScopeDraft]) -> None:
         if not drafts:
             return
-        self._db.execute(
-            statement,
-            [
-                {
-                    "tenant_id": self._tenant,
-                    "tree_id": draft.id,
-                    "forest_id": forest,
-                    "kind": draft.kind.value,
-                    "scope_key": draft.key,
-                    "label": draft.label,
-                    "state": ScopeState.CANDIDATE.value,
-                    "k": draft.k,
-                    "session_id": draft.session_id,
-                    "domain": draft.domain,
-                    "centroid": to_bytes(draft.centroid) if draft.centroid is not None else None,
-                    "time_start": from_micros(draft.start) if draft.start is not None else None,
-                    "time_end": from_micros(draft.end) if draft.end is not None else None,
-                }
-                for draft in sorted(drafts, key=lambda draft: str(draft.id))
-            ],
-        )
+        spans = [draft.span for draft in drafts]
+        new: dict[str, list[Any]] = columns_of(drafts, "label", "k", "session_id", "domain") | {
+            "tree_id": [draft.id for draft in drafts],
+            "forest_id": [forest] * len(drafts),
+            "kind": [draft.kind.value for draft in drafts],
+            "scope_key": [draft.key for draft in drafts],
+            "state": [ScopeState.CANDIDATE.value] * len(drafts),
+            "centroid": [to_bytes(span.centroid) if span is not None else None for span in spans],
+            "time_start": [span.start if span is not None else None for span in spans],
+            "time_end": [span.end if span is not None else None for span in spans],
+        }
+        self._db.execute(adding("tree", tuple(new)), given_to("tree", self._tenant, {}, new))
+
+    def set_spans(self, spans: Mapping[TreeId, SceneSpan]) -> None:
+        """Set the spans of scenes that have no tree yet; those of others come with ``write_trees``."""
+        set_spans(self._db, self._tenant, spans)
 
     def name_people(self, forest: ForestId, names: Mapping[str, str]) -> None:
         """Give the trees of speakers (by their keys) the names that the speakers have now."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 from uuid import uuid4
 
 from memforest_core.domain.ids import ForestId, NodeId
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.tags import united_tags
+from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvariantViolated
 from memforest_core.memtree import insert
 from memforest_core.reduce.placing import scene_leaves
-from memforest_core.reduce.records import ScopeDraft
 from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import Settings
-from memforest_core.store.trees import TreeChange
+from memforest_core.store.trees import SceneSpan, TreeChange
 
 
 def unite(rows: ReduceRows, forest: ForestId, kept: Scene, absorbed: Scene, settings: Settings) -> int:
@@ -27,24 +26,14 @@ def unite(rows: ReduceRows, forest: ForestId, kept: Scene, absorbed: Scene, sett
     head = scopes.scopes([kept.id])[kept.id].head
     if head is None:
         raise InvariantViolated("A scene without a tree can't take in another one.")
-    together = ScopeDraft(
-        kept.id,
-        TreeKind.SCENE,
-        str(kept.id),
-        kept.domain,
-        head.k,
-        domain=kept.domain,
-        centroid=kept.total + absorbed.total,
-        start=min(kept.start, absorbed.start),
-        end=max(kept.end, absorbed.end),
-    )
-    scopes.put_scopes(forest, [together])
+    start, end = from_micros(min(kept.start, absorbed.start)), from_micros(max(kept.end, absorbed.end))
+    together = SceneSpan(kept.total + absorbed.total, start, end)
     scopes.move_members(absorbed.id, kept.id)
     leaves = scene_leaves(kept.id, scopes.members([kept.id])[kept.id])
     loaded = rows.load_paths([(kept.id, leaf.key) for leaf in leaves])
     diff = insert(head, loaded[kept.id], leaves, lambda: NodeId(uuid4()))
     refresh = settings.refresh
-    change = TreeChange(kept.id, diff.head, diff)
+    change = TreeChange(kept.id, diff.head, diff, together)
     rows.write_trees([change], refresh.quiet_s, refresh.max_staleness_s, [absorbed.id])
     if absorbed.id in tags:
         scopes.set_tags(kept.id, united_tags(tags.get(kept.id), tags[absorbed.id]))

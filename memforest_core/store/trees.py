@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -24,12 +25,23 @@ LOWEST = Key(-(2**63), -(2**31), -(2**31), "")
 
 
 @dataclass(frozen=True, slots=True)
+class SceneSpan:
+    """What routing compares with a scene: the sum of its facts' routing vectors, and where it lies in time."""
+
+    centroid: Vectors
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class TreeChange:
     """What a batch does to one tree."""
 
     tree_id: TreeId
     head: TreeHead
     diff: Diff
+    span: SceneSpan | None = None
+    """Of a scene whose span changes."""
     noted: bool = False
     """Whether the placements name the new leaves already."""
 
@@ -110,9 +122,12 @@ _HEADS = sa.text("""
        SET state = 'active', root_id = u.root, height = u.height, leaf_count = u.leaves, marks = r.marks + 1,
            last_mark_at = now(), first_mark_at = coalesce(r.first_mark_at, now()),
            due_at = least(now() + make_interval(secs => :quiet),
-                          coalesce(r.first_mark_at, now()) + make_interval(secs => :stale))
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]))
-           AS u(tree, root, height, leaves)
+                          coalesce(r.first_mark_at, now()) + make_interval(secs => :stale)),
+           centroid = coalesce(u.centroid, r.centroid), time_start = coalesce(u.first, r.time_start),
+           time_end = coalesce(u.last, r.time_end)
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]),
+                  CAST(:centroids AS bytea[]), CAST(:starts AS timestamptz[]), CAST(:ends AS timestamptz[]))
+           AS u(tree, root, height, leaves, centroid, first, last)
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
     """)
 
@@ -166,6 +181,18 @@ def set_centroids(connection: sa.Connection, tenant: TenantId, totals: Mapping[T
         lock_trees(connection, tenant, list(totals))
         new = {"centroid": [to_bytes(total) for total in totals.values()]}
         connection.execute(change_rows("tree", tenant, {"tree_id": totals}, new))
+
+
+def set_spans(connection: sa.Connection, tenant: TenantId, spans: Mapping[TreeId, SceneSpan]) -> None:
+    """Set the spans of scenes that have no tree yet; those of others come with ``write_trees``."""
+    if spans:
+        lock_trees(connection, tenant, list(spans))
+        new: dict[str, list[Any]] = {
+            "centroid": [to_bytes(span.centroid) for span in spans.values()],
+            "time_start": [span.start for span in spans.values()],
+            "time_end": [span.end for span in spans.values()],
+        }
+        connection.execute(change_rows("tree", tenant, {"tree_id": spans}, new))
 
 
 def with_ancestors(
@@ -284,6 +311,9 @@ class TreeRows(TenantRows):
                 roots=[change.head.root_id for change in marked],
                 heights=[change.head.height for change in marked],
                 leaves=[change.head.leaf_count for change in marked],
+                centroids=[to_bytes(change.span.centroid) if change.span else None for change in marked],
+                starts=[change.span.start if change.span else None for change in marked],
+                ends=[change.span.end if change.span else None for change in marked],
                 quiet=quiet_s,
                 stale=stale_s,
             )

@@ -46,6 +46,7 @@ class Scene:
         self.size += absorbed.size
         self.start, self.end = min(self.start, absorbed.start), max(self.end, absorbed.end)
         self.cold = self.cold or absorbed.cold
+        self.changed = True
 
 
 @dataclass(frozen=True, slots=True)
