@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.mentions import told
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.extract.answer import MAX_ITEMS, MAX_SUMMARIES, CellSummary, ExtractionAnswer, Item
+from memforest_core.extract.answer import MAX_ITEMS, CellSummary, ExtractionAnswer, Item
 from memforest_core.extract.offline import skipping
 from memforest_core.extract.offline.attributes import State, states_in
 from memforest_core.extract.offline.languages import is_english, packed
@@ -290,7 +291,7 @@ def propose(window: Window) -> ExtractionAnswer:
     Every quote is a verbatim piece of its source turn. Raises nothing.
     """
     drafts = _drafts(window)
-    cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_SUMMARIES]
+    cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_WINDOW_TURNS]
     return ExtractionAnswer(
         items=[draft.item for draft in drafts], summaries=[_summary(window, cell, drafts) for cell in cells]
     )
