@@ -15,7 +15,10 @@ MAX_ITEMS = 4 * MAX_WINDOW_TURNS
 SELF_QUOTED_CHARS = 200
 """A turn of so many characters is short enough to be the quote of what it says."""
 
-Short = Annotated[str, StringConstraints(max_length=400)]
+MAX_SHORT_CHARS = 400
+"""Of a quote, a value or the phrase of a date."""
+
+Short = Annotated[str, StringConstraints(max_length=MAX_SHORT_CHARS)]
 Label = Annotated[str, StringConstraints(max_length=200)]
 
 
