@@ -211,7 +211,8 @@ class OneTree:
             assert rows.lock_forest(self.forest)
             rows.canon.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
             rows.scopes.put_scopes(self.forest, [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)])
-            rows.scopes.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves])
+            members = [Member(self.tree, leaf.payload_id, session) for leaf in leaves]
+            rows.scopes.add_members(members, {self.tree})
             started = time.perf_counter()
             head = rows.scopes.scopes([self.tree])[self.tree].head
             if head is None:
@@ -219,7 +220,7 @@ class OneTree:
             else:
                 loaded = rows.load_paths([(self.tree, leaf.key) for leaf in leaves])
                 diff = insert(head, loaded[self.tree], leaves, self.new_id)
-            rows.write_trees([TreeChange(self.tree, diff.head, diff)], quiet_s, stale_s)
+            rows.write_trees([TreeChange(self.tree, diff.head, diff, noted=True)], quiet_s, stale_s)
             return time.perf_counter() - started
 
 

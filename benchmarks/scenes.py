@@ -114,7 +114,7 @@ class Grown:
             keys = {fact.id: leaf.key for fact, leaf in zip(facts, leaves, strict=True)}
             rows.canon.add_facts(forest, facts, keys, dict.fromkeys(keys, "bob"))
             rows.scopes.put_scopes(forest, drafts)
-            rows.scopes.add_members(members)
+            rows.scopes.add_members(members, ())
 
     def tell(self, number: int) -> None:
         """A session of 20 facts, extracted and not yet placed."""
