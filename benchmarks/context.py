@@ -33,6 +33,7 @@ from memforest_core.calendar.service import CalendarService
 from memforest_core.context.portraits import Portraits
 from memforest_core.context.result import Context
 from memforest_core.context.service import ContextService
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.models.opening import open_embedder
 from memforest_core.profile.asking import Asking
 from memforest_core.profile.describing import Describer
@@ -156,7 +157,7 @@ def row(facts: int, seed: int, found: Sequence[Measured], extra: int) -> Row:
     """The figures of one size."""
     times = [each.context_ms for each in found]
     tokens = [each.context.section_tokens for each in found]
-    names = sorted({section.value for each in tokens for section in each})
+    sections = sorted({section for each in tokens for section in each})
     return {
         "facts": facts,
         "n": len(found),
@@ -166,7 +167,7 @@ def row(facts: int, seed: int, found: Sequence[Measured], extra: int) -> Row:
         "recall_p50_ms": round(median(each.recall_ms for each in found), 2),
         "extra_statements": extra,
         "tokens": median(each.context.tokens for each in found),
-        "section_tokens": {name: median(each.get(name, 0) for each in tokens) for name in names},
+        "section_tokens": {section.value: median(each.get(section, 0) for each in tokens) for section in sections},
     }
 
 
@@ -225,7 +226,7 @@ def talk(running: Stack, number: int, began: float, drawn: random.Random) -> Non
         "Nice.",
     )
     role, name = ("assistant", "Guide") if number % 2 else ("user", "Bob")
-    turn = {"role": role, "name": name, "content": said[number % 4], "timestamp": began + 0.001 * number}
+    turn: TurnInput = {"role": role, "name": name, "content": said[number % 4], "timestamp": began + 0.001 * number}
     running.memory.append("bob", "chat", turn, close=number % 2 == 1)
 
 

@@ -14,6 +14,7 @@ import time
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.support.processes import serving
 from memforest_core.api import MemForest
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import load_settings
 
 WINDOWS = 40
@@ -23,7 +24,7 @@ SLOTS = 40
 LATENCY_S = 0.3
 
 
-def turns(run: int) -> list[dict[str, object]]:
+def turns(run: int) -> list[TurnInput]:
     """160 turns: 80 cells of 2, 40 windows of 4, nothing said before."""
     return [
         {

@@ -212,14 +212,14 @@ class OneTree:
             rows.canon.add_facts(self.forest, facts, keys, dict.fromkeys(keys, "bob"))
             drafts = [ScopeDraft(self.tree, TreeKind.ENTITY, "bob", "Bob", ENTITY_K)]
             head = rows.scopes.open_scopes(self.forest, drafts)[self.tree].head
-            rows.scopes.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves], set())
+            rows.scopes.add_members([Member(self.tree, leaf.payload_id, session) for leaf in leaves], {self.tree})
             started = time.perf_counter()
             if head is None:
                 diff = build(tree_id=self.tree, k=ENTITY_K, root_id=self.new_id(), leaves=leaves, new_id=self.new_id)
             else:
                 loaded = rows.load_paths([(self.tree, leaf.key) for leaf in leaves])
                 diff = insert(head, loaded[self.tree], leaves, self.new_id)
-            rows.write_trees([TreeChange(self.tree, diff.head, diff)], quiet_s, stale_s)
+            rows.write_trees([TreeChange(self.tree, diff.head, diff, noted=True)], quiet_s, stale_s)
             return time.perf_counter() - started
 
 

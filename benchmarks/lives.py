@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memforest_core.domain.chat_messages import TurnInput
+
 SPEAKER = "Robin"
 TURNS = 20
 """Of a session; each states one or two things."""
@@ -86,7 +88,7 @@ class Told:
     """One session to enqueue."""
 
     session_id: str
-    turns: tuple[dict[str, object], ...]
+    turns: tuple[TurnInput, ...]
 
 
 def period(number: int, sessions: int, seed: int) -> Iterator[Told]:

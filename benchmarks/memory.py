@@ -20,18 +20,19 @@ from benchmarks.support.processes import Deployment, deployment
 from benchmarks.support.servers import session_servers
 from benchmarks.support.stack import make_template
 from memforest_core.client import MemForestClient
+from memforest_core.domain.chat_messages import TurnInput
 
 DETAILS = ("kayaks", "lamps", "stamps", "chairs", "kites", "maps", "drums", "bowls")
 VARIETY = 500
 """Different sentences: equal ones share a vector, so that the time goes into the pipeline and not into the model."""
 
 
-def turn(number: int) -> dict[str, object]:
+def turn(number: int) -> TurnInput:
     said = f"I bought {number % VARIETY} {DETAILS[number % len(DETAILS)]}." if number % 2 == 0 else "Good for you."
     return {"role": "user" if number % 2 == 0 else "assistant", "content": said, "timestamp": 1_700_000_000 + number}
 
 
-def sessions(count: int, owners: int) -> Iterator[tuple[str, str, list[dict[str, object]]]]:
+def sessions(count: int, owners: int) -> Iterator[tuple[str, str, list[TurnInput]]]:
     """Two-turn sessions, made one at a time."""
     for number in range(count):
         yield f"owner-{number % owners}", f"s{number}", [turn(2 * number), turn(2 * number + 1)]

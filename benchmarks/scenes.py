@@ -21,6 +21,7 @@ from benchmarks.eval.locomo import load
 from benchmarks.harness import Report, Row, made_fact, made_leaf, minute, parser, say
 from benchmarks.support.servers import session_servers
 from benchmarks.support.stack import Stack, make_template, stack
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TreeId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract.offline.scenes import scene_of
@@ -113,11 +114,11 @@ class Grown:
             keys = {fact.id: leaf.key for fact, leaf in zip(facts, leaves, strict=True)}
             rows.canon.add_facts(forest, facts, keys, dict.fromkeys(keys, "bob"))
             rows.scopes.open_scopes(forest, drafts)
-            rows.scopes.add_members(members, set())
+            rows.scopes.add_members(members, ())
 
     def tell(self, number: int) -> None:
         """A session of 20 facts, extracted and not yet placed."""
-        turns: list[dict[str, Any]] = [
+        turns: list[TurnInput] = [
             {
                 "role": "user",
                 "content": f"I paid {item} dollars for parcel {number * FACTS + item} of {self.owner}.",
@@ -214,7 +215,7 @@ def purity(seed: int) -> Row:
     from memforest_core.models.opening import open_embedder
     from memforest_core.settings import EmbeddingSettings
 
-    labelled = {}
+    labelled: dict[str, str] = {}
     for pair in built_in_sample():
         labelled |= {pair.a: pair.scene_a, pair.b: pair.scene_b}
     texts = sorted(text for text, label in labelled.items() if label)
@@ -228,9 +229,8 @@ def purity(seed: int) -> Row:
         for scene in scenes.route(SceneFact(FactId(UUID(int=number)), vector, known, 0, 0)):
             inside[scene.id].append(labelled[text].partition("/")[0])
     together = [Counter(labels) for labels in inside.values() if len(labels) > 1]
-    most, all_ = (
-        sum(count(labels) for labels in together) for count in (lambda c: max(c.values()), lambda c: c.total())
-    )
+    most = sum(max(labels.values()) for labels in together)
+    all_ = sum(labels.total() for labels in together)
     return {"sentences": len(texts), "scenes": len(inside), "purity": round(most / max(1, all_), 3)}
 
 

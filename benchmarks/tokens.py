@@ -8,7 +8,6 @@ summaries of every session before the next one comes.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -163,4 +162,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

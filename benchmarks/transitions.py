@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.harness import Report, Row, parser, say
 from memforest_core.api import MemForest
+from memforest_core.domain.chat_messages import TurnInput
 
 DATA = Path(__file__).parent / "eval" / "data" / "transitions.json"
 FIRST = 5
@@ -40,7 +41,7 @@ def store(memory: MemForest, people: list[dict[str, object]]) -> None:
     for person in people:
         owner = str(person["owner"])
         for session in person["sessions"]:  # type: ignore[attr-defined]
-            turns = [
+            turns: list[TurnInput] = [
                 {
                     "id": turn["id"],
                     "role": "user",

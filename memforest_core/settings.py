@@ -308,7 +308,8 @@ class RefreshSettings(Group):
     """Length of a summary; children whose texts fit together are joined without a model."""
     model_from_leaves: int = Field(default=128, ge=1)
     """A chat model summarizes nodes above so many leaves or more; below, rules pick from the children's texts, as
-    without a model. 1 asks the model for every text that does not fit."""
+    without a model. 1 asks the model for every text that does not fit. A change holds for what is summarized from then
+    on: texts whose children stay as they are stay too."""
     model_reads_last: bool = False
     """Whether the model reads a node's last child too. Else rules pick from that one, and what the model wrote of the
     others stays as long as they do: trees grow at their end."""

@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memforest_core.domain.chat_messages import TurnInput
+
 SESSIONS_PER_OWNER = 10
 FIRST_DAY = 1_700_000_000
 """Unix seconds of the first conversation; each is a day after the one before."""
@@ -24,7 +26,7 @@ class Conversation:
 
     owner: str
     session_id: str
-    turns: tuple[dict[str, object], ...]
+    turns: tuple[TurnInput, ...]
     question: str
     detail: str
     """A name that only this conversation has: what recall must find."""
@@ -52,7 +54,7 @@ def conversations(count: int, seed: int, prefix: str = "owner") -> list[Conversa
             f"My friend {friend} adopted a {pet} called {pet_name}.",
             "How lovely.",
         )
-        turns: tuple[dict[str, object], ...] = tuple(
+        turns: tuple[TurnInput, ...] = tuple(
             {
                 "role": "user" if place % 2 == 0 else "assistant",
                 "content": text,

@@ -75,7 +75,7 @@ def main() -> None:
     report = Report(asked.seed, asked.json)
     started = time.monotonic()
     with place(ZombieArena, asked.processes) as ground:
-        calm = ground.calm(ground.grown())
+        calm = ground.calm_session(ground.grown())
         for line in calm.unclean:
             say(f"without disturbance: {line:.600}")
         rows = [run(ground, calm, stage, asked.points, asked.at, asked.seed) for stage in asked.stage]

@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks.eval.dataset import Conversation, Dataset, Session, Turn, fingerprint
 from benchmarks.harness import say
 from memforest_core.api import MemForest
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import Settings
 
 INGESTED = "ingested.json"
@@ -101,13 +102,13 @@ def _ingest(memory: MemForest, data: Dataset) -> float:
     return round(time.perf_counter() - started, 2)
 
 
-def payload(conversation: Conversation, session: Session) -> list[Mapping[str, str]]:
+def payload(conversation: Conversation, session: Session) -> list[TurnInput]:
     """The turns of a session as a caller sends them; a turn without a time of its own has its session's."""
     return [_sent(conversation.id, turn) for turn in session.turns]
 
 
-def _sent(owner: str, turn: Turn) -> Mapping[str, str]:
-    sent = {"id": turn.id, "role": turn.role, "name": turn.speaker, "content": turn.text}
+def _sent(owner: str, turn: Turn) -> TurnInput:
+    sent: TurnInput = {"id": turn.id, "role": turn.role, "name": turn.speaker, "content": turn.text}
     if turn.by_owner:
         sent["speaker_id"] = owner
     if turn.at is not None:

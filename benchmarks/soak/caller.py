@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.soak.known import WORD
 from memforest_core.api import MemForest
 from memforest_core.cli.logs import configure_logs
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import MemForestError, QuotaExceeded, RetryableError
 from memforest_core.lifecycle import Operation
 from memforest_core.work.waiting import WaitTimeout
@@ -32,12 +33,12 @@ def _ended(memory: MemForest, operation: Operation) -> dict[str, object]:
     return {"operation": str(operation.id), "clean": receipt.clean, "left": dict(receipt.left)}
 
 
-def _ingest(memory: MemForest, owner: str, session: str, turns: list[object]) -> object:
+def _ingest(memory: MemForest, owner: str, session: str, turns: list[TurnInput]) -> object:
     memory.ingest(owner, session, turns)
     return {}
 
 
-def _append(memory: MemForest, owner: str, session: str, turn: object) -> object:
+def _append(memory: MemForest, owner: str, session: str, turn: TurnInput) -> object:
     memory.append(owner, session, turn)
     return {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import httpx
 import redis
@@ -164,8 +165,8 @@ def _in_redis(servers: EmbeddedServers) -> Iterator[str]:
 
 def _in_index(running: Deployment, forgotten: set[str], allowed: set[str]) -> tuple[set[str], set[str]]:
     """Planted words in payloads, and forgotten words whose place in sparse vectors is taken."""
-    of = {word: set(bm25_weights(count_terms(word), 1.0)[0]) for word in forgotten}
-    shared = {place for word in allowed for place in bm25_weights(count_terms(word), 1.0)[0]}
+    of = {word: set(bm25_weights(count_terms(word), 1)[0]) for word in forgotten}
+    shared = {place for word in allowed for place in bm25_weights(count_terms(word), 1)[0]}
     payloads: set[str] = set()
     places: set[int] = set()
     with httpx.Client(base_url=running.index.url, timeout=30.0) as client:
@@ -177,7 +178,7 @@ def _in_index(running: Deployment, forgotten: set[str], allowed: set[str]) -> tu
     return payloads, {word for word, taken in of.items() if taken - shared and taken <= places}
 
 
-def _points(client: httpx.Client, collection: str) -> Iterator[dict[str, object]]:
+def _points(client: httpx.Client, collection: str) -> Iterator[dict[str, Any]]:
     after: object = None
     while True:
         asked = {"limit": PAGE, "offset": after, "with_payload": True, "with_vector": True}

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from memforest_core.domain.chat_messages import TurnInput
+
 FIRST_DAY = 1_500_000_000
 DAY_S = 86_400
 TURN_S = 60
@@ -32,7 +34,7 @@ class Said:
     """One turn."""
 
     word: str
-    turn: dict[str, object]
+    turn: TurnInput
     owners: set[str]
     """In whose memory it is; several while nobody knows."""
     fate: Fate = Fate.EITHER

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID, uuid4, uuid5
 
 import sqlalchemy as sa
@@ -266,18 +267,15 @@ def _end_open_transactions(_c: Any, _cursor: Any, statement: str, parameters: An
 def _own_task_id(services: Services, tenant: TenantId, asker: str) -> Iterator[None]:
     """The first task that is asked for here has the same id in every run: a rebuilt forest's ids derive from it, and
     ids decide who comes first."""
-    before, own = operation_rows.uuid4, uuid5(_SPACE, asker)
+    own = uuid5(_SPACE, asker)
 
     def made() -> UUID:
         with tenant_transaction(services.engine, tenant) as connection:
             taken = connection.scalar(sa.text("SELECT 1 FROM memforest.maintenance WHERE task_id = :id"), {"id": own})
-        return before() if taken else own
+        return uuid4() if taken else own
 
-    operation_rows.uuid4 = made
-    try:
+    with patch.object(operation_rows, "uuid4", made):
         yield
-    finally:
-        operation_rows.uuid4 = before
 
 
 def _serve(part: Part) -> None:

@@ -257,17 +257,22 @@ def _set_policy(services: Services, _directory: Path) -> None:
     with tenant_transaction(services.engine, tenant) as connection:
         for statement in _WINDOWS:
             connection.execute(statement, {"owner": BOB})
-    age = {name: (time.time() - (MONDAY + days * DAY_S)) / DAY_S for name, days in _TOO_OLD.items()}
-    retention.set_policy(tenant, BOB, **age, max_facts=6, fraction=0.5, actor=BEFORE)
 
+    def age(day: int) -> float:
+        """Of what came so many days after the first; what is older is too old."""
+        return (time.time() - (MONDAY + day * DAY_S)) / DAY_S
 
-_TOO_OLD = {
-    "max_age_days": 20,
-    "facts_max_age_days": 30,
-    "digests_max_age_days": 50,
-    "window_max_age_days": 50,
-}
-"""Up to which day after the first each kind is too old."""
+    retention.set_policy(
+        tenant,
+        BOB,
+        max_age_days=age(20),
+        facts_max_age_days=age(30),
+        digests_max_age_days=age(50),
+        window_max_age_days=age(50),
+        max_facts=6,
+        fraction=0.5,
+        actor=BEFORE,
+    )
 
 
 def _retain(services: Services) -> None:

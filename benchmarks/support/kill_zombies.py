@@ -69,7 +69,7 @@ class Outcome:
 class ZombieArena(PairArena):
     """Processes that are stopped, and others that do their work."""
 
-    def calm(self, grown: Prepared) -> Calm:
+    def calm_session(self, grown: Prepared) -> Calm:
         """A session that nobody has worked on, and what it comes to. Raises Broken."""
         with self._copy(grown) as (database, files):
             copy = self._on(database, files)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.turns import Role, Turn
 
 TOPIC_MARKER = "new_topic"
@@ -15,6 +16,9 @@ TEXT_MARKERS = ("--- topic", "--- session", "new topic:", "switching gears")
 """Beginnings of a line with which a turn's own words say that it starts something new (artifact, which looks for them
 anywhere in the text)."""
 
+MAX_WINDOW_TURNS = 64
+"""A window has at most so many turns, so no more cells, and a candidate rests on no later turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
@@ -23,8 +27,8 @@ class Cutting:
     cell_turns: int = 2
     cell_chars: int = 8_000
     gap: timedelta = timedelta(hours=6)
-    window_turns: int = 64
-    window_chars: int = 4_800
+    window_turns: int = MAX_WINDOW_TURNS
+    window_chars: int = 1_200 * CHARS_PER_TOKEN
     markers: tuple[str, ...] = TEXT_MARKERS
     """Beginnings of a line that close the cell before their turn; upper and lower case are the same."""
 

@@ -6,17 +6,19 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 
-MAX_ITEMS = 256
-"""Facts of one answer: a window of 64 turns may say four in each."""
-MAX_SUMMARIES = 64
-"""Cells of one window at most."""
+MAX_ITEMS = 4 * MAX_WINDOW_TURNS
+"""Facts of one answer: a window may say four in each of its turns."""
 
 SELF_QUOTED_CHARS = 200
 """A turn of so many characters is short enough to be the quote of what it says."""
 
-Short = Annotated[str, StringConstraints(max_length=400)]
+MAX_SHORT_CHARS = 400
+"""Of a quote, a value or the phrase of a date."""
+
+Short = Annotated[str, StringConstraints(max_length=MAX_SHORT_CHARS)]
 Label = Annotated[str, StringConstraints(max_length=200)]
 
 
@@ -64,4 +66,4 @@ class ExtractionAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     items: list[Item] = Field(max_length=MAX_ITEMS)
-    summaries: list[CellSummary] = Field(default_factory=list, max_length=MAX_SUMMARIES)
+    summaries: list[CellSummary] = Field(default_factory=list, max_length=MAX_WINDOW_TURNS)

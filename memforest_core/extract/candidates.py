@@ -14,10 +14,9 @@ from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
-from memforest_core.extract.answer import SELF_QUOTED_CHARS, ExtractionAnswer, Item
+from memforest_core.extract.answer import MAX_SHORT_CHARS, SELF_QUOTED_CHARS, ExtractionAnswer, Item
 
 MAX_VERBATIM_CHARS = 2_000
-MAX_QUOTE_CHARS = 400
 REWORDED = 2 / 3
 """Share of a quote's terms in its turns from which it is taken for reworded, not invented."""
 SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
@@ -74,7 +73,7 @@ def _quoted(quote: str, text: str) -> str:
     # Where lower case has other lengths, places in it are not places in the text.
     if end < 0 or len(lower) != len(plain):
         return ""
-    return plain[start : end + len(ends)][:MAX_QUOTE_CHARS]
+    return plain[start : end + len(ends)][:MAX_SHORT_CHARS]
 
 
 def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:

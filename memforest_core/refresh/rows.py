@@ -303,20 +303,13 @@ class RefreshRows(VectorRows):
             s = m.NodeSummary
             again = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(degraded))
             self._db.execute(again.values(redo_at=seconds_from_now(redo_after_s)))
-        paid = {artifact.paid.key: artifact for artifact in saved if artifact.paid is not None}
+        paid = sorted((each.paid, each.node.forest_id, each.node.tree_id) for each in saved if each.paid is not None)
         if paid:
             self._db.execute(
                 insert(m.Summary).on_conflict_do_nothing(),
                 [
-                    {
-                        "tenant_id": self._tenant,
-                        "input_hash": key,
-                        "text": artifact.paid.text,
-                        "forest_id": artifact.node.forest_id,
-                        "tree_id": artifact.node.tree_id,
-                    }
-                    for key, artifact in sorted(paid.items(), key=lambda each: each[0])
-                    if artifact.paid is not None
+                    {"tenant_id": self._tenant, "input_hash": key, "text": text, "forest_id": forest, "tree_id": tree}
+                    for (key, text), forest, tree in paid
                 ],
             )
 

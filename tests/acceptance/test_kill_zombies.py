@@ -23,7 +23,7 @@ def place(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def calm(place: ZombieArena) -> Calm:
-    return place.calm(place.grown())
+    return place.calm_session(place.grown())
 
 
 def test_nothing_is_wrong_without_a_disturbance(calm: Calm) -> None:

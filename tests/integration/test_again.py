@@ -14,13 +14,19 @@ from benchmarks.support.model_server import ModelServer
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.models.calls import Embedder
+from memforest_core.settings import AcceptSettings
 
 TALK = ("I moved from Boston to Davis in May 2023.", "How nice.", "I bought 3 red kayaks there.", "Great.")
 
 CANDIDATES = """SELECT c.ordinal, k.item, k.statement->>'text', k.statement->>'verbatim', o.fact_id IS NOT NULL
                   FROM memforest.candidate k JOIN memforest.cell c USING (tenant_id, cell_id)
                   LEFT JOIN memforest.occurrence o USING (tenant_id, cell_id, item) ORDER BY 1, 2"""
+
+NUMBERED = """SELECT CAST(substring(f.text FROM 'numbered ([0-9]+)') AS int), o.turn_ordinals
+                FROM memforest.fact f JOIN memforest.occurrence o USING (tenant_id, fact_id) ORDER BY 1"""
+"""The number that each fact names, and the turns that say so."""
 
 
 @contextmanager
@@ -87,6 +93,45 @@ def test_a_long_window_is_read_cell_by_cell_before_anything_is_kept_word_by_word
         status = handle.status()
         assert (status.cells, status.verbatim, status.ok, status.dead) == (4, 1, 3, 0)
         assert len([call for call in model.requests if wants_extraction(call.body)]) == 1 + 4
+
+
+LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(70)]
+"""More turns than one window has, and fewer characters."""
+KETTLES = [
+    f"I paid {n} dollars for a kettle numbered {n}, {'which stands on a very long shelf, ' * 5}."
+    for n in range(70, 100)
+]
+"""More characters than one window has, and fewer turns."""
+
+WINDOWS = """SELECT s.external_id, count(*) AS cells, sum(c.last_turn - c.first_turn + 1) AS turns,
+                    sum(length(c.text)) AS chars
+               FROM memforest.cell c JOIN memforest.session s USING (tenant_id, session_id)
+              GROUP BY s.external_id, c.window_ordinal ORDER BY s.external_id DESC, c.window_ordinal"""
+
+
+@pytest.mark.parametrize("fault", [None, Fault.TRUNCATED])
+def test_windows_as_they_come_lose_no_fact(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder, fault: Fault | None
+) -> None:
+    """Given the windows of the settings' own size, when one answer can't be used, then its cells are read one by one,
+    and every turn has its fact as if nothing had happened."""
+    own = AcceptSettings().model_dump()
+    with ModelServer() as model, with_model(servers, tmp_path / "own", embedder, model, accept=own) as pipeline:
+        model.script(fault)
+        lamps = pipeline.memory.client.enqueue("bob", "lamps", said(*LAMPS))
+        kettles = pipeline.memory.client.enqueue("bob", "kettles", said(*KETTLES, start=1_700_100_000))
+        windows = pipeline.rows(WINDOWS)
+        pipeline.drive()
+
+        assert [(row.external_id, row.turns) for row in windows[:2]] == [("lamps", 64), ("lamps", 6)]
+        assert [row.external_id for row in windows[2:]] == ["kettles", "kettles"]
+        assert 4_000 < windows[2].chars <= 1_200 * CHARS_PER_TOKEN
+        split = windows[0].cells if fault else 0
+        assert len([call for call in model.requests if wants_extraction(call.body)]) == len(windows) + split
+        for status in (lamps.status(), kettles.status()):
+            assert (status.placed, status.ok, status.verbatim, status.dead) == (status.cells, status.cells, 0, 0)
+        told = [(number, [turn]) for number, turn in enumerate([*range(len(LAMPS)), *range(len(KETTLES))])]
+        assert [tuple(row) for row in pipeline.rows(NUMBERED)] == told
 
 
 def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_less(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -10,17 +11,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.stack import Stack
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import MemForestError, ModelUnavailable
-from memforest_core.models.calls import CallRecord
+from memforest_core.models.calls import CallRecord, Embedder
 from memforest_core.refresh.records import ReadyNode
 from memforest_core.refresh.rows import RefreshRows
 from memforest_core.refresh.service import RefreshService
+from memforest_core.settings import AcceptSettings, RefreshSettings
 from memforest_core.store.engine import tenant_transaction
+from tests.integration.test_erasure import assert_nowhere, erase, texts_with
 from tests.integration.test_pipeline import said
 
 
@@ -54,12 +61,7 @@ def service(pipeline: Stack, summarizer: CountingSummarizer, **settings: object)
 @pytest.fixture
 def grown(pipeline: Stack) -> Stack:
     """A forest whose facts are placed and whose trees are all dirty."""
-    pipeline.memory.ingest(
-        "bob", "s1", said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
-    )
-    while pipeline.runtime.extract() + pipeline.runtime.reduce():
-        pass
-    make_due(pipeline)
+    grow(pipeline, 24)
     return pipeline
 
 
@@ -67,8 +69,38 @@ def make_due(pipeline: Stack) -> None:
     pipeline.execute("UPDATE memforest.tree SET due_at = now() WHERE due_at IS NOT NULL")
 
 
+def mark_all(pipeline: Stack) -> None:
+    """Make every node of every tree dirty, and the trees due."""
+    pipeline.execute(
+        """UPDATE memforest.node SET version = version + 1 WHERE level > 0;
+           UPDATE memforest.tree SET first_mark_at = now(), due_at = now(), marks = marks + 1 WHERE state = 'active'"""
+    )
+
+
 def dirty(pipeline: Stack) -> int:
     return int(pipeline.rows("SELECT count(*) FROM memforest.node WHERE version > clean_version")[0][0])
+
+
+LAMP = "I paid {n} dollars for a brass lamp numbered {n}."
+
+SUMMARIES = """
+    SELECT r.kind, n.level, n.leaf_count AS leaves, n.parent_id IS NULL AS root, s.source, s.text
+      FROM memforest.node n JOIN memforest.tree r USING (tenant_id, tree_id)
+      JOIN memforest.node_summary s USING (tenant_id, node_id) ORDER BY n.node_id"""
+
+
+def grow(pipeline: Stack, turns: int) -> None:
+    """Say more of what ``grown`` began with, until there are so many turns."""
+    pipeline.memory.ingest("bob", "s1", said(*[LAMP.format(n=n) for n in range(turns)]))
+    while pipeline.runtime.extract() + pipeline.runtime.reduce():
+        pass
+    make_due(pipeline)
+
+
+def entity_root(pipeline: Stack) -> list[str]:
+    """The lines of the summary of all that is known of Bob."""
+    [row] = [row for row in pipeline.rows(SUMMARIES) if row.kind == "entity" and row.root]
+    return str(row.text).splitlines()
 
 
 def refresh_all(pipeline: Stack, refresher: RefreshService) -> int:
@@ -133,6 +165,7 @@ def test_a_summary_read_before_an_erasure_is_never_saved(grown: Stack) -> None:
     saved = grown.rows("SELECT count(*) FROM memforest.node_summary WHERE node_id = ANY(:n)", n=asked)[0][0]
     assert asked
     assert saved == 0
+    assert grown.rows("SELECT count(*) FROM memforest.summary_cache") == [(0,)]
 
 
 def test_past_the_maximum_staleness_parents_do_not_wait(grown: Stack) -> None:
@@ -154,14 +187,124 @@ def test_past_the_maximum_staleness_parents_do_not_wait(grown: Stack) -> None:
 
 def test_equal_inputs_are_summarized_once(grown: Stack) -> None:
     refresh_all(grown, service(grown, CountingSummarizer()))
-    grown.execute(
-        """UPDATE memforest.node SET version = version + 1 WHERE level > 0;
-           UPDATE memforest.tree SET first_mark_at = now(), due_at = now(), marks = marks + 1 WHERE state = 'active'"""
-    )
+    mark_all(grown)
     again = CountingSummarizer()
     refresh_all(grown, service(grown, again))
     assert dirty(grown) == 0
     assert again.asked == []
+
+
+def test_below_so_many_leaves_rules_write_every_text(grown: Stack) -> None:
+    """Given trees of 24 facts, when a model is for nodes of 25 leaves or more, then it is not asked, and all have a text."""
+    summarizer = CountingSummarizer()
+    refresh_all(grown, service(grown, summarizer, model_from_leaves=25))
+    assert dirty(grown) == 0
+    assert summarizer.asked == []
+    made = grown.rows(SUMMARIES)
+    assert len(made) == grown.rows("SELECT count(*) FROM memforest.node WHERE level > 0")[0][0]
+    assert all(row.text for row in made)
+    assert {(row.kind, row.source) for row in made if row.leaves == 24} == {
+        ("entity", "extractive"),
+        ("scene", "extractive"),
+    }
+
+
+def test_from_so_many_leaves_on_the_model_is_asked(grown: Stack) -> None:
+    """Given the same trees, when 24 leaves are enough, then it is asked for the roots that have so many, and no others."""
+    summarizer = CountingSummarizer()
+    refresh_all(grown, service(grown, summarizer, model_from_leaves=24))
+    assert sorted(node.kind for node in summarizer.asked) == ["entity", "scene"]
+    written = [(row.kind, row.root, row.leaves) for row in grown.rows(SUMMARIES) if row.source == "model"]
+    assert sorted(written) == [("entity", True, 24), ("scene", True, 24)]
+
+
+def test_another_number_of_leaves_holds_for_what_is_summarized_from_then_on(grown: Stack) -> None:
+    """Given texts of rules, when the number is lowered, then a node is the model's once its children are others."""
+    refresh_all(grown, service(grown, CountingSummarizer(), model_from_leaves=1_000))
+    mark_all(grown)
+    summarizer = CountingSummarizer()
+    refresher = service(grown, summarizer, model_from_leaves=1)
+    refresh_all(grown, refresher)
+    assert dirty(grown) == 0
+    assert summarizer.asked == []
+    grow(grown, 26)
+    refresh_all(grown, refresher)
+    assert any(node.kind is TreeKind.ENTITY for node in summarizer.asked)
+
+
+def test_the_model_is_asked_again_when_an_earlier_child_changes_and_not_for_growth_at_the_end(grown: Stack) -> None:
+    """Given summaries of all children but the last, when facts join the last one, then the model's words stay, and
+    lines of the last child bring the new facts; when an earlier child changes, the model is asked again."""
+    summarizer = CountingSummarizer()
+    refresher = service(grown, summarizer, model_from_leaves=20, model_reads_last=False, budget_chars=630)
+    grow(grown, 26)
+    refresh_all(grown, refresher)
+    assert {(node.kind, node.level) for node in summarizer.asked} == {(TreeKind.ENTITY, 2), (TreeKind.SCENE, 2)}
+    written, *last = entity_root(grown)
+    assert written.startswith("level 2 of 3: Bob paid 0 ")
+    assert last == [f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25)]
+
+    summarizer.asked.clear()
+    grow(grown, 28)
+    refresh_all(grown, refresher)
+    assert dirty(grown) == 0
+    assert summarizer.asked == []
+    assert entity_root(grown) == [
+        written,
+        *(f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25, 26, 27)),
+    ]
+
+    erase(grown, session="s1", turns=["turn@0"])
+    make_due(grown)
+    refresh_all(grown, refresher)
+    assert {(node.kind, node.level) for node in summarizer.asked} == {(TreeKind.ENTITY, 2), (TreeKind.SCENE, 2)}
+    assert not any("numbered 27." in child.text for node in summarizer.asked for child in node.children)
+    rewritten, *same = entity_root(grown)
+    assert rewritten.startswith("level 2 of 3: Bob paid 1 ")
+    assert same == [f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25, 26, 27)]
+
+
+def test_with_the_settings_as_they_come_what_is_forgotten_is_in_no_summary(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given trees with more leaves than a model needs, and nodes with less, when words of theirs are forgotten, then no
+    text has them, neither before nor after it is written anew, and the model never reads them again."""
+    own = {"accept": AcceptSettings().model_dump(), "refresh": RefreshSettings().model_dump()}
+    enough = RefreshSettings().model_from_leaves
+    secret = range(0, enough + 12, 13)
+    words = ["marzipan" if n in secret else "brass" for n in range(enough + 12)]
+    turns = said(*[f"I paid {n} dollars for a {word} lamp numbered {n}." for n, word in enumerate(words)])
+    with (
+        ModelServer() as model,
+        stack(
+            servers,
+            tmp_path,
+            embedder=embedder,
+            llm={"model": "openai/test-model", "api_base": model.url, "api_key": "test-key"},
+            **own,
+        ) as pipeline,
+    ):
+        pipeline.memory.client.enqueue("bob", "s1", turns)
+        pipeline.drive()
+        telling = [row for row in pipeline.rows(SUMMARIES) if "marzipan" in row.text]
+        assert {row.source for row in telling} == {"model", "extractive", "joined"}
+        assert {row.source for row in telling if row.leaves < enough} == {"extractive", "joined"}
+        [root] = [row for row in telling if row.source == "model"]
+        assert (root.kind, root.root, root.leaves) == ("entity", True, len(turns))
+        written, *last = root.text.splitlines()
+        assert "marzipan" in written
+        assert f"Bob paid {secret[-1]} dollars for a marzipan lamp numbered {secret[-1]}." in last
+        assert "summary_cache" in texts_with(pipeline, "marzipan")
+
+        erase(pipeline, session="s1", turns=[f"turn@{n}" for n in secret])
+        assert_nowhere(pipeline, "marzipan")
+        before = len(model.requests)
+        pipeline.drive()
+        assert_nowhere(pipeline, "marzipan")
+        [root] = [row for row in pipeline.rows(SUMMARIES) if row.source == "model"]
+        assert (root.kind, root.root, root.leaves) == ("entity", True, len(turns) - len(secret))
+        assert len(model.requests) > before
+        assert not any("marzipan" in json.dumps(call.body) for call in model.requests[before:])
 
 
 def test_while_the_model_is_away_nodes_take_a_marked_extract_and_are_made_again(grown: Stack) -> None:
@@ -259,9 +402,7 @@ def test_a_node_whose_child_is_marked_while_it_is_claimed_is_left_to_its_child(g
     while grown.rows(below)[0][0]:
         assert refresher.run_one(grown.tenant, grown.runtime.worker) == 1
     assert dirty(grown) > 0
-    grown.memory.client.enqueue(
-        "bob", "s1", said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(28)])
-    )
+    grown.memory.client.enqueue("bob", "s1", said(*[LAMP.format(n=n) for n in range(28)]))
     while grown.runtime.extract():
         pass
     with ThreadPoolExecutor(1) as pool:

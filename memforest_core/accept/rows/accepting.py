@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session as OrmSession
 
 from memforest_core.accept.records import SessionHead, SessionProgress, Stage, StoredTurns, TenantLimits, WaitingCells
 from memforest_core.accept.rows.running import RunningRows
-from memforest_core.domain.cells import CellCut
+from memforest_core.domain.cells import MAX_WINDOW_TURNS, CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import InvalidInput
@@ -30,8 +30,6 @@ from memforest_core.work.states import WorkState
 
 SAMPLE_WINDOWS = 200
 """Waiting windows whose cells are counted one by one."""
-MAX_WINDOW_CELLS = 64
-"""A window has at most 64 turns, so no more cells: counting them never reads on into a long session."""
 
 _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
 """SQL states of a caller's connection that can't carry an insert."""
@@ -266,7 +264,7 @@ class AcceptRows(TenantRows):
 
         Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
         """
-        row = self._run(_WAITING, most=most, sample=min(most, SAMPLE_WINDOWS), window=MAX_WINDOW_CELLS).one()
+        row = self._run(_WAITING, most=most, sample=min(most, SAMPLE_WINDOWS), window=MAX_WINDOW_TURNS).one()
         cells = int(row.sampled)
         if row.windows > SAMPLE_WINDOWS:
             cells = round(row.windows * row.sampled / SAMPLE_WINDOWS)
@@ -338,7 +336,8 @@ _LAST_ERROR = sa.text("""
      ORDER BY place, available_at DESC LIMIT 1
     """)
 
-# Hidden forests are not counted: operations copy into them what was accepted before.
+# Hidden forests are not counted: operations copy into them what was accepted before. No window has more than
+# ``:window`` cells: counting them never reads on into a long session.
 _WAITING = sa.text("""
     SELECT (SELECT count(*) FROM (
                 SELECT 1 FROM memforest.cell c

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
+from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.erase.rows.batch import IDS, BatchRows
-from memforest_core.erase.rows.targets import MAX_WINDOW_TURNS
 
 
 def _turns(forest: str) -> str:

@@ -10,15 +10,13 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TreeId
 from memforest_core.erase.records import HeldCell, ItemKey, Path, Scope, Target, TurnKey
 from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows
 from memforest_core.store import tables as m
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, among
-
-MAX_WINDOW_TURNS = 64
-"""A window has at most this many turns: a candidate rests on no later turn."""
 
 CELL_CHARS = 6_000
 """About how many characters of a long turn a cell holds."""

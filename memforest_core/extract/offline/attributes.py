@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.extract.answer import MAX_SHORT_CHARS
 from memforest_core.extract.offline.rules import FAVOURITE, MEASURED, PROJECT, RELATIVE_NAMED, RULES, SWITCHED, Rule
 from memforest_core.extract.offline.subjects import subject_before
 
@@ -43,7 +44,7 @@ def _value(raw: str) -> str:
             else:
                 break
         words = kept
-    return " ".join(words)[:400].strip(" ,")
+    return " ".join(words)[:MAX_SHORT_CHARS].strip(" ,")
 
 
 def _special(sentence: str, speaker: str) -> Iterator[State]:

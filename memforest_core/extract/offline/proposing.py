@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.mentions import told
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.extract.answer import MAX_ITEMS, MAX_SUMMARIES, CellSummary, ExtractionAnswer, Item
+from memforest_core.extract.answer import MAX_ITEMS, MAX_SHORT_CHARS, CellSummary, ExtractionAnswer, Item
 from memforest_core.extract.offline import skipping
 from memforest_core.extract.offline.attributes import State, states_in
 from memforest_core.extract.offline.languages import is_english, packed
@@ -32,7 +33,6 @@ from memforest_core.extract.offline.stance import (
 from memforest_core.extract.offline.subjects import names_in
 
 MAX_TEXT = 2_000
-MAX_QUOTE = 400
 MAX_LABEL = 200
 MAX_SUMMARY = 240
 MAX_ENTITIES = 24
@@ -68,12 +68,12 @@ def cut(text: str, limit: int) -> str:
 def _quote(sentence: str) -> str:
     """A verbatim piece of the sentence that fits; lone surrogates can't be part of it."""
     longest = max(_SURROGATE.split(sentence), key=len).strip()
-    return cut(longest, MAX_QUOTE)
+    return cut(longest, MAX_SHORT_CHARS)
 
 
 def _dates(sentence: str) -> str:
     phrases = find_date_phrases(sentence)
-    return cut(phrases[0], MAX_QUOTE) if phrases else ""
+    return cut(phrases[0], MAX_SHORT_CHARS) if phrases else ""
 
 
 def _dates_of(body: str, states: Sequence[State]) -> list[str]:
@@ -89,7 +89,7 @@ def _dates_of(body: str, states: Sequence[State]) -> list[str]:
 
 
 def _foreign(turn: WindowTurn, name: str) -> Iterator[_Draft]:
-    for piece in packed(turn.text, MAX_QUOTE):
+    for piece in packed(turn.text, MAX_SHORT_CHARS):
         if any(char.isalnum() for char in piece):
             said = cut(f"{name} said: {clean(piece).strip()}", MAX_TEXT)
             yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
@@ -109,7 +109,7 @@ def _stance(told: str, state: State | None, correcting: bool) -> tuple[Change, P
             change = Change.STOP
     previous = state.previous_value if state else ""
     if correcting:
-        change, previous = Change.CORRECT, previous or value_denied(told)[:MAX_QUOTE]
+        change, previous = Change.CORRECT, previous or value_denied(told)[:MAX_SHORT_CHARS]
     return change, polarity, modality, previous
 
 
@@ -126,7 +126,7 @@ def _draft(
 ) -> _Draft:
     """An item with its stance read from ``body``, the English sentence in the speaker's words."""
     told = without_quotes(body)
-    correcting = origin is Origin.USER and corrects(without_quotes(quote[:MAX_QUOTE]))
+    correcting = origin is Origin.USER and corrects(without_quotes(quote[:MAX_SHORT_CHARS]))
     change, polarity, modality, previous_value = _stance(told, state, correcting)
     item = Item(
         text=text,
@@ -290,7 +290,7 @@ def propose(window: Window) -> ExtractionAnswer:
     Every quote is a verbatim piece of its source turn. Raises nothing.
     """
     drafts = _drafts(window)
-    cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_SUMMARIES]
+    cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_WINDOW_TURNS]
     return ExtractionAnswer(
         items=[draft.item for draft in drafts], summaries=[_summary(window, cell, drafts) for cell in cells]
     )

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from pydantic import ValidationError
 
 from memforest_core.domain.cells import (
+    MAX_WINDOW_TURNS,
     TEXT_MARKERS,
     TOPIC_MARKER,
     CellCut,
@@ -16,6 +18,7 @@ from memforest_core.domain.cells import (
     cut_cells,
     pieces,
 )
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.settings import AcceptSettings
 from tests.support.builders import NOON, turn
@@ -179,3 +182,12 @@ def test_the_words_that_start_a_topic_are_a_setting() -> None:
 
 def test_the_settings_words_are_the_rules() -> None:
     assert AcceptSettings().topic_markers == TEXT_MARKERS == Cutting().markers
+
+
+def test_the_settings_windows_are_the_rules() -> None:
+    """Given the settings as they come, then windows are those of the rules; one of more turns is refused."""
+    settings, cutting = AcceptSettings(), Cutting()
+    assert settings.window_turns == cutting.window_turns == MAX_WINDOW_TURNS
+    assert settings.window_tokens * CHARS_PER_TOKEN == cutting.window_chars
+    with pytest.raises(ValidationError, match="window_turns"):
+        AcceptSettings(window_turns=MAX_WINDOW_TURNS + 1)
