@@ -11,7 +11,6 @@ from uuid import UUID
 
 import pytest
 
-from benchmarks.peers import systems
 from benchmarks.refresh import longest_chain
 from benchmarks.support.processes import environment
 from memforest_core.domain.ids import NodeId
@@ -164,16 +163,3 @@ def test_tokens_of_all_steps_add_up() -> None:
     counted = whole["prompt"] + whole["schema"] + whole["completion"]
     assert whole["times_talk"] == pytest.approx(counted / told["measured"]["talk"], abs=0.01)
     assert all(row["prompt"] > 0 < row["completion"] for row in steps)
-
-
-def test_peers_has_our_row_and_says_why_a_peer_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = ("--sessions", "2", "--turns", "6", "--latency-ms", "0", "--systems", "memforest")
-    (row,) = reported("benchmarks.peers", *options)["rows"]
-    assert (row["system"], row["sessions"], row["found"]) == ("memforest", 2, 1.0)
-    assert row["chat_calls"] >= 2
-    assert row["prompt_tokens"] > row["completion_tokens"] > 0
-    assert row["killed_handed_over"] >= row["killed_accepted"] == row["left_of_accepted"]
-
-    monkeypatch.setattr(systems, "ENVIRONMENTS", ROOT / "no-such-directory")
-    with pytest.raises(systems.PeerAway, match="mem0 is not installed"):
-        systems.mem0(ROOT, "http://127.0.0.1:1/v1", "postgresql://", infer=True)

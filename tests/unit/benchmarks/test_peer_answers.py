@@ -1,12 +1,15 @@
-"""The model server tells each memory system the same facts, in the shape that the system asks for."""
+"""Peers: the model server tells each the same facts, in the shape that it asks for; one that is away says why."""
 
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.peers import systems
 from benchmarks.peers.answers import UnknownPrompt, answer, stated
 from benchmarks.peers.sessions import made
 from benchmarks.support.model_answers import SUMMARY_CHARS
@@ -95,3 +98,18 @@ def test_each_session_has_a_detail_that_no_other_one_has() -> None:
         assert [id_ for id_, text in texts.items() if session.detail in text] == [session.session_id]
         assert len(session.turns) == 20
         assert session.turns[0]["role"] == "user"
+
+
+def test_a_peer_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(systems, "ENVIRONMENTS", tmp_path)
+    (tmp_path / "mem0" / "bin").mkdir(parents=True)
+    with pytest.raises(systems.PeerAway, match="mem0 is not installed"):
+        systems.environment_of("mem0")
+    (tmp_path / "mem0" / ".installed").touch()
+    assert systems.environment_of("mem0") == tmp_path / "mem0" / "bin"
+
+
+def test_a_child_that_ends_says_why(tmp_path: Path) -> None:
+    child = systems.ChildSystem(sys.executable, "benchmarks.peers.no_such_child", [], tmp_path / "log")
+    with pytest.raises(systems.PeerAway, match="No module named"):
+        child.start()
