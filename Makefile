@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills soak browser pgbouncer check format bench clean lock
+.PHONY: help setup demo test chaos kills soak browser pgbouncer check format bench peers clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,16 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.merge --json
 	$(BIN)/python -m benchmarks.eval --dataset own --variants none --json
 
+# Each peer in an environment of its own, because their dependencies conflict. One that can't be installed is left out.
+PEERS := .venv-peers
+$(PEERS)/%/.installed: benchmarks/peers/requirements-%.txt
+	$(PYTHON) -m venv $(PEERS)/$*
+	$(PEERS)/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@ || \
+	  echo "$* can't be installed here; its rows will say so." >&2
+
+peers: setup $(PEERS)/mem0/.installed $(PEERS)/hindsight/.installed  ## measure mem0 and hindsight beside MemForest; installs 1.6 GB
+	$(BIN)/python -m benchmarks.peers --json
+
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --no-annotate
 lock:  ## write the lock files anew (needs uv); the image gets the versions that were tested
@@ -92,4 +102,4 @@ lock:  ## write the lock files anew (needs uv); the image gets the versions that
 	  $(COMPILE) --constraint requirements.lock --output-file deploy/build.lock -
 
 clean:  ## remove what was made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -70,6 +70,7 @@ class ModelServer:
         self,
         *,
         latency_s: float = 0.0,
+        embedding_latency_s: float | None = None,
         rates: Mapping[Fault, float] | None = None,
         seed: int = 0,
         answer: Answer = model_answers.default_answer,
@@ -81,6 +82,8 @@ class ModelServer:
         port: int = 0,
     ) -> None:
         self.latency_s = latency_s
+        self.embedding_latency_s = embedding_latency_s
+        """Of embeddings alone; None: as of all calls."""
         self.faults = FaultPlan(rates, seed=seed)
         self.answer = answer
         self.embedding: model_answers.EmbeddingKind = embedding
@@ -197,8 +200,11 @@ class ModelServer:
                 await reader.read(1)  # until the client gives up
             if fault in (Fault.HANG, Fault.DISCONNECT):
                 raise ConnectionError
-            response = self._respond(path, call.body, fault)
-            left = self.latency_s - (time.monotonic() - call.started)
+            if path.endswith("/embeddings") and self.embedding == "minilm":
+                response = await asyncio.to_thread(self._respond, path, call.body, fault)
+            else:
+                response = self._respond(path, call.body, fault)
+            left = self._latency(path) - (time.monotonic() - call.started)
             if left > 0:
                 await asyncio.sleep(left)
             call.status = response.status
@@ -206,6 +212,11 @@ class ModelServer:
         finally:
             self.active -= 1
             call.ended = time.monotonic()
+
+    def _latency(self, path: str) -> float:
+        if self.embedding_latency_s is not None and path.endswith("/embeddings"):
+            return self.embedding_latency_s
+        return self.latency_s
 
     def _respond(self, path: str, body: Mapping[str, Any], fault: Fault | None) -> _Response:
         wait = {} if self.retry_after_s is None else {"retry_after": f"{self.retry_after_s:g}"}

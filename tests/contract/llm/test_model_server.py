@@ -105,3 +105,13 @@ def test_as_a_process_it_prints_its_url_and_takes_orders_over_http() -> None:
             assert [call["status"] for call in listed] == [200, 401]
         finally:
             process.kill()
+
+
+def test_embeddings_can_be_faster_than_chat() -> None:
+    with ModelServer(latency_s=0.5, embedding_latency_s=0.0) as server:
+        started = time.monotonic()
+        httpx.post(f"{server.url}/embeddings", json={"model": "m", "input": ["a"]}, timeout=5)
+        embedded = time.monotonic()
+        ask(server)
+        assert embedded - started < 0.4
+        assert time.monotonic() - embedded >= 0.5
