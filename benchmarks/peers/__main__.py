@@ -8,7 +8,6 @@ peers`` installs the peers first. A system that can't run here gets a row that s
 from __future__ import annotations
 
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -64,4 +63,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.peers.child import obey
 from memforest_core.api import MemForest
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import load_settings
 
 TIMEOUT_S = 1_800.0
@@ -28,7 +29,7 @@ class MemForestLibrary:
 
     def add(self, owner: str, session_id: str, turns: Sequence[Mapping[str, Any]]) -> None:
         """See child.Library."""
-        self._memory.ingest(owner, session_id, list(turns), wait="none")
+        self._memory.ingest(owner, session_id, cast("list[TurnInput]", turns), wait="none")
         with self._lock:
             self._accepted.append((owner, session_id))
 
