@@ -12,7 +12,7 @@ from memforest_core.domain.conditions import Test
 from memforest_core.domain.ids import FactId, ForestId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
-from memforest_core.recall.records import CellRef, FactHead, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.records import Above, CellRef, FactHead, Link, TurnHead, TurnKey
 from memforest_core.recall.rows.reading import RecallRows
 
 OCCURRENCES_PER_FACT = 4
@@ -21,38 +21,6 @@ OCCURRENCES_PER_FACT = 4
 
 CHAIN_NEIGHBOURS = 2
 """States before and after a found one that become candidates."""
-
-
-@dataclass(slots=True)
-class KnownTrees:
-    """Nodes that were read: leaves by what they hold, and the way up from them."""
-
-    nodes: dict[UUID, PlacedNode] = field(default_factory=dict)
-    leaves: dict[UUID, list[PlacedNode]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, nodes: Iterable[PlacedNode]) -> None:
-        """Remember leaves and ancestors; what is known already stays."""
-        for node in nodes:
-            if node.id not in self.nodes:
-                self.nodes[node.id] = node
-                if node.payload_id is not None:
-                    self.leaves[node.payload_id].append(node)
-
-    def path(self, leaf: PlacedNode) -> list[PlacedNode]:
-        """The ancestors of a leaf, lowest first."""
-        path: list[PlacedNode] = []
-        above = self.nodes.get(leaf.parent_id) if leaf.parent_id else None
-        while above is not None:
-            path.append(above)
-            above = self.nodes.get(above.parent_id) if above.parent_id else None
-        return path
-
-    def session_path(self, cell: UUID) -> list[PlacedNode]:
-        """The nodes above a cell in its session's tree, lowest first; empty until it is placed."""
-        for leaf in self.leaves.get(cell, ()):
-            if leaf.kind is TreeKind.SESSION:
-                return self.path(leaf)
-        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +58,8 @@ class Candidates:
     chains: Mapping[FactId, tuple[FactId, ...]]
     """The states next to a fact's own: before it, after it."""
     sentences: bool
-    trees: KnownTrees
+    sessions: Mapping[UUID, tuple[UUID, UUID]] = field(default_factory=dict)
+    """By cell, the lowest node above it in its session's tree and that tree's root."""
     corrections: Mapping[TurnKey, tuple[FactId, ...]] = field(default_factory=dict)
     """The facts that correct what each turn says."""
 
@@ -122,9 +91,7 @@ class Candidates:
         voters: dict[UUID, PointKind] = dict.fromkeys(self.cells, PointKind.CELL)
         voters.update((node, PointKind.NODE) for nodes in self.topics.values() for node in nodes)
         voters.update((link.fact_id, PointKind.FACT) for link in self.links)
-        for cell in self.cells:
-            path = self.trees.session_path(cell)
-            voters.update((node.id, PointKind.NODE) for node in (path[:1] + path[-1:]))
+        voters.update((node, PointKind.NODE) for nodes in self.sessions.values() for node in nodes)
         return voters
 
 
@@ -145,9 +112,7 @@ def gather(
     links = [link for link in occurrences if link.superseded_by is None]
     told = list(dict.fromkeys(link.fact_id for link in links))
     keys = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
-    trees = KnownTrees()
-    if reads.session_paths:
-        trees.add(rows.paths(list(found)))
+    above = _above(rows, found, facts, reads)
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
     wanted_turns = list(keys)
     if (test := reads.metadata) is not None:
@@ -157,23 +122,31 @@ def gather(
         turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(wanted_turns)},
         links=links,
         heads={head.id: head for head in heads},
-        topics=_topics(rows, facts, reads.topics) if reads.topics else {},
+        topics=_topics(above, facts, reads.topics) if reads.topics else {},
         chains=dict(chains),
         sentences=reads.sentences,
-        trees=trees,
+        sessions={each.payload: (each.lowest, each.root) for each in above if each.kind is TreeKind.SESSION},
         corrections=_corrections(occurrences),
     )
 
 
+def _above(rows: RecallRows, cells: Collection[UUID], facts: Collection[UUID], reads: Reads) -> list[Above]:
+    """What is above the cells in their sessions' trees, and above the facts in the trees of topics."""
+    families = reads.topics | ({TreeKind.SESSION} if reads.session_paths else frozenset())
+    payloads = [*(cells if reads.session_paths else ()), *(facts if reads.topics else ())]
+    return rows.lowest_above(payloads, families)
+
+
 def _topics(
-    rows: RecallRows, facts: Iterable[UUID], families: frozenset[TreeKind]
+    above: Iterable[Above], facts: Iterable[UUID], families: frozenset[TreeKind]
 ) -> Mapping[PayloadId, tuple[UUID, ...]]:
     topics: dict[PayloadId, tuple[UUID, ...]] = defaultdict(tuple)
     alone = dict.fromkeys(map(PayloadId, facts)) if TreeKind.SCENE in families else {}
-    for payload, node, family in rows.lowest_above(list(facts), families):
-        topics[payload] += (node,)
-        if family is TreeKind.SCENE:
-            alone.pop(payload, None)
+    for each in above:
+        if each.kind is not TreeKind.SESSION:
+            topics[each.payload] += (each.lowest,)
+        if each.kind is TreeKind.SCENE:
+            alone.pop(each.payload, None)
     for payload in alone:
         topics[payload] += (payload,)
     return dict(topics)

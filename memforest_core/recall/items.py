@@ -57,8 +57,7 @@ def items(
     said, given = candidates.facts_by_turn(), positions or {}
     found: dict[tuple[UUID | None, tuple[UUID, int, int]], Item] = {}
     for cell in candidates.cells.values():
-        path = candidates.trees.session_path(cell.id)
-        interval, root = (path[0].id, path[-1].id) if path else (None, None)
+        interval, root = candidates.sessions.get(cell.id, (None, None))
         for key in cell_turns(cell):
             head = candidates.turns.get(key)
             if head is None or not bounds.allow(head):

@@ -89,6 +89,16 @@ class PlacedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Above:
+    """What is above a leaf in one tree: its parent, the lowest node there, and the root; both may be the same."""
+
+    payload: PayloadId
+    lowest: NodeId
+    root: NodeId
+    kind: TreeKind
+
+
+@dataclass(frozen=True, slots=True)
 class TurnHead:
     """A turn without its text."""
 

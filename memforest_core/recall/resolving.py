@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import cached_property
 from uuid import UUID
@@ -17,6 +17,7 @@ from memforest_core.domain.scoring import Voted, same_words
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
 from memforest_core.recall.candidates import Candidates
+from memforest_core.recall.known_trees import KnownTrees
 from memforest_core.recall.records import FactText, Link, PlacedNode, TurnHead, TurnKey
 from memforest_core.recall.rows.reading import RecallRows
 
@@ -49,6 +50,7 @@ class Resolver:
     """Nothing is a neighbour that was said elsewhere, and no summary is shown that may know of it; empty for all."""
     owner: str = ""
     """Whose forest it is."""
+    _trees: KnownTrees = field(default_factory=KnownTrees)
 
     @cached_property
     def _links(self) -> dict[tuple[FactId, CellId], Link]:
@@ -153,7 +155,7 @@ class Resolver:
 
     def _paths(self, one: Voted) -> list[list[PlacedNode]]:
         """Each tree's nodes above an item, from the root down; its session's tree first."""
-        trees = self.candidates.trees
+        trees = self._trees
         paths = [trees.session_path(one.item.cell)]
         for fact in one.item.facts[:1]:
             leaves = trees.leaves.get(fact, [])
@@ -163,7 +165,7 @@ class Resolver:
     def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
         """The pieces with the way down to them and how fresh it is."""
         payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
-        self.candidates.trees.add(self.rows.paths(sorted(payloads)))
+        self._trees.add(self.rows.paths(sorted(payloads)))
         paths = [self._paths(one) for one, _ in kept]
         wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
         summaries = self.rows.summaries(list(wanted), SNIPPET_CHARS)
@@ -211,7 +213,7 @@ class Resolver:
     def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
         if not self.candidates.cells[cell].placed:
             return Freshness.RAW
-        path = self.candidates.trees.session_path(cell)
+        path = self._trees.session_path(cell)
         if not any(node.id in summaries for node in path):
             return Freshness.FACT
         return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
@@ -240,7 +242,7 @@ class Resolver:
 
     def _entity_leaf(self, one: Voted) -> NodeId | None:
         for fact in one.item.facts:
-            for leaf in self.candidates.trees.leaves.get(fact, ()):
+            for leaf in self._trees.leaves.get(fact, ()):
                 if leaf.kind is TreeKind.ENTITY:
                     return leaf.id
         return None

@@ -16,6 +16,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import beginnings, signs
 from memforest_core.models.calls import CallRecord
 from memforest_core.recall.records import (
+    Above,
     Around,
     CellRef,
     FactHead,
@@ -133,12 +134,10 @@ class RecallRows:
             )
         return found
 
-    def lowest_above(
-        self, payloads: Sequence[UUID], kinds: Collection[TreeKind]
-    ) -> list[tuple[PayloadId, NodeId, TreeKind]]:
-        """Each payload with the parent of each leaf that holds it in trees of these families, and the tree's family."""
+    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[Above]:
+        """What is above each leaf that holds one of the payloads in trees of these families."""
         rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        return [(PayloadId(row.payload_id), NodeId(row.parent_id), TreeKind(row.kind)) for row in rows]
+        return [Above(payload, lowest, root, _KINDS[kind]) for payload, lowest, root, kind in rows]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""

@@ -96,8 +96,8 @@ FACTS = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 LOWEST_ABOVE = sa.text("""
-    SELECT n.payload_id, n.parent_id, r.kind FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
+    SELECT n.payload_id, n.parent_id, r.root_id, r.kind FROM memforest.node n CROSS JOIN LATERAL (
+        SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
        AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, r.kind, n.tree_id
     """)

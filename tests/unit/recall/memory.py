@@ -18,6 +18,7 @@ from memforest_core.errors import IndexUnavailable, ModelUnavailable
 from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Embedded, Step
 from memforest_core.recall.records import (
+    Above,
     Around,
     CellRef,
     FactHead,
@@ -173,11 +174,9 @@ class Forest:
             if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.kind in kinds
         ]
 
-    def lowest_above(
-        self, payloads: Sequence[UUID], kinds: Collection[TreeKind]
-    ) -> list[tuple[PayloadId, NodeId, TreeKind]]:
+    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[Above]:
         return [
-            (leaf.payload_id, leaf.parent_id, leaf.kind)
+            Above(leaf.payload_id, leaf.parent_id, NodeId(named(f"{leaf.label}#root")), leaf.kind)
             for leaf in self.placed
             if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id and leaf.kind in kinds
         ]
