@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 from uuid import UUID
 
 import numpy as np
@@ -109,8 +109,7 @@ class IndexQuery:
     min_score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A found point: its id, kind and score (cosine, or the sparse dot product)."""
 
     id: UUID
@@ -162,7 +161,8 @@ class VectorIndex(Protocol):
         """Remove points; unknown ones are ignored."""
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
-        """All searches in one round trip; for each, hits with the best score first."""
+        """All searches in one round trip; for each, hits with the best score first (of points named by ids: in any
+        order)."""
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         """The stored version of each of these points of one tenant that exists, by the row it stands for."""

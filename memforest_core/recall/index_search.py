@@ -137,6 +137,7 @@ class IndexSearch:
             yield self.sparse
 
     def _search(self, queries: Sequence[IndexQuery]) -> list[Hit]:
+        """The hits of all queries, each of which is for one kind of points."""
         if self.failure is not None or not queries:
             return []
         self.round_trips += 1
@@ -146,10 +147,9 @@ class IndexSearch:
             self.failure = error
             return []
         for query, hits in zip(queries, answers, strict=True):
-            lexical = isinstance(query.vector, SparseVector)
-            for kind in PointKind:
-                found = {hit.id: hit.score for hit in hits if hit.kind is kind}
-                scores = self.of(kind)
-                (scores.lexical if lexical else scores.dense).update(found)
-                self._scored_by(query.vector).update(found)
+            [kind] = query.filter.kinds
+            scores = self.of(kind)
+            found = {hit.id: hit.score for hit in hits}
+            (scores.lexical if isinstance(query.vector, SparseVector) else scores.dense).update(found)
+            self._scored_by(query.vector).update(found)
         return [hit for hits in answers for hit in hits]

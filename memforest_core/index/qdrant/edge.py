@@ -23,10 +23,8 @@ from memforest_core.index.qdrant.points import (
     can_match,
     dense_values,
     encode_payload,
-    hit_of,
+    hits_of,
     newest,
-    only_kind,
-    ranked,
     read_fields,
     scanned_point,
 )
@@ -111,9 +109,7 @@ class EdgeIndex:
         with _engine_failures("the vector index refused a search"):
             answers = shard.query_batch(batch)
         for (at, rows), answer in zip(asked, answers, strict=True):
-            kind = only_kind(queries[at])
-            hits = (hit_of(_uuid(each.id), each.score, each.payload or {}, rows, kind) for each in answer)
-            found[at] = ranked(hits, queries[at])
+            found[at] = hits_of(((_uuid(each.id), each.score, each.payload) for each in answer), queries[at], rows)
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:

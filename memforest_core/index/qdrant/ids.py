@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
-from uuid import UUID, uuid5
+from uuid import UUID, SafeUUID, uuid5
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.vector_index import IndexFilter, PointKey
 
 _SPACES = UUID("7c0e4a52-3d0b-5e0e-9f43-6d656d666f72")
+
+_VERSION_5 = 5 << 76 | 0b10 << 62
+_OPEN = ~(0b1111 << 76 | 0b11 << 62)
+"""All bits but those of version and variant (RFC 9562, sections 4.1 and 4.2)."""
+_new, _set = object.__new__, object.__setattr__
 
 
 @lru_cache(maxsize=4_096)
@@ -25,8 +30,12 @@ def point_ids(tenant: TenantId, forest: ForestId, rows: Iterable[UUID]) -> dict[
     found: dict[UUID, UUID] = {}
     for row in rows:
         digest = begun.copy()
-        digest.update(row.bytes)
-        found[UUID(bytes=digest.digest()[:16], version=5)] = row
+        digest.update(row.int.to_bytes(16, "big"))
+        # What UUID(bytes=..., version=5) does, without its checks: thousands a recall, in 1.2 us instead of 2.7 each.
+        point = _new(UUID)
+        _set(point, "int", int.from_bytes(digest.digest()[:16], "big") & _OPEN | _VERSION_5)
+        _set(point, "is_safe", SafeUUID.unknown)
+        found[point] = row
     return found
 
 

@@ -103,12 +103,23 @@ def read_fields(query: IndexQuery) -> list[str] | bool:
     return fields or False
 
 
-def hit_of(
-    id: UUID, score: float, payload: Mapping[str, object], asked: Mapping[UUID, UUID] | None, kind: PointKind | None
-) -> Hit:
-    """A found point under the id of its row; ``asked``: the rows of the points that were asked for by id."""
-    row = asked[id] if asked is not None else UUID(str(payload[schema.ROW]))
-    return Hit(row, kind or PointKind(str(payload[schema.KIND])), score)
+def hits_of(
+    found: Iterable[tuple[UUID, float, Mapping[str, object] | None]],
+    query: IndexQuery,
+    asked: Mapping[UUID, UUID] | None,
+) -> list[Hit]:
+    """Found points (id, score, payload) as a query's hits, under the ids of their rows: best first, then by id, so that
+    two indexes with the same points give the same; those that were ``asked`` for by id in the index's order."""
+    kind = only_kind(query)
+    if asked is not None and kind is not None:
+        return [Hit(asked[id_], kind, score) for id_, score, _ in found]
+    hits = []
+    for id_, score, payload in found:
+        told = payload or {}
+        row = asked[id_] if asked is not None else UUID(str(told[schema.ROW]))
+        hits.append(Hit(row, kind or PointKind(str(told[schema.KIND])), score))
+    hits.sort(key=lambda hit: (-hit.score, hit.id))
+    return hits[: query.limit]
 
 
 def only_kind(query: IndexQuery) -> PointKind | None:
@@ -122,8 +133,3 @@ def only_kind(query: IndexQuery) -> PointKind | None:
 def asked_limit(query: IndexQuery) -> int:
     """How many hits to ask the engine for."""
     return query.limit if query.filter.ids is not None else query.limit + TIES
-
-
-def ranked(hits: Iterable[Hit], query: IndexQuery) -> list[Hit]:
-    """The query's hits, best first, then by id; two indexes with the same points give the same."""
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: query.limit]

@@ -26,10 +26,8 @@ from memforest_core.index.qdrant.points import (
     can_match,
     dense_values,
     encode_payload,
-    hit_of,
+    hits_of,
     newest,
-    only_kind,
-    ranked,
     read_fields,
     scanned_point,
 )
@@ -137,9 +135,8 @@ class QdrantServerIndex:
             requests = [self._request(queries[at], rows) for at, rows in asked]
             answers = client.query_batch_points(self._name, requests)
         for (at, rows), answer in zip(asked, answers, strict=True):
-            kind = only_kind(queries[at])
-            hits = (hit_of(UUID(str(each.id)), each.score, each.payload or {}, rows, kind) for each in answer.points)
-            found[at] = ranked(hits, queries[at])
+            told = ((UUID(str(each.id)), each.score, each.payload) for each in answer.points)
+            found[at] = hits_of(told, queries[at], rows)
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
