@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
@@ -99,10 +99,28 @@ def scaled(scores: Mapping[Key, float]) -> dict[Key, float]:
     return {key: max(0.0, score) / best for key, score in scores.items()}
 
 
-def fused(scores: Scores, weights: Weights) -> dict[UUID, float]:
-    """The weighted sum of both scaled lists; a point that one list lacks gets nothing from it."""
-    lexical, dense = scaled(scores.lexical), scaled(scores.dense)
-    return {id_: weights.lexical * lexical.get(id_, 0.0) + weights.dense * dense.get(id_, 0.0) for id_ in scores.ids()}
+def fused(scores: Scores, weights: Weights, only: Iterable[UUID] | None = None) -> dict[UUID, float]:
+    """The weighted sum of both scaled lists, of all points or of those wanted ``only``; a point that one list lacks
+    gets nothing from it, and one that both lack is left out."""
+    # Each look-up of an id costs its hash, and a recall makes thousands: every list is asked once for each point.
+    words, meaning = scores.lexical.get, scores.dense.get
+    ids = scores.ids() if only is None else dict.fromkeys(only)
+    told = [(id_, by_words, by_meaning) for id_ in ids for by_words, by_meaning in ((words(id_), meaning(id_)),)]
+    lexical = _rescaled([by_words for _, by_words, _ in told])
+    dense = _rescaled([by_meaning for _, _, by_meaning in told])
+    return {
+        id_: weights.lexical * one + weights.dense * other
+        for (id_, by_words, by_meaning), one, other in zip(told, lexical, dense, strict=True)
+        if by_words is not None or by_meaning is not None
+    }
+
+
+def _rescaled(scores: Sequence[float | None]) -> list[float]:
+    """As ``scaled``; what has no score gets 0."""
+    best = max((score for score in scores if score is not None), default=0.0)
+    if best <= 0.0 or not math.isfinite(best):
+        return [0.0] * len(scores)
+    return [score / best if score is not None and score > 0.0 else 0.0 for score in scores]
 
 
 def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, weights: Weights) -> list[Voted]:
@@ -111,10 +129,10 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
     Own: the cell's score and that of the best fact. Ancestors only add: an item without any keeps what it has. Lists
     are scaled among the points of the items that are scored, each level by itself.
     """
-    cell_scores = fused(cells.only([item.cell for item in items]), weights)
-    fact_scores = fused(facts.only([fact for item in items for fact in (*item.facts, *item.chained)]), weights)
-    intervals = fused(nodes.only([i.interval for i in items if i.interval]), weights)
-    roots = fused(nodes.only([i.root for i in items if i.root]), weights)
+    cell_scores = fused(cells, weights, [item.cell for item in items])
+    fact_scores = fused(facts, weights, [fact for item in items for fact in (*item.facts, *item.chained)])
+    intervals = fused(nodes, weights, [i.interval for i in items if i.interval])
+    roots = fused(nodes, weights, [i.root for i in items if i.root])
     voting = [topic for item in items for topic in item.topics]
     topics = fused(nodes.only(voting) | facts.only(voting), weights)
     added: list[dict[str, float]] = []
@@ -159,7 +177,11 @@ def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[f
 
 
 def _best(scores: Mapping[UUID, float], ids: Sequence[UUID | None]) -> float:
-    return max((scores.get(id_, 0.0) for id_ in ids if id_ is not None), default=0.0)
+    best = 0.0
+    for id_ in ids:
+        score = 0.0 if id_ is None else scores.get(id_, 0.0)
+        best = max(best, score)
+    return best
 
 
 def coverage(question: Collection[str], texts: Sequence[Collection[str]]) -> list[float]:

@@ -184,10 +184,10 @@ def _best(
     """The best children of each tree; scores are scaled among this level's points of a kind."""
     points: dict[PointKind, list[UUID]] = defaultdict(list)
     for child in children:
-        points[_kind(child)].append(_point(child))
+        points[_kind(child)].append(child.payload_id or child.id)
     scores: dict[UUID, float] = {}
     for kind, ids in points.items():
-        scores |= fused(search.of(kind).only(ids), weights)
+        scores |= fused(search.of(kind), weights, ids)
     by_tree: dict[TreeId, list[PlacedNode]] = defaultdict(list)
     for child in children:
         by_tree[child.tree_id].append(child)

@@ -84,7 +84,7 @@ class Candidates:
 
     def chained_to(self, facts: Iterable[FactId]) -> tuple[FactId, ...]:
         """The states next to these facts' own."""
-        return tuple({linked: None for fact in facts for linked in self.chains.get(fact, ())})
+        return tuple({linked: None for fact in facts for linked in self.chains.get(fact, ())}) if self.chains else ()
 
     def voters(self) -> dict[UUID, PointKind]:
         """Every point whose score counts for some candidate, with what it is."""

@@ -351,7 +351,7 @@ def covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float
 
 def best_roots(search: IndexSearch, roots: Collection[UUID], limit: int, weights: Weights) -> list[UUID]:
     """The best of the roots that the flat search found."""
-    scores = fused(search.nodes.only(roots), weights)
+    scores = fused(search.nodes, weights, roots)
     return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
 
 
@@ -359,7 +359,7 @@ def trees_of_hits(
     rows: RecallRows, search: IndexSearch, hits: FlatHits, weights: Weights, kinds: Collection[TreeKind]
 ) -> list[UUID]:
     """Roots of the trees of these families where the hits live, those with the best hits first."""
-    scores = fused(search.cells.only(hits.cells), weights) | fused(search.facts.only(hits.facts), weights)
+    scores = fused(search.cells, weights, hits.cells) | fused(search.facts, weights, hits.facts)
     votes: dict[UUID, float] = defaultdict(float)
     for payload, root in rows.roots_above(list(scores), kinds):
         votes[root] += scores[payload]

@@ -55,6 +55,8 @@ def items(
     A turn competes with its own text; beside it each sentence that a model wrote about it competes for itself.
     """
     said, given = candidates.facts_by_turn(), positions or {}
+    named: dict[tuple[str, str], bool] = {}
+    timed = bounds.between != ALWAYS or bounds.about != ALWAYS
     found: dict[tuple[UUID | None, tuple[UUID, int, int]], Item] = {}
     for cell in candidates.cells.values():
         interval, root = candidates.sessions.get(cell.id, (None, None))
@@ -63,12 +65,15 @@ def items(
             if head is None or not bounds.allow(head):
                 continue
             facts = said.get(key, [])
-            written = [fact for fact in facts if candidates.writes(fact)]
-            pointing = [fact for fact in facts if not candidates.writes(fact)]
+            written = [fact for fact in facts if candidates.writes(fact)] if candidates.sentences else []
+            pointing = [fact for fact in facts if not candidates.writes(fact)] if written else facts
+            who = (head.speaker_id, head.name)
+            if who not in named:
+                named[who] = _named(head, question, owner)
             place = (cell.session_id, key[1], cell.char_start or 0)
             for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
-                spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices]))
-                if not touches(spans, bounds.between):
+                spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices])) if timed else []
+                if timed and not touches(spans, bounds.between):
                     continue
                 found[fact, place] = Item(
                     place=place,
@@ -78,8 +83,10 @@ def items(
                     root=root,
                     topics=candidates.topics_of(voices),
                     chained=candidates.chained_to(voices),
-                    named_speaker=_named(head, question, owner),
-                    position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None),
+                    named_speaker=named[who],
+                    position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None)
+                    if given
+                    else None,
                     in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
                     fact=fact,
                 )

@@ -1,10 +1,11 @@
-"""What recall reads from the store; nothing here writes."""
+"""What recall reads from the store; nothing here writes. Of named tuples a recall makes hundreds or thousands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId
@@ -15,8 +16,7 @@ TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellRef:
+class CellRef(NamedTuple):
     """A cell without its text. ``placed`` is false until the reducer has put it into the trees."""
 
     id: CellId
@@ -28,8 +28,7 @@ class CellRef:
     placed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One occurrence: a fact, the cell that says it and the turns in it."""
 
     fact_id: FactId
@@ -69,8 +68,7 @@ class FactText:
     """What it was corrected to, if that is known by then."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedNode:
+class PlacedNode(NamedTuple):
     """A node of a tree. ``payload_id`` is set for leaves; ``stale`` when its summary is behind the tree.
 
     Times are microseconds since 1970.
@@ -88,8 +86,7 @@ class PlacedNode:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Above:
+class Above(NamedTuple):
     """What is above a leaf in one tree: its parent, the lowest node there, and the root; both may be the same."""
 
     payload: PayloadId
@@ -98,8 +95,7 @@ class Above:
     kind: TreeKind
 
 
-@dataclass(frozen=True, slots=True)
-class TurnHead:
+class TurnHead(NamedTuple):
     """A turn without its text."""
 
     session_id: SessionId
