@@ -104,12 +104,10 @@ class IndexSearch:
         asked: list[tuple[set[UUID], list[UUID]]] = []
         for vector in vectors:
             done = self._scored_by(vector)
-            missing = [id_ for id_ in ids if id_ not in done]
-            asked.append((done, missing))
-            by_kind: dict[PointKind, list[UUID]] = {kind: [] for kind in PointKind}
-            for id_ in missing:
-                by_kind[ids[id_]].append(id_)
-            for kind, some in by_kind.items():
+            missing = [(id_, kind) for id_, kind in ids.items() if id_ not in done]
+            asked.append((done, [id_ for id_, _ in missing]))
+            for kind in PointKind:
+                some = [id_ for id_, of in missing if of is kind]
                 # Only the flat search is limited in time: points that are scored by id were chosen before.
                 scope = replace(self.scope, kinds=(kind,), ids=tuple(some), overlaps=None)
                 queries += [IndexQuery(vector, scope, len(some))] if some else []

@@ -36,7 +36,7 @@ class Within:
 class Among:
     """The point is one of these."""
 
-    ids: tuple[UUID, ...]
+    ids: frozenset[UUID]
 
 
 Condition = AnyOf | Within | Among
@@ -64,7 +64,7 @@ def conditions(wanted: IndexFilter, asked: Mapping[UUID, UUID] | None) -> list[C
     if wanted.session_ids:
         found.append(AnyOf(schema.SESSION, tuple(map(str, wanted.session_ids))))
     if asked is not None:
-        found.append(Among(tuple(asked)))
+        found.append(Among(frozenset(asked)))
     if wanted.overlaps is not None:
         first, last = wanted.overlaps
         found.append(Within(schema.START, most=min(last, _FOREVER)))

@@ -49,6 +49,7 @@ class RecallRows:
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
+        self._ids = _Shared()
 
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
@@ -67,9 +68,8 @@ class RecallRows:
 
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
         """Those of the cells that exist."""
-        sessions = _Shared()
         return [
-            CellRef(CellId(cell), SessionId(sessions[session]), *rest)
+            CellRef(CellId(cell), SessionId(self._ids[session]), *rest)
             for cell, session, *rest in self._by_ids(sql.CELLS, ids, f=forest)
         ]
 
@@ -78,9 +78,8 @@ class RecallRows:
 
         Corrections made after ``until`` are none yet.
         """
-        sessions = _Shared()
         return [
-            Link(FactId(facts[at - 1]), cell, SessionId(sessions[session]), tuple(ordinals), corrected, wrong)
+            Link(FactId(facts[at - 1]), cell, SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
             for at, cell, session, ordinals, corrected, wrong in self._by_ids(
                 sql.LINKS_OF_FACTS, facts, n=limit, until=until
             )
@@ -88,9 +87,8 @@ class RecallRows:
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""
-        sessions = _Shared()
         return [
-            Link(fact, CellId(cells[at - 1]), SessionId(sessions[session]), tuple(ordinals), corrected, wrong)
+            Link(fact, CellId(cells[at - 1]), SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
             for fact, at, session, ordinals, corrected, wrong in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)
         ]
 
@@ -117,8 +115,7 @@ class RecallRows:
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
         """Each payload with the root of each tree of these families that holds it."""
         rows = self._by_ids(sql.ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        roots = _Shared()
-        return [(PayloadId(payloads[at - 1]), NodeId(roots[root])) for at, root in rows]
+        return [(PayloadId(payloads[at - 1]), NodeId(self._ids[root])) for at, root in rows]
 
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         """Those of the facts that exist, as far as corrections are known by ``until``."""
@@ -141,9 +138,8 @@ class RecallRows:
     def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[Above]:
         """What is above each leaf that holds one of the payloads in trees of these families."""
         rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        nodes = _Shared()
         return [
-            Above(PayloadId(payloads[at - 1]), NodeId(nodes[lowest]), NodeId(nodes[root]), _KINDS[kind])
+            Above(PayloadId(payloads[at - 1]), NodeId(self._ids[lowest]), NodeId(self._ids[root]), _KINDS[kind])
             for at, lowest, root, kind in rows
         ]
 
@@ -153,9 +149,8 @@ class RecallRows:
 
     def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
         """The children of these nodes in key order."""
-        trees = _Shared()
         return [
-            PlacedNode(id_, TreeId(trees[tree]), NodeId(nodes[at - 1]), *rest, _KINDS[kind], label)
+            PlacedNode(id_, TreeId(self._ids[tree]), NodeId(nodes[at - 1]), *rest, _KINDS[kind], label)
             for id_, tree, at, *rest, kind, label in self._by_ids(sql.CHILDREN, nodes)
         ]
 
