@@ -1,27 +1,23 @@
-"""How long a recall in embedding mode takes as forests grow, without the embedding of the question."""
+"""How long a recall in embedding mode takes as forests grow, alone, beside others and first; without the embedding."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from statistics import median, quantiles
 
 from benchmarks.harness import Database, Report, Row, database, parser, say
 from benchmarks.recall_latency.filling import fill
+from benchmarks.recall_latency.measuring import alone, at_once, first_of_forests, first_of_process, recalled, service_of
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
-from memforest_core.domain.evidence import RecallResult
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.recall.rows.reading import RecallStore
-from memforest_core.recall.service import RecallService
-from memforest_core.settings import RecallSettings, RefreshSettings
+from memforest_core.settings import RefreshSettings
 from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.verify.service import Verification
 
@@ -31,6 +27,7 @@ FOREST_FACTS = 100
 """In each of many forests."""
 QUESTIONS = 200
 WARM_UP = 40
+CALLERS = 20
 VERIFIED = 2_000
 """Facts up to which ``verify`` looks at what was filled in: it takes seconds per thousand."""
 MOST = 3.0
@@ -39,24 +36,17 @@ MEASURED = (
     "milliseconds of RecallService.recall in embedding mode, k=10, without the stage that embeds the question, one"
     " question at a time; real Postgres and the Qdrant engine in this process, both with this row's forests alone. A"
     " fact is said by one turn, two turns are a cell, twenty a session; trees and summaries as refresh leaves them"
-    " without a model. round_trips: vector searches of one recall (median); stages_ms: medians"
+    " without a model. cpu_ms: CPU of the asking thread (mean). round_trips: vector searches of one recall (median)."
+    " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
+    " at_once: callers in one process, each asking again when it is answered. process_cold: a new process opens its"
+    " stores and recalls twice"
 )
-
-
-@contextmanager
-def collection() -> Iterator[VectorIndex]:
-    """An empty index of this row's own."""
-    with tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
-        index = EdgeIndex(Path(directory), StoredVectors.model, DIMENSION)
-        index.prepare()
-        yield index
-        index.close()
 
 
 def filled(
     running: Database, index: VectorIndex, facts: int, forests: int, options: argparse.Namespace
 ) -> list[tuple[str, Asked]]:
-    """Fill equal forests; owners drawn at random, each with a question about what was said in their forest.
+    """Fill equal forests; owners in a shuffled order, each with a question about what was said in their forest.
 
     Drawn beforehand, so that nothing of the filling is left in memory when recall is measured.
     """
@@ -68,7 +58,10 @@ def filled(
         said[owner] = fill(running, index, world, owner, facts // forests, options.seed + number)
     running.tidy()
     say(f"{facts:,} facts in {forests:,} forests, filled in {time.perf_counter() - started:.0f} s")
-    owners = random.Random(options.seed).choices(list(said), k=WARM_UP + options.questions)
+    owners = list(said)
+    random.Random(options.seed).shuffle(owners)
+    # Round robin: with more forests than questions each is asked once.
+    owners = list(itertools.islice(itertools.cycle(owners), WARM_UP + options.questions))
     return [(owner, world.question(said[owner])) for owner in owners]
 
 
@@ -81,44 +74,23 @@ def verify(running: Database, index: VectorIndex) -> None:
         raise SystemExit(f"What was filled in is not what the pipeline leaves: {broken}")
 
 
-def recalled(service: RecallService, owner: str, question: str) -> RecallResult:
-    """One recall that nothing degraded."""
-    result = service.recall(TENANT, owner, question, mode="embedding")
-    if result.degraded or not result.evidence:
-        raise SystemExit(f"{question!r} was not answered in full: {result.degraded or 'no evidence'}")
-    return result
-
-
-def measure(running: Database, index: VectorIndex, asked: Sequence[tuple[str, Asked]]) -> list[RecallResult]:
-    """Recall all questions; the first ones warm everything up and are not counted."""
-    embedder = StoredVectors(one for _, one in asked)
-    service = RecallService(RecallStore(running.service), index, embedder, RecallSettings(), pointers=True)
-    return [recalled(service, owner, one.text) for owner, one in asked][WARM_UP:]
-
-
-def row(facts: int, forests: int, seed: int, results: Sequence[RecallResult]) -> Row:
-    """The figures of one size."""
-    times = [result.timings_ms["total"] - result.timings_ms["embed"] for result in results]
-    stages = [name for name in results[0].timings_ms if name not in ("total", "embed")]
-    return {
-        "facts": facts,
-        "forests": forests,
-        "n": len(results),
-        "seed": seed,
-        "p50_ms": round(median(times), 2),
-        "p95_ms": round(quantiles(times, n=20)[-1], 2),
-        "round_trips": median(result.round_trips for result in results),
-        "stages_ms": {name: round(median(result.timings_ms[name] for result in results), 2) for name in stages},
-    }
-
-
 def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
     """Fill both stores anew and measure."""
-    with database() as running, collection() as index:
+    with database() as running, tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
+        index = EdgeIndex(Path(directory), StoredVectors.model, DIMENSION)
+        index.prepare()
         asked = filled(running, index, facts, forests, options)
         if facts <= VERIFIED:
             verify(running, index)
-        made = row(facts, forests, options.seed, measure(running, index, asked))
+        service = service_of(running.service, index, asked)
+        made: Row = {"facts": facts, "forests": forests, "n": options.questions, "seed": options.seed}
+        if forests > 1:
+            made["forests_cold"] = first_of_forests(service, asked[:WARM_UP])
+        one_by_one = [recalled(service, owner, one.text) for owner, one in asked]
+        made |= alone(one_by_one[WARM_UP:])
+        made["at_once"] = at_once(service, asked, options.callers)
+        index.close()
+        made["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
     say("  ".join(f"{name}={value}" for name, value in made.items()))
     return made
 
@@ -137,6 +109,9 @@ def main() -> None:
         "--forests", type=int, default=FORESTS, metavar="N", help="forests in one collection, 0 for no such row"
     )
     options.add_argument("--questions", type=int, default=QUESTIONS, metavar="N", help="recalls measured per row")
+    options.add_argument(
+        "--callers", type=int, default=CALLERS, metavar="N", help="recalls at once (default: %(default)s)"
+    )
     options.add_argument(
         "--most", type=float, default=MOST, metavar="X", help="largest p50 by smallest allowed (default: %(default)s)"
     )

@@ -136,7 +136,7 @@ class Gathering:
             reading: Reading = partial(self.store.recalling, place.tenant)
             return self._around(hits, reading, place, asked, search, thought, clock, sure)
         with self.store.recalling(place.tenant) as rows:
-            return self._around(hits, partial(nullcontext, rows), place, asked, search, thought, clock, sure)
+            return self._around(hits, lambda: nullcontext(rows), place, asked, search, thought, clock, sure)
 
     def _around(
         self,

@@ -113,8 +113,8 @@ class IndexSearch:
                 queries += [IndexQuery(vector, scope, len(some))] if some else []
         self._search(queries)
         if self.failure is None:
-            for done, missing in asked:
-                done.update(missing)
+            for done, named in asked:
+                done.update(named)
 
     def of(self, kind: PointKind) -> Scores:
         """The scores of one kind of points."""

@@ -117,7 +117,7 @@ class RecallService:
         clock = Clock()
         if (asked.mode.ranks or asked.mode.plans) and self.chat is None:
             raise no_chat_model()
-        with self.store.recalling(tenant) as rows:
+        with clock.stage("places"), self.store.recalling(tenant) as rows:
             readable = self.chat is not None and given is None
             found = found_places(rows, tenant, owners, asked, times=self._weights.time > 0, turns=readable)
         places = found.known

@@ -52,7 +52,17 @@ def refreshed() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def recalled() -> list[dict[str, Any]]:
     rows = reported(
-        "benchmarks.recall_latency", "--sizes", "60,300", "--forests", "2", "--questions", "4", "--most", "99"
+        "benchmarks.recall_latency",
+        "--sizes",
+        "60,300",
+        "--forests",
+        "2",
+        "--questions",
+        "4",
+        "--callers",
+        "3",
+        "--most",
+        "99",
     )
     return list(rows["rows"])
 
@@ -106,7 +116,12 @@ def test_each_size_of_memory_has_its_recall_latency(recalled: list[dict[str, Any
         assert 0 < row["p50_ms"] <= row["p95_ms"]
         assert row["round_trips"] >= 2
         assert row["n"] == 4
-        assert {"search", "load", "browse", "score", "resolve"} <= row["stages_ms"].keys()
+        assert {"places", "search", "load", "browse", "score", "resolve", "rest"} <= row["parts_ms"].keys()
+        assert sum(row["parts_ms"].values()) == pytest.approx(row["mean_ms"], abs=0.1)
+        assert (row["at_once"]["callers"], row["at_once"]["n"]) == (3, 44)
+        assert row["at_once"]["per_second"] > 0
+        assert row["process_cold"]["first_ms"] > 0
+    assert recalled[-1]["forests_cold"]["n"] == 40
 
 
 def test_deleting_a_session_touches_its_own_trees_however_large_the_forest() -> None:

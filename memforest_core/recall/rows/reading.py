@@ -150,8 +150,19 @@ class RecallRows:
     def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
         """The children of these nodes in key order."""
         return [
-            PlacedNode(id_, TreeId(self._ids[tree]), NodeId(nodes[at - 1]), *rest, _KINDS[kind], label)
-            for id_, tree, at, *rest, kind, label in self._by_ids(sql.CHILDREN, nodes)
+            PlacedNode(
+                id_,
+                TreeId(self._ids[tree]),
+                NodeId(nodes[at - 1]),
+                level,
+                payload,
+                start,
+                end,
+                stale,
+                _KINDS[kind],
+                label,
+            )
+            for id_, tree, at, level, payload, start, end, stale, kind, label in self._by_ids(sql.CHILDREN, nodes)
         ]
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
@@ -162,8 +173,8 @@ class RecallRows:
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         """Those of the turns that exist."""
         return [
-            TurnHead(*keys[at - 1], turn, session, speaker, name, said.astimezone(UTC), *rest)
-            for at, turn, session, speaker, name, said, *rest in self._by_turns(sql.TURNS, keys)
+            TurnHead(*keys[at - 1], turn, session, speaker, name, said.astimezone(UTC), dated, role, origin, channel)
+            for at, turn, session, speaker, name, said, dated, role, origin, channel in self._by_turns(sql.TURNS, keys)
         ]
 
     def metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Metadata]:

@@ -1,0 +1,135 @@
+"""Recalls measured one at a time, many at once, and first: of a process, and of a forest."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median, quantiles
+
+import sqlalchemy as sa
+from pydantic import SecretStr
+
+from benchmarks.harness import Row
+from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors
+from memforest_core.domain.evidence import RecallResult
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.service import RecallService
+from memforest_core.settings import DatabaseSettings, RecallSettings
+from memforest_core.store.engine import open_engine
+
+Questions = Sequence[tuple[str, Asked]]
+"""Owners, each with a question about what was said in their forest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One recall: its stages, and milliseconds of this thread's CPU (Python, and the drivers of the stores)."""
+
+    result: RecallResult
+    cpu_ms: float
+
+    @property
+    def ms(self) -> float:
+        """Wall time without the embedding of the question, which is known."""
+        return self.result.timings_ms["total"] - self.result.timings_ms["embed"]
+
+
+def service_of(engine: sa.Engine, index: VectorIndex, asked: Questions) -> RecallService:
+    """Recall of what was filled in."""
+    embedder = StoredVectors(one for _, one in asked)
+    return RecallService(RecallStore(engine), index, embedder, RecallSettings(), pointers=True)
+
+
+def recalled(service: RecallService, owner: str, question: str) -> Measured:
+    """One recall that nothing degraded. Ends the program when something did."""
+    before = time.thread_time()
+    result = service.recall(TENANT, owner, question, mode="embedding")
+    spent = (time.thread_time() - before) * 1000.0
+    if result.degraded or not result.evidence:
+        raise SystemExit(f"{question!r} was not answered in full: {result.degraded or 'no evidence'}")
+    return Measured(result, spent)
+
+
+def alone(measured: Sequence[Measured]) -> Row:
+    """Recalls that were made one at a time. ``parts_ms``: means of the stages and the rest, ``mean_ms`` in all."""
+    times = [one.ms for one in measured]
+    stages = dict.fromkeys(name for one in measured for name in one.result.timings_ms)
+    parts = {
+        name: fmean(one.result.timings_ms.get(name, 0.0) for one in measured)
+        for name in stages
+        if name not in ("total", "embed")
+    }
+    parts["rest"] = fmean(times) - sum(parts.values())
+    return {
+        "p50_ms": round(median(times), 2),
+        "p95_ms": round(_p95(times), 2),
+        "cpu_ms": round(fmean(one.cpu_ms for one in measured), 2),
+        "round_trips": median(one.result.round_trips for one in measured),
+        "mean_ms": round(fmean(times), 2),
+        "parts_ms": {name: round(ms, 2) for name, ms in parts.items()},
+    }
+
+
+def at_once(service: RecallService, asked: Questions, callers: int) -> Row:
+    """As many callers, each asking its next question when it has the answer to the one before."""
+    times: list[float] = []
+    ready = threading.Barrier(callers + 1)
+
+    def ask(own: Questions) -> None:
+        ready.wait()
+        for owner, one in own:
+            times.append(recalled(service, owner, one.text).ms)
+
+    with ThreadPoolExecutor(callers) as threads:
+        started = [threads.submit(ask, asked[number::callers]) for number in range(callers)]
+        ready.wait()
+        began = time.perf_counter()
+        for each in started:
+            each.result()
+        took = time.perf_counter() - began
+    return {
+        "callers": callers,
+        "n": len(times),
+        "per_second": round(len(times) / took, 2),
+        "p50_ms": round(median(times), 2),
+        "p95_ms": round(_p95(times), 2),
+    }
+
+
+def first_of_process(url: sa.URL, directory: Path, asked: Questions) -> Row:
+    """What a new process needs to open its stores, for its first recall and for its second.
+
+    The index in ``directory`` must be closed: it has one owner.
+    """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
+        return processes.submit(_first, url, directory, list(asked)).result()
+
+
+def _first(url: sa.URL, directory: Path, asked: Questions) -> Row:
+    began = time.perf_counter()
+    index = EdgeIndex(directory, StoredVectors.model, DIMENSION)
+    index.prepare()
+    engine = open_engine(DatabaseSettings(url=SecretStr(url.render_as_string(hide_password=False))))
+    opened = (time.perf_counter() - began) * 1000.0
+    service = service_of(engine, index, asked)
+    first, second = (recalled(service, owner, one.text).ms for owner, one in asked[:2])
+    index.close()
+    engine.dispose()
+    return {"opened_ms": round(opened, 2), "first_ms": round(first, 2), "second_ms": round(second, 2)}
+
+
+def first_of_forests(service: RecallService, asked: Questions) -> Row:
+    """Forests that were not asked before, one after the other, and then the same questions again."""
+    first, again = ([recalled(service, owner, one.text).ms for owner, one in asked] for _ in range(2))
+    return {"n": len(first), "first_p50_ms": round(median(first), 2), "again_p50_ms": round(median(again), 2)}
+
+
+def _p95(times: Sequence[float]) -> float:
+    return quantiles(times, n=20)[-1] if len(times) > 1 else times[0]
