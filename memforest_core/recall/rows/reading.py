@@ -88,8 +88,8 @@ class RecallRows:
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""
         return [
-            Link(fact, CellId(cells[at - 1]), SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
-            for fact, at, session, ordinals, corrected, wrong in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)
+            Link(fact, CellId(self._ids[cell]), SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
+            for fact, cell, session, ordinals, corrected, wrong in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)
         ]
 
     def chains(
@@ -115,7 +115,7 @@ class RecallRows:
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
         """Each payload with the root of each tree of these families that holds it."""
         rows = self._by_ids(sql.ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        return [(PayloadId(payloads[at - 1]), NodeId(self._ids[root])) for at, root in rows]
+        return [(PayloadId(self._ids[payload]), NodeId(self._ids[root])) for payload, root in rows]
 
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         """Those of the facts that exist, as far as corrections are known by ``until``."""
@@ -139,8 +139,8 @@ class RecallRows:
         """What is above each leaf that holds one of the payloads in trees of these families."""
         rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [
-            Above(PayloadId(payloads[at - 1]), NodeId(self._ids[lowest]), NodeId(self._ids[root]), _KINDS[kind])
-            for at, lowest, root, kind in rows
+            Above(PayloadId(self._ids[payload]), NodeId(self._ids[lowest]), NodeId(self._ids[root]), _KINDS[kind])
+            for payload, lowest, root, kind in rows
         ]
 
     def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
@@ -153,7 +153,7 @@ class RecallRows:
             PlacedNode(
                 id_,
                 TreeId(self._ids[tree]),
-                NodeId(nodes[at - 1]),
+                NodeId(self._ids[parent]),
                 level,
                 payload,
                 start,
@@ -162,7 +162,7 @@ class RecallRows:
                 _KINDS[kind],
                 label,
             )
-            for id_, tree, at, level, payload, start, end, stale, kind, label in self._by_ids(sql.CHILDREN, nodes)
+            for id_, tree, parent, level, payload, start, end, stale, kind, label in self._by_ids(sql.CHILDREN, nodes)
         ]
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
@@ -173,8 +173,9 @@ class RecallRows:
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         """Those of the turns that exist."""
         return [
-            TurnHead(*keys[at - 1], turn, session, speaker, name, said.astimezone(UTC), dated, role, origin, channel)
-            for at, turn, session, speaker, name, said, dated, role, origin, channel in self._by_turns(sql.TURNS, keys)
+            TurnHead(session, ordinal, turn, outside, speaker, name, said.astimezone(UTC), dated, role, origin, channel)
+            for at, turn, outside, speaker, name, said, dated, role, origin, channel in self._by_turns(sql.TURNS, keys)
+            for session, ordinal in (keys[at - 1],)
         ]
 
     def metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Metadata]:

@@ -48,14 +48,12 @@ LINKS_OF_FACTS = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 LINKS_OF_CELLS = sa.text(f"""
-    SELECT o.fact_id, w.at, o.session_id::text, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected,
+    SELECT o.fact_id, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected,
            CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
-      FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
-     CROSS JOIN LATERAL (SELECT * FROM memforest.occurrence WHERE tenant_id = :t AND cell_id = w.id OFFSET 0) o
-     CROSS JOIN LATERAL (
+      FROM memforest.occurrence o CROSS JOIN LATERAL (
         SELECT superseded_at, superseded_by FROM memforest.fact
          WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
-     WHERE {KNOWN_BY_THEN}
+     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
      ORDER BY o.cell_id, o.item
     """)  # noqa: S608 - constants of this package
 
@@ -89,13 +87,10 @@ FACT_HEADS = sa.text("""
     """)
 
 ROOTS_ABOVE = sa.text("""
-    SELECT w.at, r.root_id::text FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
-     CROSS JOIN LATERAL (
-        SELECT tree_id FROM memforest.placement
-         WHERE tenant_id = :t AND payload_id = w.id AND leaf_id IS NOT NULL OFFSET 0) p
-     CROSS JOIN LATERAL (
+    SELECT p.payload_id::text, r.root_id::text FROM memforest.placement p CROSS JOIN LATERAL (
         SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = p.tree_id LIMIT 1) r
-     WHERE r.root_id IS NOT NULL AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY w.id, r.kind, p.tree_id
+     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
+       AND r.root_id IS NOT NULL AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY p.payload_id, r.kind, p.tree_id
     """)
 
 FACTS = sa.text(f"""
@@ -105,18 +100,15 @@ FACTS = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 LOWEST_ABOVE = sa.text("""
-    SELECT w.at, n.parent_id::text, r.root_id::text, r.kind
-      FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
-     CROSS JOIN LATERAL (
-        SELECT parent_id, tree_id FROM memforest.node
-         WHERE tenant_id = :t AND payload_id = w.id AND parent_id IS NOT NULL OFFSET 0) n
-     CROSS JOIN LATERAL (
+    SELECT n.payload_id::text, n.parent_id::text, r.root_id::text, r.kind
+      FROM memforest.node n CROSS JOIN LATERAL (
         SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE r.kind = ANY(CAST(:kinds AS text[])) ORDER BY w.id, r.kind, n.tree_id
+     WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
+       AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, r.kind, n.tree_id
     """)
 
-# LIMIT 1, or OFFSET 0 where there may be more rows, keeps each step an index probe: the planner takes a recursion, or a
-# list of ids, for a hundred times larger than it is, and would read whole tables to join it.
+# LIMIT 1 keeps each step an index probe: the planner takes a recursion for a hundred times larger than a path is, and
+# would read whole tables to join it.
 PATHS = sa.text("""
     WITH RECURSIVE path AS (
         SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version AS stale
@@ -138,15 +130,12 @@ _PLACED = """
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND """
 
-# The tree is looked up for each parent: a level has six times as many children.
 CHILDREN = sa.text("""
-    SELECT n.node_id, p.tree_id::text, w.at, n.level, n.payload_id, n.time_start, n.time_end,
+    SELECT n.node_id, n.tree_id::text, n.parent_id::text, n.level, n.payload_id, n.time_start, n.time_end,
            n.version > n.clean_version AS stale, r.kind, r.label
-      FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
-     CROSS JOIN LATERAL (SELECT tree_id FROM memforest.node WHERE tenant_id = :t AND node_id = w.id LIMIT 1) p
-     CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = p.tree_id LIMIT 1) r
-     CROSS JOIN LATERAL (SELECT * FROM memforest.node WHERE tenant_id = :t AND parent_id = w.id OFFSET 0) n
+      FROM memforest.node n CROSS JOIN LATERAL (
+        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
+     WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
      ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """)
 
