@@ -20,8 +20,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.harness import Database, Report, Row, database, parser, say
-from benchmarks.recall_latency.__main__ import WARM_UP, collection
+from benchmarks.recall_latency.__main__ import WARM_UP
 from benchmarks.recall_latency.filling import fill
+from benchmarks.recall_latency.measuring import collection
 from benchmarks.recall_latency.world import SESSION_TURNS, TENANT, StoredVectors, World
 from benchmarks.support.model_answers import last_user_text
 from benchmarks.support.model_server import ModelServer

@@ -12,9 +12,16 @@ from pathlib import Path
 
 from benchmarks.harness import Database, Report, Row, database, parser, say
 from benchmarks.recall_latency.filling import fill
-from benchmarks.recall_latency.measuring import alone, at_once, first_of_forests, first_of_process, recalled, service_of
-from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
-from memforest_core.index.qdrant.edge import EdgeIndex
+from benchmarks.recall_latency.measuring import (
+    alone,
+    at_once,
+    collection,
+    first_of_forests,
+    first_of_process,
+    recalled,
+    service_of,
+)
+from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, World
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.settings import RefreshSettings
@@ -77,19 +84,17 @@ def verify(running: Database, index: VectorIndex) -> None:
 def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
     """Fill both stores anew and measure."""
     with database() as running, tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
-        index = EdgeIndex(Path(directory), StoredVectors.model, DIMENSION)
-        index.prepare()
-        asked = filled(running, index, facts, forests, options)
-        if facts <= VERIFIED:
-            verify(running, index)
-        service = service_of(running.service, index, asked)
-        made: Row = {"facts": facts, "forests": forests, "n": options.questions, "seed": options.seed}
-        if forests > 1:
-            made["forests_cold"] = first_of_forests(service, asked[:WARM_UP])
-        one_by_one = [recalled(service, owner, one.text) for owner, one in asked]
-        made |= alone(one_by_one[WARM_UP:])
-        made["at_once"] = at_once(service, asked, options.callers)
-        index.close()
+        with collection(Path(directory)) as index:
+            asked = filled(running, index, facts, forests, options)
+            if facts <= VERIFIED:
+                verify(running, index)
+            service = service_of(running.service, index, asked)
+            made: Row = {"facts": facts, "forests": forests, "n": options.questions, "seed": options.seed}
+            if forests > 1:
+                made["forests_cold"] = first_of_forests(service, asked[:WARM_UP])
+            one_by_one = [recalled(service, owner, one.text) for owner, one in asked]
+            made |= alone(one_by_one[WARM_UP:])
+            made["at_once"] = at_once(service, asked, options.callers)
         made["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
     say("  ".join(f"{name}={value}" for name, value in made.items()))
     return made
