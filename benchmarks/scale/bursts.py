@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.chaos.conversations import SESSIONS_PER_OWNER, conversations
+from benchmarks.chaos.conversations import conversations
 from benchmarks.lives import TURNS, period
 from benchmarks.scale.filled import Place
 from benchmarks.scale.measuring import Costs, Meter
@@ -10,6 +10,7 @@ from memforest_core.client import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.work.jobs import WorkKind
 
+TENANT_SESSIONS = 4
 LOOKS = 50
 """How often is asked whose turn it is: each unit of work begins with that."""
 ROUNDS = 1_000_000
@@ -46,14 +47,14 @@ def long_session(place: Place, turns: int, seed: int) -> Costs:
 
 
 def tenants(place: Place, count: int, seed: int) -> Costs:
-    """Ten sessions of each tenant, interleaved; looks for whose turn it is while all have work; a recall of each."""
+    """Four sessions of each tenant, interleaved; looks for whose turn it is while all have work; a recall of each."""
     with place.stack() as (meter, _):
         services, names = meter.running.services, [f"tenant-{number}" for number in range(count)]
         clients = [
             MemForestClient(services.settings.model_copy(update={"tenant": name}), producer=services.producer)
             for name in names
         ]
-        told = conversations(SESSIONS_PER_OWNER, seed)
+        told = conversations(TENANT_SESSIONS, seed)
         with meter.of("enqueue"):
             for one in told:
                 for client in clients:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.recall_latency.__main__ import FOREST_FACTS
 from benchmarks.lives import period
+from benchmarks.recall_latency.__main__ import FOREST_FACTS
 from benchmarks.scale.filled import ACTOR, Asked, Place
 from benchmarks.scale.measuring import Costs, Meter
 from memforest_core.verify.service import open_verification

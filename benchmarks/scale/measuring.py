@@ -44,7 +44,7 @@ class Cost:
 Costs = Mapping[str, Cost]
 """By operation, in the order in which they were done."""
 Scenario = Callable[[int, int], Costs]
-"""Does everything at one size (with one seed); runs in a process of its own, so that memory tells of this size alone."""
+"""Does everything at one size (with one seed); in a process of its own, so that memory tells of this size alone."""
 
 
 @dataclass(slots=True)
@@ -132,30 +132,37 @@ def grown(name: str, scenario: Scenario, size: int, seed: int, limit_s: float) -
     last one is doubled as often as it fits. Two sizes are always run.
     """
     runs: list[tuple[int, Costs]] = []
-    began, last_s = time.monotonic(), 0.0
-
-    def fits(next_: int) -> bool:
-        spent = time.monotonic() - began
-        return len(runs) < 2 or spent + last_s * n_log_n(runs[-1][0], next_) <= limit_s
+    took: list[tuple[int, float]] = []
 
     def run(next_: int) -> None:
-        nonlocal last_s
         started = time.monotonic()
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
             runs.append((next_, own.submit(scenario, next_, seed).result()))
-        last_s = time.monotonic() - started
-        say(f"{name}, {next_:,}: {last_s:.1f} s")
+        took.append((next_, time.monotonic() - started))
+        say(f"{name}, {next_:,}: {took[-1][1]:.1f} s")
 
-    targets = [size // 100] if size // 100 >= PROBE else []
-    for target in (*targets, size // 10, size):
-        if len(runs) == 1 and target > 2 * runs[0][0] and last_s * n_log_n(runs[0][0], target) > limit_s:
-            run(2 * runs[0][0])
+    def fits(next_: int) -> bool:
+        return sum(seconds for _, seconds in took) + expected_s(took, next_) <= limit_s
+
+    for target in (*([size // 100] if size // 100 >= PROBE else []), size // 10, size):
         while runs and not fits(target):
-            if not fits(2 * runs[-1][0]):
+            double = 2 * runs[-1][0]
+            if len(runs) > 1 and not fits(double):
                 return Grown(runs)
-            run(2 * runs[-1][0])
-        run(target)
+            run(min(double, target))
+        if not runs or runs[-1][0] < target:
+            run(target)
     return Grown(runs)
+
+
+def expected_s(took: Sequence[tuple[int, float]], size: int) -> float:
+    """What a size will take: n log n from the first (size, seconds), and along the line through the last two."""
+    last, seconds = took[-1]
+    if len(took) == 1:
+        return seconds * n_log_n(last, size)
+    before, fewer = took[-2]
+    slope = max(0.0, seconds - fewer) / (last - before)
+    return seconds + slope * (size - last) * math.log(size) / math.log(last)
 
 
 def rows(name: str, size: int, found: Grown, slack: float) -> list[Row]:

@@ -1,6 +1,6 @@
 """The five largest tables plain and partitioned by the tenant's hash: sizes, statements, deletions, vacuums.
 
-The figures of docs/adr/0029-tables-are-not-partitioned.md. One tenant is filled as the pipeline leaves it; both layouts
+The figures of docs/adr/0030-tables-are-not-partitioned.md. One tenant is filled as the pipeline leaves it; both layouts
 get copies of its rows for every other tenant, with the keys and indexes of the real tables, without their foreign keys.
 """
 
@@ -10,8 +10,10 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
+import psutil
 import sqlalchemy as sa
 
 from benchmarks.harness import Database, Report, Row, database, parser, say
@@ -26,10 +28,11 @@ DELETED = 3
 """Tenants deleted one after the other, each followed by a vacuum, as the worker's task does it (erase/vacuuming.py)."""
 MEASURED = (
     "load_s: seconds to insert all rows; heap_mb (with TOAST), index_mb: of the five tables; relations: tables and"
-    " indexes; lookup_ms: median of one prepared statement that reads eight nodes with their summaries by key; first_ms: of its"
-    " first run in a new session, which opens whatever it may need; locks: held meanwhile; across_ms: the"
-    " nodes that are due, of all tenants; insert_ms: median of 20 placements in a transaction; delete_s, vacuum_s:"
-    " medians for one whole tenant from all five tables, and for the vacuum after it"
+    " indexes; lookup_ms: median of one prepared statement that reads eight nodes with their summaries by key;"
+    " first_ms: of its first run in a new session, which opens whatever it may need; locks: held meanwhile; across_ms:"
+    " the nodes that are due, of all tenants; insert_ms: median of 20 placements in a transaction; delete, vacuum:"
+    " medians for one whole tenant from all five tables, and for the vacuum after it; cpu_s: of the session's process;"
+    " blocks: pages that were looked at"
 )
 _NODES = """
     SELECT n.version, s.text FROM {schema}.node n JOIN {schema}.node_summary s USING (tenant_id, node_id)
@@ -144,26 +147,46 @@ def inserted(engine: sa.Engine, layout: Layout, tenants: int, rng: random.Random
     return round(1e3 * median(seconds(insert) for _ in range(LOOKUPS // 3)), 3)
 
 
+def spent(connection: sa.Connection, step: Callable[[], object]) -> tuple[float, float, int]:
+    """Seconds, processor seconds of the session, and blocks that the database touched, of a step."""
+    session = psutil.Process(connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one())
+
+    def cpu_and_blocks() -> tuple[float, int]:
+        times = session.cpu_times()
+        connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
+        touched = connection.exec_driver_sql(
+            "SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()"
+        ).scalar_one()
+        return times.user + times.system, int(touched)
+
+    before = cpu_and_blocks()
+    took = seconds(step)
+    after = cpu_and_blocks()
+    return took, after[0] - before[0], after[1] - before[1]
+
+
 def measured(running: Database, layout: Layout, tenants: int, seed: int) -> Row:
-    """Fill a layout, and use it."""
+    """Fill a layout, use it, and drop it."""
     rng = random.Random(seed)
-    with running.owner.begin() as connection:
-        layout.create(connection)
-        load_s = seconds(lambda: layout.load(connection, tenants))
-        keys = connection.exec_driver_sql("SELECT node_id FROM memforest.node_summary LIMIT 2000").scalars().all()
-    running.tidy()
     with running.owner.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        row: Row = {"layout": layout.schema, "load_s": round(load_s, 1), **sizes(connection, layout.schema)}
+        layout.create(connection)
+        keys = connection.exec_driver_sql("SELECT node_id FROM memforest.node_summary LIMIT 2000").scalars().all()
+        load = spent(connection, lambda: layout.load(connection, tenants))
+        row: Row = {"layout": layout.schema, "load_s": round(load[0], 1), "load_cpu_s": round(load[1], 1)}
+        running.tidy()
+        row |= sizes(connection, layout.schema)
     row |= read(running.owner, layout, keys, tenants, rng)
     row["insert_ms"] = inserted(running.owner, layout, tenants, rng)
     with running.owner.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         layout.vacuum(connection)
         deletes, vacuums = [], []
         for nth in range(1, DELETED + 1):
-            deletes.append(seconds(lambda nth=nth: layout.delete(connection, f"tenant-{nth}")))
-            vacuums.append(seconds(lambda: layout.vacuum(connection)))
+            deletes.append(spent(connection, partial(layout.delete, connection, f"tenant-{nth}")))
+            vacuums.append(spent(connection, partial(layout.vacuum, connection)))
         connection.exec_driver_sql(f"DROP SCHEMA {layout.schema} CASCADE")
-    row |= {"delete_s": round(median(deletes), 2), "vacuum_s": round(median(vacuums), 2)}
+    for name, each in (("delete", deletes), ("vacuum", vacuums)):
+        took, cpu, blocks = (median(values) for values in zip(*each, strict=True))
+        row |= {f"{name}_s": round(took, 2), f"{name}_cpu_s": round(cpu, 2), f"{name}_blocks": int(blocks)}
     say("  ".join(f"{name}={value}" for name, value in row.items()))
     return row
 
@@ -180,6 +203,9 @@ def main() -> None:
     layouts = (Layout("plain", 0), Layout("hashed", chosen.partitions))
     with database() as running:
         fill(running, None, World(chosen.seed), "owner", chosen.facts, chosen.seed)
+        with running.owner.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("ALTER SYSTEM SET autovacuum = off")
+            connection.exec_driver_sql("SELECT pg_reload_conf()")
         running.tidy()
         rows = [measured(running, layout, chosen.tenants, chosen.seed) for layout in layouts * chosen.rounds]
     parameters = {"tenants": chosen.tenants, "facts": chosen.facts, "partitions": chosen.partitions}

@@ -32,7 +32,7 @@ class Used:
 
     seconds: float = 0.0
     cpu_s: float = 0.0
-    """Of the whole machine: workers, Postgres, the vector engine, the model's stand-in, and others' if there are any."""
+    """Of the whole machine: workers, Postgres, vector engine, the model's stand-in, and others' if there are any."""
 
     @property
     def share(self) -> float:

@@ -178,3 +178,18 @@ def test_tokens_of_all_steps_add_up() -> None:
     counted = whole["prompt"] + whole["schema"] + whole["completion"]
     assert whole["times_talk"] == pytest.approx(counted / told["measured"]["talk"], abs=0.01)
     assert all(row["prompt"] > 0 < row["completion"] for row in steps)
+
+
+def test_scale_compares_each_operation_with_a_tenth() -> None:
+    """Given tiny sizes, then each scenario has its operations at both, and says that nothing was guessed."""
+    answer = reported("benchmarks.scale", "--scale", "0.00001", "--slack", "99", "--only", "one_forest", "long_session")
+
+    rows = {(row["scenario"], row["operation"]): row for row in answer["rows"]}
+    assert {operation for scenario, operation in rows if scenario == "one_forest"} == {
+        *("enqueue", "tree_insert", "refresh", "recall", "verify", "export")
+    }
+    for row in rows.values():
+        assert row["n"] == row["measured_to"] == 20
+        assert not row["extrapolated"]
+        assert row["seconds"] > 0 and row["statements"] > 0 and row["resident_mb"] > 0
+    assert rows["long_session", "append"]["statements"] > 5 * rows["long_session", "append"]["tenth"]["statements"]
