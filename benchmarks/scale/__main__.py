@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scale``: what large memories and much at once cost, against a tenth; exit 1 if it grows too fast."""
+"""``python -m benchmarks.scale``: large memories and much at once, against a tenth; exit 1 if a cost grows too fast."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ SLACK = 1.25
 MEASURED = (
     "each operation of a scenario at its size and at a tenth; seconds, statements (as the driver sends them) and"
     " resident_mb (the most of this process, which does all the work, with the vector engine) while it lasts, disk_mb"
-    " that database and index grew by. growth: the value at n by that at a tenth, by ten: 0.1 is no growth, 1 is linear,"
+    " that database and index grew by. growth: the value at n by that at a tenth, by ten: 0.1 is none, 1 is linear,"
     " most is n log n with the slack; figures too small to judge are left out. extrapolated: a size did not fit into"
     " the limit of seconds (filling included), and the growth between the last two sizes that did, up to measured_to,"
     " was continued. one_forest, many_forests: rows filled in as the pipeline leaves them, then a day's five sessions"
-    " (enqueue, tree_insert: the reducer's part, refresh), 40 recalls, verify and export of everything. workers: short"
-    " sessions of several owners, from the start of the processes until the last fact is in its trees, with a model"
-    " server on the same machine; model_share: part of the workers' slots that waited for it"
+    " (enqueue, tree_insert: the reducer's part, refresh), 40 recalls, verify and export of everything."
+    " n_a_second: n by the seconds. workers: short sessions of several owners, from when the processes are ready until"
+    " the last fact is in its trees, with a model server on the same machine; processors: shares of all of them;"
+    " slots_in_model: of the workers' slots, those that waited for the model"
 )
 
 

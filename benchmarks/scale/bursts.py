@@ -71,7 +71,7 @@ def tenants(place: Place, count: int, seed: int) -> Costs:
 
 
 def one_writer(place: Place, turns: int, seed: int) -> Costs:
-    """All turns of one owner are extracted; then one thread reduces them into its forest: the single writer's ceiling."""
+    """All turns of one owner are extracted; then one thread reduces them into its forest: a single writer's ceiling."""
     with place.stack() as (meter, _):
         running = meter.running
         for told in period(0, -(-turns // TURNS), seed):

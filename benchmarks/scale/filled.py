@@ -1,4 +1,4 @@
-"""Stacks that begin with filled forests; another process fills them, so that this one's memory tells of the operations."""
+"""Stacks that begin with filled forests; another process fills them, so that memory tells of what is done to them."""
 
 from __future__ import annotations
 

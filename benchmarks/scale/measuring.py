@@ -122,7 +122,8 @@ def extrapolated(size: int, fewer: tuple[int, float], more: tuple[int, float]) -
     (small, low), (large, high) = fewer, more
     if low <= 0 or high <= low:
         return high
-    return high * (size / large) ** (math.log(high / low) / math.log(large / small))
+    exponent = math.log(high / low) / math.log(large / small)
+    return high * math.pow(size / large, exponent)
 
 
 def grown(name: str, scenario: Scenario, size: int, seed: int, limit_s: float) -> Grown:
@@ -183,6 +184,7 @@ def rows(name: str, size: int, found: Grown, slack: float) -> list[Row]:
                 "operation": operation,
                 "n": size,
                 **{each: round(value, 3) for each, value in whole.items()},
+                "n_a_second": round(size / whole["seconds"], 1),
                 "tenth": {each: round(value, 3) for each, value in tenth.items()},
                 "growth": growth,
                 "most": round(most, 3),

@@ -13,103 +13,113 @@ import psutil
 from benchmarks.chaos.conversations import conversations
 from benchmarks.chaos.ground import Ground, Scene
 from benchmarks.harness import Row, say
-from benchmarks.write_path import Looks, looking
+from benchmarks.write_path import looking, reading
 
 PROCESSES = (1, 2, 4)
 CONCURRENCY = 8
 LATENCY_S = 0.3
 LOOK_S = 0.5
-POLL_S = 0.1
-BUSY = 0.85
-"""Share of all processors above which they are what stops more."""
+POLL_S = 0.05
+FULL = 0.85
+"""Share of all processors, or of the slots, above which there are none left."""
 WAITING = 0.2
-"""Share of busy sessions of Postgres that wait for a lock, above which locks are."""
+"""Share of Postgres' busy sessions that wait for a lock, above which locks are what stops more."""
+CELLS = 2
+"""Of each session."""
+_LEFT = "SELECT count(*) FROM memforest.cell WHERE NOT placed"
 
 
-@dataclass(slots=True)
-class Used:
-    """What ran meanwhile."""
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds until now: of the wall, of all processors, of the workers' processes, and of Postgres."""
 
-    seconds: float = 0.0
-    cpu_s: float = 0.0
-    """Of the whole machine: workers, Postgres, vector engine, the model's stand-in, and others' if there are any."""
+    wall: float
+    machine: float
+    workers: float
+    postgres: float
 
-    @property
-    def share(self) -> float:
-        """Of all processors."""
-        return self.cpu_s / self.seconds / (psutil.cpu_count() or 1)
+    @classmethod
+    def read(cls, scene: Scene, url: str) -> Clock:
+        """Now."""
+        times = psutil.cpu_times()
+        workers = [psutil.Process(pid).cpu_times() for pid in scene.running.worker_pids()]
+        return cls(
+            time.perf_counter(),
+            times.user + times.system + times.nice,
+            sum(each.user + each.system for each in workers),
+            reading(url).postgres_s,
+        )
 
-
-@contextmanager
-def using() -> Iterator[Used]:
-    """Measure the machine."""
-    used, before, started = Used(), _busy_s(), time.perf_counter()
-    yield used
-    used.seconds, used.cpu_s = time.perf_counter() - started, _busy_s() - before
-
-
-def _busy_s() -> float:
-    times = psutil.cpu_times()
-    return float(times.user + times.system + times.nice)
-
-
-def resident_mb(scene: Scene) -> float:
-    """Of all worker processes together."""
-    return sum(psutil.Process(pid).memory_info().rss for pid in scene.running.worker_pids()) / 1e6
+    def shares_since(self, before: Clock) -> dict[str, float]:
+        """Of all processors, 0 to 1."""
+        whole = (self.wall - before.wall) * (psutil.cpu_count() or 1)
+        return {
+            name: round((getattr(self, name) - getattr(before, name)) / whole, 2)
+            for name in ("machine", "workers", "postgres")
+        }
 
 
 def one_deployment(scene: Scene, processes: int, sessions: int, seed: int) -> Row:
-    """Enqueue all, start the workers, and measure from their readiness until every fact is in its trees."""
-    url = scene.running.settings.database.migration_url
-    assert url is not None
+    """Enqueue all, start the workers, and measure from when they are ready until every fact is in its trees."""
+    running = scene.running
+    migration_url = running.settings.database.migration_url
+    assert migration_url is not None
+    url = migration_url.get_secret_value()
     told = conversations(sessions, seed, f"owner-{processes}")
     scene.client.enqueue_many((one.owner, one.session_id, one.turns) for one in told)
-    asked = scene.running.control_model()["requests"]
-    worker = scene.running.launch_worker(concurrency=CONCURRENCY, processes=processes)
-    with using() as used, looking(url.get_secret_value()) as looks, _most(scene) as most:
-        while scene.running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"):
+    worker = running.launch_worker(concurrency=CONCURRENCY, processes=processes)
+    running.await_worker(worker, processes)
+    waiting, calls, facts = running.scalar(_LEFT), running.control_model()["requests"], _facts(scene)
+    before = Clock.read(scene, url)
+    with looking(url) as looks, _resident(scene) as most:
+        while running.scalar(_LEFT):
             if worker.poll() is not None:
-                raise SystemExit(scene.running.log_tail())
+                raise SystemExit(running.log_tail())
             time.sleep(POLL_S)
-    model = scene.running.control_model()
-    facts = scene.running.scalar("SELECT count(*) FROM memforest.fact")
-    calls = model["requests"] - asked
-    waited = calls * LATENCY_S / used.seconds / (processes * CONCURRENCY)
+    after = Clock.read(scene, url)
+    seconds, shares, model = after.wall - before.wall, after.shares_since(before), running.control_model()
+    in_model = (model["requests"] - calls) * LATENCY_S / seconds / (processes * CONCURRENCY)
     row: Row = {
         "scenario": "workers",
         "processes": processes,
         "sessions": sessions,
-        "seconds": round(used.seconds, 2),
-        "sessions_a_second": round(sessions / used.seconds, 2),
-        "facts_a_second": round(facts / used.seconds, 1),
+        "seconds": round(seconds, 2),
+        "sessions_a_second": round(waiting / CELLS / seconds, 2),
+        "facts_a_second": round((_facts(scene) - facts) / seconds, 1),
         "resident_mb": round(most[0]),
-        "cpu_share": round(used.share, 2),
+        "processors": shares,
         "lock_waits": round(looks.share, 3),
-        "model_calls": calls,
+        "model_calls": model["requests"] - calls,
         "model_peak": model["peak"],
-        "model_share": round(waited, 2),
-        "stopped_by": stopped_by(used, looks, waited),
+        "slots_in_model": round(in_model, 2),
+        "stopped_by": stopped_by(shares["machine"], looks.share, in_model),
     }
     say("  ".join(f"{name}={value}" for name, value in row.items()))
     return row
 
 
-def stopped_by(used: Used, looks: Looks, waited: float) -> str:
+def _facts(scene: Scene) -> int:
+    return scene.running.scalar("SELECT count(*) FROM memforest.fact")
+
+
+def stopped_by(processors: float, locks: float, in_model: float) -> str:
     """What there was none of left: processors, the right to write, or slots that wait for the model."""
-    if used.share >= BUSY:
+    if processors >= FULL:
         return "processors"
-    if looks.share >= WAITING:
+    if locks >= WAITING:
         return "locks"
-    return "slots that wait for the model" if waited >= BUSY else "nothing for the whole time"
+    return "slots that wait for the model" if in_model >= FULL else "nothing for the whole time"
 
 
 @contextmanager
-def _most(scene: Scene) -> Iterator[list[float]]:
+def _resident(scene: Scene) -> Iterator[list[float]]:
+    """One number: the most megabytes that the worker processes hold together."""
     most, done = [0.0], threading.Event()
 
     def look() -> None:
         while not done.wait(LOOK_S):
-            most[0] = max(most[0], resident_mb(scene))
+            held = sum(psutil.Process(pid).memory_info().rss for pid in scene.running.worker_pids())
+            most[0] = max(most[0], held / 1e6)
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
