@@ -193,3 +193,17 @@ def test_scale_compares_each_operation_with_a_tenth() -> None:
         assert not row["extrapolated"]
         assert row["seconds"] > 0 and row["statements"] > 0 and row["resident_mb"] > 0
     assert rows["long_session", "append"]["statements"] > 5 * rows["long_session", "append"]["tenth"]["statements"]
+
+
+def test_partitioned_tables_hold_the_same_and_lock_more() -> None:
+    """Given the same rows, plain and in four partitions, then only the latter must lock what a tenant does not have."""
+    rows = reported(
+        "benchmarks.scale.partitions", *("--tenants", "2", "--facts", "40", "--partitions", "4", "--rounds", "1")
+    )["rows"]
+
+    plain, hashed = rows
+    assert (plain["layout"], hashed["layout"]) == ("plain", "hashed")
+    assert hashed["relations"] == 4 * plain["relations"]
+    assert hashed["locks"] > 2 * plain["locks"]
+    for row in rows:
+        assert row["delete_blocks"] > 0 and row["vacuum_blocks"] > 0 and row["index_mb"] > 0
