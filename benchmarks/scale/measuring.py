@@ -106,7 +106,7 @@ class Grown:
     """Sizes, rising."""
 
     def at(self, size: int, operation: str) -> tuple[Mapping[str, float], bool]:
-        """What an operation costs at a size, and whether that is extrapolated: by the growth between the last two."""
+        """What an operation costs at a size, and whether that is extrapolated from the last two that were run."""
         measured = dict(self.runs)
         if size in measured:
             return measured[size][operation].values(), False
@@ -118,12 +118,16 @@ class Grown:
 
 
 def extrapolated(size: int, fewer: tuple[int, float], more: tuple[int, float]) -> float:
-    """A power law through two points (size, value); a value that fell or was not there stays as it is."""
+    """A line or a power law through two points (size, value), whichever is higher: a line where most is a fixed cost.
+
+    A value that fell or was not there stays as it is.
+    """
     (small, low), (large, high) = fewer, more
     if low <= 0 or high <= low:
         return high
     exponent = math.log(high / low) / math.log(large / small)
-    return high * math.pow(size / large, exponent)
+    line = high + (high - low) / (large - small) * (size - large)
+    return max(line, high * math.pow(size / large, exponent))
 
 
 def grown(name: str, scenario: Scenario, size: int, seed: int, limit_s: float) -> Grown:
@@ -184,7 +188,6 @@ def rows(name: str, size: int, found: Grown, slack: float) -> list[Row]:
                 "operation": operation,
                 "n": size,
                 **{each: round(value, 3) for each, value in whole.items()},
-                "n_a_second": round(size / whole["seconds"], 1),
                 "tenth": {each: round(value, 3) for each, value in tenth.items()},
                 "growth": growth,
                 "most": round(most, 3),

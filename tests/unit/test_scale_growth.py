@@ -31,6 +31,11 @@ def test_a_size_that_was_not_reached_continues_the_last_growth_and_is_marked() -
     assert row["within"] is False
 
 
+def test_a_fixed_cost_does_not_hide_what_grows_beside_it() -> None:
+    """Given 10 s before anything and 1 s for each 100, then 10,000 take 110 s, not less."""
+    assert extrapolated(10_000, (100, 11.0), (200, 12.0)) == pytest.approx(110.0)
+
+
 def test_what_does_not_grow_stays() -> None:
     assert extrapolated(1_000, (100, 2.0), (200, 2.0)) == 2.0
     assert extrapolated(1_000, (100, 0.0), (200, 0.0)) == 0.0
