@@ -41,7 +41,7 @@ MEASURED = (
     " the limit of seconds (filling included), and the growth between the last two sizes that did, up to measured_to,"
     " was continued. one_forest, many_forests: rows filled in as the pipeline leaves them, then a day's five sessions"
     " (enqueue, tree_insert: the reducer's part, refresh), 40 recalls, verify and export of everything."
-    " turns_a_second: of the single writer. workers: short sessions of several owners, from when the processes are ready"
+    " turns_a_second: of the single writer. workers: short sessions of many owners, from when the processes are up"
     " until the last fact is in its trees, with a model server on the same machine; processors: shares of all of them;"
     " slots_in_model: of the workers' slots, those that waited for the model"
 )
