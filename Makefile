@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills soak browser pgbouncer check format bench peers clean lock
+.PHONY: help setup demo test chaos kills soak browser pgbouncer check format bench scale peers clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench: setup  ## run the benchmarks; each prints one JSON object
 	$(BIN)/python -m benchmarks.delete --json
 	$(BIN)/python -m benchmarks.merge --json
 	$(BIN)/python -m benchmarks.eval --dataset own --variants none --json
+
+scale: setup  ## measure large memories, bursts and more workers, each against a tenth of its size; about an hour
+	$(BIN)/python -m benchmarks.scale --json
 
 # Each peer in an environment of its own, because their dependencies conflict. One that can't be installed is left out.
 PEERS := .venv-peers

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import psycopg
 import sqlalchemy as sa
 
-from benchmarks.recall_latency.world import TENANT
+from memforest_core.domain.ids import TenantId
 
 
 class Copies:
@@ -32,12 +32,16 @@ class Copies:
         "index_row": "point_id, forest_id, kind, version, indexed_version, state",
     }
 
-    def __init__(self) -> None:
+    def __init__(self, tenant: TenantId) -> None:
+        self._tenant = tenant
         self._rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in self.COLUMNS}
+        self.waiting = 0
+        """Rows that are not written yet."""
 
     def add(self, table: str, *values: object) -> None:
         """One row, in the order of the table's columns."""
-        self._rows[table].append((TENANT, *values))
+        self._rows[table].append((self._tenant, *values))
+        self.waiting += 1
 
     def write(self, engine: sa.Engine) -> None:
         """Write all rows in one transaction of the tables' owner, and forget them."""
@@ -50,3 +54,4 @@ class Copies:
                     for row in self._rows[table]:
                         copy.write_row(row)
                 self._rows[table].clear()
+        self.waiting = 0

@@ -27,6 +27,7 @@ from memforest_core.domain.ids import (
     NodeId,
     PayloadId,
     SessionId,
+    TenantId,
     TreeId,
     cell_id,
     session_id,
@@ -55,20 +56,29 @@ BUDGET = RefreshSettings().budget_chars
 TREES = TreeSettings()
 REDUCE = ReduceSettings()
 POINTS_AT_ONCE = 4_096
+ROWS_AT_ONCE = 100_000
+"""Rows, and points, that are gathered in memory before they are written."""
 
 
 class Filler:
     """One forest on its way into both stores."""
 
     def __init__(
-        self, running: Database, index: VectorIndex, forest: ForestId, owner: str, new_id: Callable[[], NodeId]
+        self,
+        running: Database,
+        index: VectorIndex | None,
+        tenant: TenantId,
+        forest: ForestId,
+        owner: str,
+        new_id: Callable[[], NodeId],
     ) -> None:
         self._engine = running.owner
+        self._tenant = tenant
         self._index = index
         self._forest = forest
         self._owner = owner
         self._new_id = new_id
-        self._rows = Copies()
+        self._rows = Copies(tenant)
         self._points: list[Point] = []
         self._below: dict[PayloadId, Child] = {}
         self._scopes: dict[TreeId, Scope] = {}
@@ -104,6 +114,7 @@ class Filler:
         tree = self._scope(TreeKind.SESSION, str(session), name, TREES.session_k, session=session)
         for cell in cells:
             self._cell(tree, session, cell, said[cell.first_turn : cell.last_turn + 1])
+        self._flush()
 
     def _cell(self, tree: Scope, session: SessionId, cell: CellCut, said: Sequence[Said]) -> None:
         id_ = cell_id(session, cell.ordinal)
@@ -215,9 +226,17 @@ class Filler:
             for payload, session in scope.sessions.items():
                 leaf = scope.leaves[payload].id if diff else None
                 self._rows.add("placement", scope.id, payload, session, leaf)
-        self._rows.write(self._engine)
-        for at in range(0, len(self._points), POINTS_AT_ONCE):
-            self._index.upsert(self._points[at : at + POINTS_AT_ONCE])
+            self._flush()
+        self._flush(all_=True)
+
+    def _flush(self, *, all_: bool = False) -> None:
+        """Write what has gathered, so that a large forest fits into memory."""
+        if all_ or self._rows.waiting >= ROWS_AT_ONCE:
+            self._rows.write(self._engine)
+        if self._index is not None and (all_ or len(self._points) >= ROWS_AT_ONCE):
+            for at in range(0, len(self._points), POINTS_AT_ONCE):
+                self._index.upsert(self._points[at : at + POINTS_AT_ONCE])
+            self._points.clear()
 
     def _tree(self, scope: Scope, diff: Diff | None) -> None:
         scene = scope.kind is TreeKind.SCENE
@@ -316,20 +335,30 @@ class Filler:
 
     def _point(self, id_: UUID, kind: PointKind, below: Child, **where: Any) -> None:
         self._rows.add("index_row", id_, self._forest, kind.value, 1, 1, "done")
+        if self._index is None:
+            return
         sparse = SparseVector(*bm25_weights(below.counts, below.leaves))
-        self._points.append(Point(id_, TENANT, self._forest, kind, 1, below.pooled, sparse, **where))
+        self._points.append(Point(id_, self._tenant, self._forest, kind, 1, below.pooled, sparse, **where))
 
 
-def fill(running: Database, index: VectorIndex, world: World, owner: str, facts: int, seed: int) -> list[Said]:
-    """Fill a new forest with ``facts`` facts, one said in each turn; what was said.
+def fill(
+    running: Database,
+    index: VectorIndex | None,
+    world: World,
+    owner: str,
+    facts: int,
+    seed: int,
+    tenant: TenantId = TENANT,
+) -> list[Said]:
+    """Fill a new forest with ``facts`` facts, one said in each turn; what was said. Without an index only Postgres.
 
     The vectors of texts are left out: they are for refresh and the index, and recall never reads them.
     """
     new_id = seeded_ids(random.Random(seed))
     forest = ForestId(new_id())
-    with AcceptRows.opened(running.service, TENANT) as rows:
+    with AcceptRows.opened(running.service, tenant) as rows:
         rows.ensure_forest(owner, forest, "UTC")
-    filler = Filler(running, index, forest, owner, new_id)
+    filler = Filler(running, index, tenant, forest, owner, new_id)
     everything: list[Said] = []
     for name, said in sessions(world, owner, facts):
         filler.session(name, said)

@@ -16,16 +16,17 @@ DIMENSION = 64
 class HashedWords:
     """Each word is a signed place of the vector; texts that share words are close."""
 
-    model = "hashed-words"
-    dimension = DIMENSION
+    def __init__(self, model: str = "hashed-words", dimension: int = DIMENSION) -> None:
+        self.model = model
+        self.dimension = dimension
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """One row of unit length for each text."""
-        vectors = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for word in re.findall(r"\w+", text.lower()):
                 code = zlib.crc32(word.encode())
-                row[code % DIMENSION] += 1.0 if code & 0x10000 else -1.0
+                row[code % self.dimension] += 1.0 if code & 0x10000 else -1.0
             length = float(np.linalg.norm(row))
             if length:
                 row /= length

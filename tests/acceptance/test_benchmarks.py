@@ -178,3 +178,36 @@ def test_tokens_of_all_steps_add_up() -> None:
     counted = whole["prompt"] + whole["schema"] + whole["completion"]
     assert whole["times_talk"] == pytest.approx(counted / told["measured"]["talk"], abs=0.01)
     assert all(row["prompt"] > 0 < row["completion"] for row in steps)
+
+
+def scaled(*scenarios: str) -> dict[str, dict[str, Any]]:
+    """Rows of the smallest sizes, twenty and two, by operation."""
+    rows = reported("benchmarks.scale", "--scale", "0.00001", "--slack", "99", "--only", *scenarios)["rows"]
+    for row in rows:
+        assert row["n"] == row["measured_to"] == 20
+        assert not row["extrapolated"]
+        assert row["seconds"] > 0 and row["statements"] > 0 and row["resident_mb"] > 0
+    return {row["operation"]: row for row in rows}
+
+
+def test_scale_compares_each_operation_on_a_forest_with_a_tenth() -> None:
+    assert list(scaled("one_forest")) == ["enqueue", "tree_insert", "refresh", "recall", "verify", "export"]
+
+
+def test_scale_counts_what_ten_times_the_turns_send() -> None:
+    appended = scaled("long_session")["append"]
+    assert appended["statements"] > 5 * appended["tenth"]["statements"]
+
+
+def test_partitioned_tables_hold_the_same_and_lock_more() -> None:
+    """Given the same rows, plain and in four partitions, then only the latter must lock what a tenant does not have."""
+    rows = reported(
+        "benchmarks.scale.partitions", *("--tenants", "2", "--facts", "40", "--partitions", "4", "--rounds", "1")
+    )["rows"]
+
+    plain, hashed = rows
+    assert (plain["layout"], hashed["layout"]) == ("plain", "hashed")
+    assert hashed["relations"] == 4 * plain["relations"]
+    assert hashed["locks"] > 2 * plain["locks"]
+    for row in rows:
+        assert row["delete_blocks"] > 0 and row["vacuum_blocks"] > 0 and row["index_mb"] > 0

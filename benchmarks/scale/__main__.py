@@ -1,0 +1,82 @@
+"""``python -m benchmarks.scale``: large memories and much at once, against a tenth; exit 1 if a cost grows too fast."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from benchmarks.chaos.ground import ground
+from benchmarks.harness import Report, Row, parser, say
+from benchmarks.scale.bursts import burst, long_session, one_writer, tenants
+from benchmarks.scale.filled import Place
+from benchmarks.scale.forests import many_forests, one_forest
+from benchmarks.scale.measuring import Costs, grown, rows
+from benchmarks.scale.workers import CONCURRENCY, LATENCY_S, throughput
+from memforest_core.cli.logs import configure_logs
+
+WRITER = "one_writer"
+SCENARIOS: dict[str, tuple[Callable[[Place, int, int], Costs], int]] = {
+    "one_forest": (one_forest, 1_000_000),
+    "many_forests": (many_forests, 10_000),
+    "burst": (burst, 5_000),
+    "long_session": (long_session, 10_000),
+    "tenants": (tenants, 100),
+    WRITER: (one_writer, 20_000),
+}
+"""Each with its size: facts, forests, sessions, turns, tenants, turns."""
+WORKERS = "workers"
+WORKERS_SESSIONS = 600
+SMALLEST = 20
+"""Of a size, whatever the scale: a tenth of it is two."""
+LIMIT_S = 600.0
+SLACK = 1.25
+MEASURED = (
+    "each operation of a scenario at its size and at a tenth; seconds, statements (as the driver sends them) and"
+    " resident_mb (the most of this process, which does all the work, with the vector engine) while it lasts, disk_mb"
+    " that database and index grew by. growth: the value at n by that at a tenth, by ten: 0.1 is none, 1 is linear,"
+    " most is n log n with the slack; figures too small to judge are left out. extrapolated: a size did not fit into"
+    " the limit of seconds (filling included), and the growth between the last two sizes that did, up to measured_to,"
+    " was continued. one_forest, many_forests: rows filled in as the pipeline leaves them, then a day's five sessions"
+    " (enqueue, tree_insert: the reducer's part, refresh), 40 recalls, verify and export of everything."
+    " turns_a_second: of the single writer. workers: short sessions of many owners, from when the processes are up"
+    " until the last fact is in its trees, with a model server on the same machine; processors: shares of all of them;"
+    " slots_in_model: of the workers' slots, those that waited for the model"
+)
+
+
+def main() -> None:
+    """Run from the command line."""
+    options = parser(__doc__ or "")
+    options.add_argument("--scale", type=float, default=1.0, metavar="X", help="factor for all sizes (default: 1)")
+    options.add_argument("--limit-s", type=float, default=LIMIT_S, metavar="S", help="of each scenario, then it stops")
+    options.add_argument("--only", nargs="+", choices=[*SCENARIOS, WORKERS], metavar="NAME", help="some scenarios")
+    options.add_argument("--slack", type=float, default=SLACK, metavar="X", help="times n log n (default: %(default)s)")
+    chosen = options.parse_args()
+    configure_logs(logging.ERROR)
+    report = Report(chosen.seed, chosen.json)
+    names = chosen.only or [*SCENARIOS, WORKERS]
+    made: list[Row] = []
+    with ground([], chosen.seed) as place:
+        where = Place(replace(place.servers, embedded=None))
+        for name in names:
+            if name == WORKERS:
+                made += throughput(place, max(SMALLEST, round(WORKERS_SESSIONS * chosen.scale)), chosen.seed)
+                continue
+            scenario, full = SCENARIOS[name]
+            size = max(SMALLEST, round(full * chosen.scale))
+            found = grown(name, partial(scenario, where), size, chosen.seed, chosen.limit_s)
+            for row in rows(name, size, found, chosen.slack):
+                if name == WRITER:
+                    row["turns_a_second"] = round(size / float(str(row["seconds"])), 1)
+                say("  ".join(f"{key}={value}" for key, value in row.items()))
+                made.append(row)
+    measured = {"what": MEASURED, "limit_s": chosen.limit_s, "slack": chosen.slack}
+    report.end(made, measured | {"latency_s": LATENCY_S, "concurrency": CONCURRENCY})
+    sys.exit(0 if all(row.get("within", True) for row in made) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""One, two and four worker processes with a slow model: sessions a second, and what stops more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+
+from benchmarks.chaos.conversations import conversations
+from benchmarks.chaos.ground import Ground, Scene
+from benchmarks.harness import Row, say
+from benchmarks.write_path import looking, reading
+
+PROCESSES = (1, 2, 4)
+CONCURRENCY = 8
+LATENCY_S = 0.3
+LOOK_S = 0.5
+POLL_S = 0.05
+FULL = 0.85
+"""Share of all processors, or of the slots, above which there are none left."""
+WAITING = 0.2
+"""Share of Postgres' busy sessions that wait for a lock, above which locks are what stops more."""
+CELLS = 2
+"""Of each session."""
+_LEFT = "SELECT count(*) FROM memforest.cell WHERE NOT placed"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds until now: of the wall, of all processors, of the workers' processes, and of Postgres."""
+
+    wall: float
+    machine: float
+    workers: float
+    postgres: float
+
+    @classmethod
+    def read(cls, scene: Scene, url: str) -> Clock:
+        """Now."""
+        times = psutil.cpu_times()
+        workers = [psutil.Process(pid).cpu_times() for pid in scene.running.worker_pids()]
+        return cls(
+            time.perf_counter(),
+            times.user + times.system + times.nice,
+            sum(each.user + each.system for each in workers),
+            reading(url).postgres_s,
+        )
+
+    def shares_since(self, before: Clock) -> dict[str, float]:
+        """Of all processors, 0 to 1."""
+        whole = (self.wall - before.wall) * (psutil.cpu_count() or 1)
+        return {
+            name: round((getattr(self, name) - getattr(before, name)) / whole, 2)
+            for name in ("machine", "workers", "postgres")
+        }
+
+
+def one_deployment(scene: Scene, processes: int, sessions: int, seed: int) -> Row:
+    """Enqueue all, start the workers, and measure from when they are ready until every fact is in its trees."""
+    running = scene.running
+    migration_url = running.settings.database.migration_url
+    assert migration_url is not None
+    url = migration_url.get_secret_value()
+    told = conversations(sessions, seed, f"owner-{processes}")
+    scene.client.enqueue_many((one.owner, one.session_id, one.turns) for one in told)
+    worker = running.launch_worker(concurrency=CONCURRENCY, processes=processes)
+    running.await_worker(worker, processes)
+    waiting, calls, facts = running.scalar(_LEFT), running.control_model()["requests"], _facts(scene)
+    before = Clock.read(scene, url)
+    with looking(url) as looks, _resident(scene) as most:
+        while running.scalar(_LEFT):
+            if worker.poll() is not None:
+                raise SystemExit(running.log_tail())
+            time.sleep(POLL_S)
+    after = Clock.read(scene, url)
+    seconds, shares, model = after.wall - before.wall, after.shares_since(before), running.control_model()
+    in_model = (model["requests"] - calls) * LATENCY_S / seconds / (processes * CONCURRENCY)
+    row: Row = {
+        "scenario": "workers",
+        "processes": processes,
+        "sessions": sessions,
+        "seconds": round(seconds, 2),
+        "sessions_a_second": round(waiting / CELLS / seconds, 2),
+        "facts_a_second": round((_facts(scene) - facts) / seconds, 1),
+        "resident_mb": round(most[0]),
+        "processors": shares,
+        "lock_waits": round(looks.share, 3),
+        "model_calls": model["requests"] - calls,
+        "model_peak": model["peak"],
+        "slots_in_model": round(in_model, 2),
+        "stopped_by": stopped_by(shares["machine"], looks.share, in_model),
+    }
+    say("  ".join(f"{name}={value}" for name, value in row.items()))
+    return row
+
+
+def _facts(scene: Scene) -> int:
+    return scene.running.scalar("SELECT count(*) FROM memforest.fact")
+
+
+def stopped_by(processors: float, locks: float, in_model: float) -> str:
+    """What there was none of left: processors, the right to write, or slots that wait for the model."""
+    if processors >= FULL:
+        return "processors"
+    if locks >= WAITING:
+        return "locks"
+    return "slots that wait for the model" if in_model >= FULL else "nothing for the whole time"
+
+
+@contextmanager
+def _resident(scene: Scene) -> Iterator[list[float]]:
+    """One number: the most megabytes that the worker processes hold together."""
+    most, done = [0.0], threading.Event()
+
+    def look() -> None:
+        while not done.wait(LOOK_S):
+            held = sum(psutil.Process(pid).memory_info().rss for pid in scene.running.worker_pids())
+            most[0] = max(most[0], held / 1e6)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield most
+    finally:
+        done.set()
+        thread.join()
+
+
+def throughput(place: Ground, sessions: int, seed: int, processes: Sequence[int] = PROCESSES) -> list[Row]:
+    """One deployment of each size, each on an empty database."""
+    rows = []
+    for count in processes:
+        with place.scene(f"workers-{count}", latency_s=LATENCY_S) as scene:
+            rows.append(one_deployment(scene, count, sessions, seed))
+    return rows
