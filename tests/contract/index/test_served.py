@@ -61,6 +61,8 @@ def post(place: Path, path: str, body: bytes) -> httpx.Response:
 def silent(place: Path) -> socket.socket:
     """A connection that asks nothing."""
     connection = socket.socket(socket.AF_UNIX)
+    # A broker client in another thread sets a default timeout now and then, and then a full backlog is an error at once.
+    connection.settimeout(None)
     connection.connect(str(place))
     return connection
 
