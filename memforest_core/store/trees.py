@@ -290,8 +290,8 @@ class TreeRows(TenantRows):
     def write_trees(
         self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
     ) -> None:
-        """Write all diffs, note the leaves in the placements, and mark the trees due: six statements, eleven where
-        leaves are deleted. Trees that others ``absorbed`` end, in the same order of locks."""
+        """Write all diffs, note the leaves in the placements, and mark the trees due: at most six statements, eleven
+        where leaves are deleted. Trees that others ``absorbed`` end, in the same order of locks."""
         changes = sorted(changes, key=lambda change: str(change.tree_id))
         self._write_nodes(changes, absorbed)
         unnoted = [change for change in changes if not change.noted]
