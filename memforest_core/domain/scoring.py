@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 from uuid import UUID
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,39 +85,30 @@ class Voted:
     signals: Mapping[str, float]
 
 
-def scaled(scores: Mapping[Key, float]) -> dict[Key, float]:
-    """Scores divided by the best of their list; at or below 0 becomes 0.
+def scaled(scores: Sequence[float | None]) -> list[float]:
+    """Scores divided by the best of their list; what is at or below 0, or has no score, gets 0.
 
     The best is 1, and equal scores stay equal, so a list of one or of constants is no special case.
     """
-    best = max(scores.values(), default=0.0)
+    best = max((score for score in scores if score is not None), default=0.0)
     if best <= 0.0 or not math.isfinite(best):
-        return dict.fromkeys(scores, 0.0)
-    return {key: max(0.0, score) / best for key, score in scores.items()}
+        return [0.0] * len(scores)
+    return [score / best if score is not None and score > 0.0 else 0.0 for score in scores]
 
 
 def fused(scores: Scores, weights: Weights, only: Iterable[UUID] | None = None) -> dict[UUID, float]:
     """The weighted sum of both scaled lists, of all points or of those wanted ``only``; a point that one list lacks
     gets nothing from it, and one that both lack is left out."""
     # Each look-up of an id costs its hash, and a recall makes thousands: every list is asked once for each point.
-    words, meaning = scores.lexical.get, scores.dense.get
     ids = scores.ids() if only is None else dict.fromkeys(only)
-    told = [(id_, by_words, by_meaning) for id_ in ids for by_words, by_meaning in ((words(id_), meaning(id_)),)]
-    lexical = _rescaled([by_words for _, by_words, _ in told])
-    dense = _rescaled([by_meaning for _, _, by_meaning in told])
+    told = [(id_, scores.lexical.get(id_), scores.dense.get(id_)) for id_ in ids]
+    lexical = scaled([by_words for _, by_words, _ in told])
+    dense = scaled([by_meaning for _, _, by_meaning in told])
     return {
         id_: weights.lexical * one + weights.dense * other
         for (id_, by_words, by_meaning), one, other in zip(told, lexical, dense, strict=True)
         if by_words is not None or by_meaning is not None
     }
-
-
-def _rescaled(scores: Sequence[float | None]) -> list[float]:
-    """As ``scaled``; what has no score gets 0."""
-    best = max((score for score in scores if score is not None), default=0.0)
-    if best <= 0.0 or not math.isfinite(best):
-        return [0.0] * len(scores)
-    return [score / best if score is not None and score > 0.0 else 0.0 for score in scores]
 
 
 def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, weights: Weights) -> list[Voted]:

@@ -188,7 +188,7 @@ def _best(
     """The best children of each tree; scores are scaled among this level's points of a kind."""
     points: dict[PointKind, list[UUID]] = defaultdict(list)
     for child in children:
-        points[_kind(child)].append(child.payload_id or child.id)
+        points[_kind(child)].append(_point(child))
     scores: dict[UUID, float] = {}
     for kind, ids in points.items():
         scores |= fused(search.of(kind), weights, ids)

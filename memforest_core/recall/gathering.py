@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -127,31 +127,14 @@ class Gathering:
 
         With a ``failure`` of the index, which another forest's search met just before, the index is not asked again.
         """
+        # Nothing is held while the index or a chat model is asked: either may take seconds.
+        reading: Reading = partial(self.store.recalling, place.tenant)
+        forest = place.forest
         search = self._index_search(place, asked, dense)
         search.failure = failure
+        degraded: list[str] = []
         with clock.stage("search"):
             hits = search.flat(self._limits(asked, place.bounds))
-        if asked.mode.ranks or asked.mode.plans:
-            # A chat model answers between the reads, for seconds: no connection waits for it.
-            reading: Reading = partial(self.store.recalling, place.tenant)
-            return self._around(hits, reading, place, asked, search, thought, clock, sure)
-        with self.store.recalling(place.tenant) as rows:
-            return self._around(hits, lambda: nullcontext(rows), place, asked, search, thought, clock, sure)
-
-    def _around(
-        self,
-        hits: FlatHits,
-        reading: Reading,
-        place: Place,
-        asked: Asked,
-        search: IndexSearch,
-        thought: Thought,
-        clock: Clock,
-        sure: frozenset[FactId],
-    ) -> Gathered:
-        """What the trees add to the flat hits, and everything that is read about all of them."""
-        forest = place.forest
-        degraded: list[str] = []
         with clock.stage("load"), reading() as rows:
             if search.failure is not None:
                 limit = self.settings.flat_limit

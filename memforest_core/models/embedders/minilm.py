@@ -66,7 +66,7 @@ class _Engine:
         options.enable_mem_pattern = False
         with resources.as_file(model) as path:
             graph = whole_number_graph(path.read_bytes()) if has_fast_products() else str(path)
-        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._inputs = {each.name for each in self._session.get_inputs()}
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
         self._batches = Batches(

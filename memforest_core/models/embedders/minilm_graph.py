@@ -33,7 +33,7 @@ LEAST_GELU = 0.17
 GELU_MIDDLE = 20
 """What stands for zero there: nearly all values are left for what is above it."""
 
-_INT8, _UINT8, _FLOAT, _INT32, _INT64 = 3, 2, 1, 6, 7
+_UINT8, _FLOAT, _INT32, _INT64 = 2, 1, 6, 7
 _MICROSOFT = "com.microsoft"
 _EMBEDDINGS = "inner.embeddings"
 
@@ -99,10 +99,8 @@ class _Graph:
         self._node("Cast", ["attention_mask"], "mask", to=_INT32)
         word = self._rows(f"{_EMBEDDINGS}.word_embeddings", "Gather", ["input_ids"])
         place = self._rows(f"{_EMBEDDINGS}.position_embeddings", "Slice", ["first", "length", "first"])
-        kind = self._node(
-            "Slice", [self._weight(f"{_EMBEDDINGS}.token_type_embeddings.weight"), "first", "end"], "kind"
-        )
-        self._constant("end", _INT64, (1,))
+        kinds = self._weight(f"{_EMBEDDINGS}.token_type_embeddings.weight")
+        kind = self._node("Slice", [kinds, "first", "end"], "kind")
         summed = self._node("Add", [self._node("Add", [word, place], "placed"), kind], "summed")
         norm = [self._weight(f"{_EMBEDDINGS}.LayerNorm.{part}") for part in ("weight", "bias")]
         states = self._node("LayerNormalization", [summed, *norm], "embedded", axis=-1, epsilon=EPSILON)
@@ -139,9 +137,8 @@ class _Graph:
         said = self._product(self._rounded(seen, f"{at}.seen"), out, "middle")
         tokens = self._normal(tokens, said, f"{own}.attention.output", f"{at}.attended")
         inner = self._product(self._rounded(tokens, f"{at}.attended"), up, "middle")
-        inner = self._node(
-            "BiasGelu", [inner, self._weight(f"{own}.intermediate.dense.bias")], f"{at}.gelu", _MICROSOFT
-        )
+        bias = self._weight(f"{own}.intermediate.dense.bias")
+        inner = self._node("BiasGelu", [inner, bias], f"{at}.gelu", _MICROSOFT)
         outer = self._product(self._rounded_gelu(inner, f"{at}.gelu"), down, "gelu_middle")
         return self._normal(tokens, outer, f"{own}.output", f"{at}.out")
 
@@ -164,9 +161,8 @@ class _Graph:
         scale = self.weights[f"{name}_scale"]
         self.constants[f"{name}_scale"] = _Tensor(scale.dims[1:], scale.kind, scale.raw)
         given = [rounded, self._weight(f"{name}_q"), "one", f"{name}_scale", middle]
-        return self._node(
-            "Mul", [self._node("MatMulIntegerToFloat", given, f"{name}.p", _MICROSOFT), step], f"{name}.y"
-        )
+        product = self._node("MatMulIntegerToFloat", given, f"{name}.p", _MICROSOFT)
+        return self._node("Mul", [product, step], f"{name}.y")
 
     def _normal(self, tokens: str, added: str, own: str, at: str) -> str:
         given = [self._weight(f"{own}.{part}") for part in ("LayerNorm.weight", "LayerNorm.bias", "dense.bias")]

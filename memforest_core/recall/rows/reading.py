@@ -32,6 +32,7 @@ from memforest_core.recall.records import (
 from memforest_core.recall.rows import sql
 from memforest_core.recall.rows.priorities import PriorityRows
 from memforest_core.store.calls import record_calls
+from memforest_core.store.copying import literal
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.people import speakers_of
@@ -277,7 +278,7 @@ class RecallRows:
     ) -> Sequence[sa.Row[*tuple[Any, ...]]]:
         if not ids:
             return []
-        return self._db.execute(statement, {"t": self._tenant, "ids": _array(ids), **values}).all()
+        return self._db.execute(statement, {"t": self._tenant, "ids": literal(ids), **values}).all()
 
     def _by_turns(
         self, statement: sa.TextClause, keys: Sequence[TurnKey], **values: object
@@ -286,7 +287,7 @@ class RecallRows:
             return []
         named = {
             "t": self._tenant,
-            "sessions": _array([session for session, _ in keys]),
+            "sessions": literal([session for session, _ in keys]),
             "ordinals": [ordinal for _, ordinal in keys],
         }
         return self._db.execute(statement, named | values).all()
@@ -304,11 +305,6 @@ def _near(words: Iterable[str]) -> str:
     """A regular expression for any text that holds the beginning of a word's stem; for no words one that finds none."""
     stems = {word[: max(2, min(3, len(word) - 1))] for word in words}
     return "|".join(sorted(stems)) or "$^."
-
-
-def _array(ids: Sequence[UUID]) -> str:
-    """The ids as Postgres reads an array: the driver takes ten times as long for each."""
-    return "{" + ",".join([f"{id_.int:032x}" for id_ in ids]) + "}"
 
 
 class _Shared(dict[str, UUID]):

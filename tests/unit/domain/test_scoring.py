@@ -28,21 +28,21 @@ def item(ordinal: int, cell: int = 1, **changes: object) -> Item:
 
 class TestScaled:
     def test_the_best_of_a_list_is_one(self) -> None:
-        assert scaled({"a": 8.0, "b": 2.0}) == {"a": 1.0, "b": 0.25}
+        assert scaled([8.0, 2.0]) == [1.0, 0.25]
 
     def test_equal_scores_stay_equal_and_are_the_best(self) -> None:
-        assert scaled({"a": 3.0, "b": 3.0}) == {"a": 1.0, "b": 1.0}
+        assert scaled([3.0, 3.0]) == [1.0, 1.0]
 
     def test_what_is_not_above_zero_counts_nothing(self) -> None:
-        assert scaled({"a": 0.5, "b": 0.0, "c": -0.4}) == {"a": 1.0, "b": 0.0, "c": 0.0}
-        assert scaled({"a": -0.1, "b": -0.2}) == {"a": 0.0, "b": 0.0}
+        assert scaled([0.5, 0.0, -0.4]) == [1.0, 0.0, 0.0]
+        assert scaled([-0.1, -0.2]) == [0.0, 0.0]
+        assert scaled([None, 4.0, None, 2.0]) == [0.0, 1.0, 0.0, 0.5]
 
     def test_an_empty_list_stays_empty(self) -> None:
-        assert scaled({}) == {}
+        assert scaled([]) == []
 
     def test_the_length_of_the_list_does_not_move_its_head(self) -> None:
-        head = {"a": 8.0, "b": 4.0}
-        assert scaled(head | {"c": 0.1})["b"] == scaled(head)["b"]
+        assert scaled([8.0, 4.0, 0.1])[1] == scaled([8.0, 4.0])[1]
 
 
 class TestFused:

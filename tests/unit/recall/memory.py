@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -63,6 +63,8 @@ class Forest:
     metadata_of: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
     unseen: list[UUID] = field(default_factory=list)
     transactions: int = 0
+    reading: int = 0
+    """Transactions that are open."""
     forest_id: ForestId = FOREST
 
     def session(
@@ -120,7 +122,11 @@ class Forest:
     def recalling(self, tenant: TenantId) -> Iterator[Forest]:
         assert tenant == TENANT
         self.transactions += 1
-        yield self
+        self.reading += 1
+        try:
+            yield self
+        finally:
+            self.reading -= 1
 
     def forest(self, owner: str) -> ForestRef | None:
         return ForestRef(self.forest_id, owner, "UTC") if owner == self.owner else None
@@ -278,8 +284,11 @@ class ScriptedIndex:
     away_after: int | None = None
     """How many calls it answers before it is away."""
     forest_id: ForestId = FOREST
+    before: Callable[[], None] = lambda: None
+    """Called before each search."""
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        self.before()
         if self.away_after is not None and len(self.calls) >= self.away_after:
             raise IndexUnavailable("away")
         self.calls.append(queries)

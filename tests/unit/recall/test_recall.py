@@ -238,7 +238,16 @@ class TestBrowse:
         few, many = self.long_session(10), self.long_session(200)
         few.recall(k=1)
         many.recall(k=1000)
-        assert few.forest.transactions == many.forest.transactions == 3  # the place, the candidates, their texts
+        assert few.forest.transactions == many.forest.transactions
+
+    @pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+    def test_no_connection_waits_for_the_index(self, mode: str) -> None:
+        world = self.long_session()
+        world.index.before = lambda: held.append(world.forest.reading)
+        held: list[int] = []
+        world.recall(mode=mode)
+        assert held
+        assert not any(held)
 
 
 class TestWithout:
