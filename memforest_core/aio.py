@@ -34,8 +34,9 @@ class AsyncMemForest(Face[MemForest]):
     of them leaves recall as fast as it is.
     """
 
-    def __init__(self, memory: MemForest, *, threads: int = THREADS) -> None:
-        super().__init__(memory, Threads(threads))
+    def __init__(self, memory: MemForest, *, threads: int | Threads = THREADS) -> None:
+        """``threads`` is how many, or those of another facade, which are shared then."""
+        super().__init__(memory, threads if isinstance(threads, Threads) else Threads(threads))
 
     @classmethod
     async def connect(cls, settings: Settings | None = None, *, threads: int = THREADS) -> Self:

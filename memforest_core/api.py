@@ -18,6 +18,7 @@ from memforest_core.context.answering import ContextualAnswers
 from memforest_core.context.service import ContextService
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.turns import checked_name
 from memforest_core.errors import IndexUnavailable
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.observe.inspection import InspectionService
@@ -60,8 +61,8 @@ class MemForest(MemForestClient):
     ``MemForest.connect()`` uses running services; ``MemForest.embedded(path)`` brings everything along in a directory.
     """
 
-    def __init__(self, services: Services, node: EmbeddedNode | None = None) -> None:
-        super().__init__(services.settings, producer=services.producer)
+    def __init__(self, services: Services, node: EmbeddedNode | None = None, *, tenant: TenantId | None = None) -> None:
+        super().__init__(services.settings, producer=services.producer, tenant=tenant)
         self._services = services
         self._node = node
 
@@ -86,6 +87,10 @@ class MemForest(MemForestClient):
 
         node = EmbeddedNode.start(Path(path), settings or load_settings(), concurrency)
         return cls(node.services, node)
+
+    def for_tenant(self, tenant: str) -> MemForest:
+        """The memory of another tenant over the same connections, which close with this object. Raises InvalidInput."""
+        return MemForest(self._services, self._node, tenant=TenantId(checked_name(tenant, "tenant")))
 
     @property
     def services(self) -> Services:

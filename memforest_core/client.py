@@ -99,10 +99,17 @@ class MemForestClient:
     In all methods ``owner`` and ``session_id`` are the caller's ids, at most 512 characters each.
     """
 
-    def __init__(self, settings: Settings | None = None, *, producer: Producer | None = None) -> None:
-        """``settings`` are read from the environment unless given; a ``producer`` that is open already is shared."""
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        producer: Producer | None = None,
+        tenant: TenantId | None = None,
+    ) -> None:
+        """``settings`` are read from the environment unless given; a ``producer`` that is open already is shared.
+        ``tenant`` is that of the settings unless given."""
         self._settings = settings or load_settings()
-        self._tenant = TenantId(checked_name(self._settings.tenant, "tenant"))
+        self._tenant = tenant or TenantId(checked_name(self._settings.tenant, "tenant"))
         self._opened = producer or open_producer(self._settings)
 
     @property

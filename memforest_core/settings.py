@@ -366,6 +366,21 @@ class ObserveSettings(Group):
     """Base URL of an OpenTelemetry collector (OTLP over HTTP); needs ``pip install memforest[tracing]``."""
 
 
+class ServerSettings(Group):
+    """The service over HTTP (``memforest serve``)."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on; 0.0.0.0 for all of the machine's."""
+    port: int = Field(default=8080, ge=0, le=65_535)
+    """0 takes a free one."""
+    threads: int = Field(default=32, ge=1, le=1_024)
+    """Calls at once in each process; waiting clients hold none."""
+    max_body_mb: float = Field(default=16.0, gt=0)
+    """Of one request; streams of sessions and imports may be longer."""
+    requests_per_minute: int = Field(default=6_000, ge=1)
+    """Of one key over all processes, unless the key has a limit of its own."""
+
+
 class RerankSettings(Group):
     """A cross-encoder over the first pieces; none unless a model or a directory is named."""
 
@@ -636,6 +651,7 @@ class Settings(BaseSettings):
     worker: WorkerSettings = WorkerSettings()
     deployment: DeploymentSettings = DeploymentSettings()
     observe: ObserveSettings = ObserveSettings()
+    server: ServerSettings = ServerSettings()
     recall: RecallSettings = RecallSettings()
     window: WindowSettings = WindowSettings()
     calendar: CalendarSettings = CalendarSettings()

@@ -118,6 +118,27 @@ class TenantRole(Base):
     granted_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
+class ApiKey(OfTenant, Base):
+    """A key with which programs reach the tenant over HTTP; the secret itself is not kept."""
+
+    __tablename__ = "api_key"
+    __table_args__ = (
+        CheckConstraint("scope IN ('read', 'write', 'admin')", name="scope"),
+        UniqueConstraint("secret_hash"),
+    )
+
+    key_id: Mapped[UUID] = mapped_column(primary_key=True)
+    secret_hash: Mapped[bytes]
+    """SHA-256; ``memforest.key_caller`` finds the key by it in whichever tenant."""
+    name: Mapped[str]
+    scope: Mapped[str]
+    owners: Mapped[str | None]
+    requests_per_minute: Mapped[int | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+
+
 class Forest(OfTenant, Base):
     """The whole memory of one owner: the unit of isolation and of write ordering."""
 

@@ -1,0 +1,105 @@
+"""The app that answers requests: routes, health, and what stands before them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+
+from memforest_core import __version__
+from memforest_core.api import MemForest
+from memforest_core.async_calls import Threads
+from memforest_core.http import endpoints, problems
+from memforest_core.http.gate import Gate, Limits
+from memforest_core.http.rates import Rates
+from memforest_core.http.routes import FOLDERS, PREFIX
+from memforest_core.keys.service import Callers
+from memforest_core.models.limits.redis_ledger import client_address
+from memforest_core.store.schema import check_ready
+
+MEBIBYTE = 1 << 20
+ABOUT = (
+    "Long-term memory for LLM agents. Send a key as `Authorization: Bearer KEY`; the tenant comes from the key. "
+    "Errors are problems (RFC 9457) with a stable `code`. A session that is sent again under its id changes nothing."
+)
+
+
+def make_app(memory: MemForest) -> FastAPI:
+    """The service over a memory, which it does not close. Each tenant is reached with keys of its own."""
+    settings = memory.settings
+    threads = Threads(settings.server.threads)
+    memories = endpoints.Memories(memory, threads)
+    rates = Rates(client_address(settings.broker.url.get_secret_value()))
+
+    @asynccontextmanager
+    async def running(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await threads.close(rates.close)
+
+    app = FastAPI(
+        title="MemForest",
+        version=__version__,
+        description=ABOUT,
+        lifespan=running,
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    problems.register(app)
+    app.add_middleware(
+        Gate,
+        callers=Callers(memory.services.engine),
+        rates=rates,
+        limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), settings.server.requests_per_minute),
+        threads=threads,
+        guarded=lambda path: path.startswith(PREFIX + "/"),
+        unbounded=frozenset(),
+    )
+    for tag, routes in FOLDERS.items():
+        router = APIRouter(prefix=PREFIX)
+        for route in routes:
+            endpoints.add(router, route, memories, tag)
+        app.include_router(router)
+    _add_health(app, memory, threads)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _add_health(app: FastAPI, memory: MemForest, threads: Threads) -> None:
+    @app.get("/health", tags=["health"], operation_id="health", summary="Whether the process answers.")
+    async def health() -> dict[str, str]:
+        return {"status": "ok", "version": __version__}
+
+    @app.get(
+        "/ready",
+        tags=["health"],
+        operation_id="ready",
+        summary="Whether requests can be served.",
+        responses={503: problems.RESPONSES[503]},
+    )
+    async def ready() -> dict[str, str]:
+        """Postgres answers and has this version's schema."""
+        await threads.run(check_ready, memory.services.engine)
+        return {"status": "ok"}
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the keys that each operation needs."""
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    document = FastAPI.openapi(app)
+    parts = document.setdefault("components", {})
+    parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "memforest keys create"}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            if path.startswith(PREFIX + "/"):
+                operation["security"] = [{"key": []}]
+            for status, response in operation.get("responses", {}).items():
+                # FastAPI lists a problem under application/json too.
+                if int(status) >= HTTPStatus.BAD_REQUEST:
+                    response.get("content", {}).pop(endpoints.JSON, None)
+    app.openapi_schema = document
+    return document

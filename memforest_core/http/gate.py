@@ -1,0 +1,116 @@
+"""What each request passes before anything of it is read: its key, its rate, and the size of its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memforest_core.async_calls import Threads
+from memforest_core.errors import MemForestError
+from memforest_core.http.problems import Refused, answer, problem_of
+from memforest_core.http.rates import Rates
+from memforest_core.keys.records import Caller
+from memforest_core.keys.service import Callers
+
+CALLER = "memforest.caller"
+"""Where a request's scope has the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may be."""
+
+    body_bytes: int
+    requests_per_minute: int
+
+
+class Gate:
+    """ASGI middleware over what needs a key."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        callers: Callers,
+        rates: Rates,
+        limits: Limits,
+        threads: Threads,
+        guarded: Callable[[str], bool],
+        unbounded: frozenset[str],
+    ) -> None:
+        """``guarded`` says of a path whether it needs a key; bodies of ``unbounded`` paths may have any length."""
+        self._app = app
+        self._callers = callers
+        self._rates = rates
+        self._limits = limits
+        self._threads = threads
+        self._guarded = guarded
+        self._unbounded = unbounded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or answer with a problem."""
+        if scope["type"] != "http" or not self._guarded(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            caller = await self._threads.run(self._admitted, headers)
+            if scope["path"] not in self._unbounded:
+                receive = _bounded(receive, headers, self._limits.body_bytes)
+        except Refused as error:
+            await answer(error.problem)(scope, receive, send)
+            return
+        except MemForestError as error:
+            await answer(problem_of(error))(scope, receive, send)
+            return
+        scope[CALLER] = caller
+        await self._app(scope, receive, send)
+
+    def _admitted(self, headers: Headers) -> Caller:
+        """Who sends a request with these headers. Raises Refused, StoreUnavailable."""
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        caller = self._callers.find(secret.strip()) if kind.lower() == "bearer" else None
+        if caller is None:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                "unauthorized",
+                "Send a key that is not revoked as Authorization: Bearer KEY; memforest keys create makes one.",
+            )
+        wait_s = self._rates.admit(caller.key_id, caller.requests_per_minute or self._limits.requests_per_minute)
+        if wait_s > 0:
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "rate_limited",
+                "This key has sent its requests of this minute.",
+                retry_after=wait_s,
+            )
+        return caller
+
+
+def _bounded(receive: Receive, headers: Headers, most: int) -> Receive:
+    """Receive a body of at most ``most`` bytes. Raises Refused, at once for a length that is announced."""
+    announced = headers.get("content-length", "0")
+    if not announced.isdigit() or int(announced) > most:
+        raise _too_long(most)
+    got = 0
+
+    async def counted() -> Message:
+        nonlocal got
+        message = await receive()
+        got += len(message.get("body", b""))
+        if got > most:
+            raise _too_long(most)
+        return message
+
+    return counted
+
+
+def _too_long(most: int) -> Refused:
+    return Refused(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "body_too_long",
+        f"Send at most {most:,} bytes in one request, or split it.",
+    )

@@ -1,0 +1,70 @@
+"""How many requests a key may send a minute, over all processes that serve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+from redis.exceptions import RedisError
+
+from memforest_core.models.limits.redis_ledger import open_redis
+
+WINDOW_S = 60.0
+MOST_KEYS = 10_000
+"""Keys that a process counts by itself while Redis is away."""
+
+
+class Rates:
+    """Counts requests in Redis by a sliding window: of the minute before counts the share that is still inside.
+
+    While Redis is away each process counts for itself, so that a key gets at most its limit from each.
+    """
+
+    def __init__(self, address: str | None, clock: Callable[[], float] = time.time) -> None:
+        """``address`` is that of Redis; None: this process counts for itself."""
+        self._redis = None if address is None else open_redis(address)
+        self._clock = clock
+        self._own: dict[UUID, tuple[int, int, int]] = {}
+
+    def admit(self, key: UUID, per_minute: int) -> float:
+        """Count a request; 0.0 when it may pass, else the seconds after which the next one may. Blocks for a moment."""
+        now = self._clock()
+        window, into = divmod(now, WINDOW_S)
+        counted = self._shared(key, int(window)) if self._redis is not None else None
+        before, current = counted if counted is not None else self._alone(key, int(window))
+        rate = before * (1.0 - into / WINDOW_S) + current
+        if rate <= per_minute:
+            return 0.0
+        # The share of the window before shrinks evenly; what came in this one stays until it is over.
+        if current > per_minute or before == 0:
+            return WINDOW_S - into
+        return min(WINDOW_S - into, (rate - per_minute) / before * WINDOW_S)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._redis is not None:
+            self._redis.close()
+
+    def _shared(self, key: UUID, window: int) -> tuple[int, int] | None:
+        """The requests of the minute before and of this one; None while Redis is away."""
+        assert self._redis is not None
+        name = f"memforest:rate:{key}:"
+        try:
+            with self._redis.pipeline(transaction=False) as asked:
+                asked.get(f"{name}{window - 1}")
+                asked.incr(f"{name}{window}")
+                asked.expire(f"{name}{window}", int(2 * WINDOW_S))
+                before, current, _ = asked.execute()
+        except RedisError:
+            return None
+        return int(before or 0), int(current)
+
+    def _alone(self, key: UUID, window: int) -> tuple[int, int]:
+        at, before, current = self._own.get(key, (window, 0, 0))
+        if at != window:
+            before, current = (current if at == window - 1 else 0), 0
+        if len(self._own) >= MOST_KEYS:
+            self._own.clear()
+        self._own[key] = (window, before, current + 1)
+        return before, current + 1

@@ -1,0 +1,36 @@
+"""All routes, as the folders list them."""
+
+from __future__ import annotations
+
+from memforest_core.accept.http import ROUTES as ACCEPT
+from memforest_core.calendar.http import ROUTES as CALENDAR
+from memforest_core.context.http import ROUTES as CONTEXT
+from memforest_core.correct.http import ROUTES as CORRECT
+from memforest_core.domain.routes import Route
+from memforest_core.erase.http import ROUTES as ERASE
+from memforest_core.observe.http import ROUTES as OBSERVE
+from memforest_core.profile.http import ROUTES as PROFILE
+from memforest_core.reading.http import ROUTES as READING
+from memforest_core.recall.http import ROUTES as RECALL
+from memforest_core.retain.http import ROUTES as RETAIN
+from memforest_core.topics.http import ROUTES as TOPICS
+from memforest_core.transfer.http import ROUTES as TRANSFER
+from memforest_core.window.http import ROUTES as WINDOW
+from memforest_core.work.http import ROUTES as WORK
+
+PREFIX = "/v1"
+
+FOLDERS = {
+    "sessions": ACCEPT,
+    "recall": (*RECALL, *CONTEXT),
+    "reading": (*READING, *OBSERVE),
+    "profile": PROFILE,
+    "window": WINDOW,
+    "calendar": CALENDAR,
+    "topics": TOPICS,
+    "operations": (*ERASE, *CORRECT, *TRANSFER, *RETAIN, *WORK),
+}
+"""Routes by the heading under which the reference lists them."""
+
+ROUTES: dict[str, Route] = {route.name: route for routes in FOLDERS.values() for route in routes}
+"""Each route by its name."""

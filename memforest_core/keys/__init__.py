@@ -1,0 +1,1 @@
+"""Keys with which programs reach a tenant's memory over HTTP."""

@@ -1,0 +1,82 @@
+"""Where operations, dead letters and the audit are seen."""
+
+from __future__ import annotations
+
+from memforest_core.domain.routes import Route, Scope, Verb
+
+ROUTES = (
+    Route(
+        "lifecycle.operations",
+        Verb.GET,
+        "/operations",
+        Scope.READ,
+        owners=(),
+    ),
+    Route(
+        "lifecycle.operation",
+        Verb.GET,
+        "/operations/{operation}",
+        Scope.READ,
+        owners=(),
+    ),
+    Route(
+        "lifecycle.wait",
+        Verb.GET,
+        "/operations/{operation}/wait",
+        Scope.READ,
+        owners=(),
+    ),
+    Route(
+        "lifecycle.ended",
+        Verb.GET,
+        "/operations/{operation}/ended",
+        Scope.READ,
+        owners=(),
+    ),
+    Route(
+        "lifecycle.cancel",
+        Verb.POST,
+        "/operations/{operation}/cancel",
+        Scope.WRITE,
+        owners=(),
+    ),
+    Route(
+        "lifecycle.audit",
+        Verb.GET,
+        "/audit",
+        Scope.ADMIN,
+    ),
+    Route(
+        "dead.list",
+        Verb.GET,
+        "/dead",
+        Scope.ADMIN,
+    ),
+    Route(
+        "dead.show",
+        Verb.GET,
+        "/dead/{id_}",
+        Scope.ADMIN,
+        owners=(),
+    ),
+    Route(
+        "dead.retry",
+        Verb.POST,
+        "/dead/retry",
+        Scope.ADMIN,
+        owners=(),
+    ),
+    Route(
+        "dead.retry_all",
+        Verb.POST,
+        "/dead/retry-all",
+        Scope.ADMIN,
+    ),
+    Route(
+        "dead.discard",
+        Verb.POST,
+        "/dead/discard",
+        Scope.ADMIN,
+        owners=(),
+    ),
+)
