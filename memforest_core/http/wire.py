@@ -115,7 +115,7 @@ def parameters(method: Callable[..., Any]) -> list[Parameter]:
 def body_model(name: str, found: Iterable[Parameter], example: Mapping[str, object]) -> type[BaseModel]:
     """The model of a JSON body with these parameters; other fields are refused."""
     fields: dict[str, Any] = {each.name: (each.type, ... if each.required else each.default) for each in found}
-    config = ConfigDict(extra="forbid", json_schema_extra={"examples": [dict(example)]} if example else None)
+    config = ConfigDict(extra="forbid", json_schema_extra=_shown(example))
     return create_model(_title(name), __config__=config, **fields)
 
 
@@ -192,6 +192,10 @@ def _answer(hint: Any) -> Any:
     if origin in (list, Sequence):
         return list[_answer(inner[0])]  # type: ignore[misc]
     return None if hint is type(None) else hint
+
+
+def _shown(example: Mapping[str, Any]) -> dict[str, Any] | None:
+    return {"examples": [dict(example)]} if example else None
 
 
 def _title(name: str) -> str:

@@ -76,7 +76,10 @@ class Keys:
             return rows.all()
 
     def revoke(self, tenant: TenantId, key: UUID | str) -> Key:
-        """Revoke a key for good: servers refuse it within 2 seconds. Raises NotFound, InvalidInput, StoreUnavailable."""
+        """Revoke a key for good: servers refuse it within 2 seconds.
+
+        Raises NotFound, InvalidInput, StoreUnavailable.
+        """
         wanted = checked_id(str(key), "key")
         with KeyRows.opened(self._engine, tenant) as rows:
             found = rows.revoke(wanted)
@@ -102,12 +105,6 @@ class Callers:
         self._lock = Lock()
         self._held: dict[bytes, _Held] = {}
         self._noted: dict[UUID, float] = {}
-
-    def known(self, secret: str) -> Caller | None:
-        """Whose secret it is if that was read within the last seconds; None does not mean that it is nobody's."""
-        with self._lock:
-            held = self._held.get(hashed(secret))
-            return held.caller if held is not None and held.until > self._clock() else None
 
     def find(self, secret: str) -> Caller | None:
         """Whose secret it is; None for an unknown or revoked one. Raises StoreUnavailable."""
