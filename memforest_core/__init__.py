@@ -36,9 +36,7 @@ from memforest_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from memforest_core.accept.records import Backlog, SessionProgress, Stage
-    from memforest_core.accept.running import RunningSession
-    from memforest_core.accept.service import Accepted
+    from memforest_core.accept.records import Accepted, Backlog, RunningSession, SessionProgress, Stage
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
     from memforest_core.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
@@ -81,9 +79,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "memforest_core.accept.records": ("Backlog", "SessionProgress", "Stage"),
-    "memforest_core.accept.running": ("RunningSession",),
-    "memforest_core.accept.service": ("Accepted",),
+    "memforest_core.accept.records": ("Accepted", "Backlog", "RunningSession", "SessionProgress", "Stage"),
     "memforest_core.aio": ("AsyncMemForest",),
     "memforest_core.api": ("MemForest",),
     "memforest_core.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),

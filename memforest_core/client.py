@@ -9,10 +9,9 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
-from memforest_core.accept.quotas import Quota, when_there_is_room
-from memforest_core.accept.records import Backlog, SessionProgress, Stage, TenantLimits
+from memforest_core.accept.quotas import when_there_is_room
+from memforest_core.accept.records import Accepted, Backlog, Quota, SessionProgress, Stage, TenantLimits
 from memforest_core.accept.running import RunningSessions
-from memforest_core.accept.service import Accepted
 from memforest_core.bootstrap.producer import Producer, open_producer
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.domain.ids import ForestId, TenantId

@@ -19,7 +19,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.retain.records import Policy, Preview
 from memforest_core.transfer.bundles.service import Watch
 from memforest_core.transfer.merge.report import ConflictReport
-from memforest_core.transfer.rebuild.planning import Plan
+from memforest_core.transfer.rebuild.plan import Plan
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, waiting

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
-from memforest_core.accept.records import TenantLimits
+from memforest_core.accept.records import Quota, TenantLimits
 from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded
@@ -36,17 +36,6 @@ MAX_TENANTS = 10_000
 """Tenants whose counts are kept; with more, all counts are dropped and made again."""
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """What a tenant may do, and how much of it is used; ``own`` is what the tenant has instead of the settings."""
-
-    own: TenantLimits
-    max_waiting_cells: int
-    max_turns_per_day: int | None
-    waiting_cells: int
-    turns_in_a_day: int
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from memforest_core.domain.documents import plain
-from memforest_core.domain.ids import SessionId
+from memforest_core.domain.ids import ForestId, SessionId
 from memforest_core.work.jobs import Lane, WorkError
 
 
@@ -115,3 +115,44 @@ class StoredTurns:
 
     turns: int
     oldest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a tenant may do, and how much of it is used; ``own`` is what the tenant has instead of the settings."""
+
+    own: TenantLimits
+    max_waiting_cells: int
+    max_turns_per_day: int | None
+    waiting_cells: int
+    turns_in_a_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What was stored: new turns and new extraction windows (both 0 for a session sent again)."""
+
+    forest_id: ForestId
+    session_id: SessionId
+    turns: int
+    new_turns: int
+    new_windows: int
+    session: str = ""
+    """The caller's id of the session, or the one that was made for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSession:
+    """The session of an owner that turns without a session id go to, or that was just closed."""
+
+    owner: str
+    session_id: str
+    turns: int
+    """0 before its first turn: it is stored with that."""
+    last_at: datetime | None
+    """When its last turn was said."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The session as JSON values, by the names of the fields."""
+        made: dict[str, Any] = plain(self)
+        return made

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
+from memforest_core.accept.records import RunningSession
 from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.accept.rows.running import RunningRows
-from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.ids import session_id as derived_id
 from memforest_core.domain.turns import checked_name
@@ -22,23 +20,6 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, ForestRef, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.wakeups import WakeUps
-
-
-@dataclass(frozen=True, slots=True)
-class RunningSession:
-    """The session of an owner that turns without a session id go to, or that was just closed."""
-
-    owner: str
-    session_id: str
-    turns: int
-    """0 before its first turn: it is stored with that."""
-    last_at: datetime | None
-    """When its last turn was said."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The session as JSON values, by the names of the fields."""
-        made: dict[str, Any] = plain(self)
-        return made
 
 
 def open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from memforest_core.accept.quotas import Quota, Quotas
-from memforest_core.accept.records import SessionHead, SessionProgress, TenantLimits
+from memforest_core.accept.quotas import Quotas
+from memforest_core.accept.records import Accepted, Quota, SessionHead, SessionProgress, TenantLimits
 from memforest_core.accept.rows.accepting import AcceptRows, accepting
 from memforest_core.accept.running import open_forest, session_for
 from memforest_core.domain.cells import Cutting, assign_windows, cut_cells
@@ -38,19 +38,6 @@ from memforest_core.work.wakeups import WakeUps
 
 MAX_LIMIT = 2**31 - 1
 """What a column for a limit holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What was stored: new turns and new extraction windows (both 0 for a session sent again)."""
-
-    forest_id: ForestId
-    session_id: SessionId
-    turns: int
-    new_turns: int
-    new_windows: int
-    session: str = ""
-    """The caller's id of the session, or the one that was made for it."""
 
 
 def zone(name: str) -> ZoneInfo:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from memforest_core.domain.documents import plain
-from memforest_core.erase.removing import LEFT
+from memforest_core.erase.records import LEFT
 from memforest_core.work.records import OperationTask, TaskId
 
 

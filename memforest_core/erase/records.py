@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
 
+LEFT = "left."
+"""The prefix of a count of references that were left, before the name of their column."""
+
 
 class Target(StrEnum):
     """What is to be deleted."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
-from memforest_core.erase.records import HeldCell, ItemKey, Removed, TouchedFact, TurnKey
+from memforest_core.erase.records import LEFT, HeldCell, ItemKey, Removed, TouchedFact, TurnKey
 from memforest_core.erase.rows.erasing import ErasureRows
 from memforest_core.reduce.canonical import Known
 from memforest_core.reduce.placing import Placing
@@ -38,9 +38,6 @@ COUNTED = (
 """What a batch counts: deleted rows, facts that got another wording (``reworded``), tree nodes that were deleted or
 marked (``nodes``), points that were deleted or are written again (``points``), cells whose extraction restarts
 (``fenced``)."""
-
-LEFT = "left."
-"""The prefix of a count of references that were left, before the name of their column."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.arguments import scope_of
 from memforest_core.erase.clearing import Clearing, await_indexers
-from memforest_core.erase.records import Scope, Target
-from memforest_core.erase.removing import COUNTED, LEFT, Removal
+from memforest_core.erase.records import LEFT, Scope, Target
+from memforest_core.erase.removing import COUNTED, Removal
 from memforest_core.erase.rows.deletion import STEPS
 from memforest_core.erase.rows.erasing import ErasureRows, erasing
 from memforest_core.errors import NotFound, RetryableError

@@ -7,17 +7,18 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 
 from memforest_core import __version__
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
-from memforest_core.http import endpoints, problems
+from memforest_core.http import bundles, endpoints, problems
 from memforest_core.http.gate import Gate, Limits
 from memforest_core.http.rates import Rates
-from memforest_core.http.routes import FOLDERS, PREFIX
 from memforest_core.keys.service import Callers
 from memforest_core.models.limits.redis_ledger import client_address
+from memforest_core.remote.records import KeyAnswer
+from memforest_core.remote.routes import FOLDERS, PREFIX
 from memforest_core.store.schema import check_ready
 
 MEBIBYTE = 1 << 20
@@ -56,8 +57,9 @@ def make_app(memory: MemForest) -> FastAPI:
         limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), settings.server.requests_per_minute),
         threads=threads,
         guarded=lambda path: path.startswith(PREFIX + "/"),
-        unbounded=frozenset(),
+        unbounded=frozenset({PREFIX + bundles.PATH}),
     )
+    _add_others(app, memories)
     for tag, routes in FOLDERS.items():
         router = APIRouter(prefix=PREFIX)
         for route in routes:
@@ -66,6 +68,19 @@ def make_app(memory: MemForest) -> FastAPI:
     _add_health(app, memory, threads)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
+
+
+def _add_others(app: FastAPI, memories: endpoints.Memories) -> None:
+    """What is no method of the library: files, and what a key is."""
+    router = APIRouter(prefix=PREFIX)
+    bundles.register(router, memories)
+
+    @router.get("/key", operation_id="key", summary="What the key of the request is.", responses={**problems.RESPONSES})
+    async def key(request: Request) -> KeyAnswer:
+        caller = endpoints.caller_of(request)
+        return KeyAnswer(caller.tenant, caller.name, caller.scope.value, caller.owners)
+
+    app.include_router(router, tags=["operations"])
 
 
 def _add_health(app: FastAPI, memory: MemForest, threads: Threads) -> None:

@@ -26,11 +26,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from typing_extensions import TypedDict
 
-from memforest_core.accept.service import Accepted
 from memforest_core.client import SessionHandle
 from memforest_core.lifecycle import Operation
+from memforest_core.remote.records import Stored
 from memforest_core.store.engine import Connection
-from memforest_core.topics.records import MatchedTopic
 from memforest_core.work.records import OperationTask
 
 _SECONDS = re.compile(r"\d{9,13}(\.\d+)?")
@@ -55,19 +54,6 @@ _ITEMS = list[UUID | tuple[str, str]]
 _SPECIAL: Mapping[str, Any] = {"items": _ITEMS, "timeout_s": Seconds, "room_timeout_s": Seconds}
 """Parameters whose types are narrower here: items of a window are ids of facts, or pairs of a session's and a turn's
 id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An accepted session: the same for the same session, however often it is sent."""
-
-    owner: str
-    session_id: str
-    accepted: Accepted
-    topic: MatchedTopic | None = None
-    """The topic that an appended turn belongs to, where the setting topics.match_on_append asks for it."""
-    degraded: str = ""
-    """A sentence when the topic could not be looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +158,14 @@ def _union(members: tuple[Any, ...]) -> Any:
 
 
 def _typed_dict(hint: Any) -> Any:
-    """The same fields in the kind of typed dict that pydantic reads on every Python."""
-    hints = get_type_hints(hint)
-    fields = {
-        name: wired(type_) if name in hint.__required_keys__ else NotRequired[wired(type_)]
-        for name, type_ in hints.items()
-    }
-    return TypedDict(hint.__name__, fields)  # type: ignore[operator]
+    """The same fields in the kind of typed dict that pydantic reads on every Python.
+
+    Messages of chat APIs have others; the library reads them or says which it does not know.
+    """
+    fields = {name: NotRequired[wired(type_)] for name, type_ in get_type_hints(hint).items()}
+    made = TypedDict(hint.__name__, fields)  # type: ignore[misc]
+    made.__pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[attr-defined]
+    return made
 
 
 def _answer(hint: Any) -> Any:

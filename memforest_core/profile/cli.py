@@ -23,8 +23,7 @@ from memforest_core.cli.output import Exit, console, named, no_memory, plain_tab
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memforest_core.profile.forgetting import Turns
-    from memforest_core.profile.records import Forgetting, FoundFact, Profile
+    from memforest_core.profile.records import Forgetting, FoundFact, Profile, Turns
 
 TEXT_CHARS = 120
 

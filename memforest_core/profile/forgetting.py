@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,7 +15,7 @@ from memforest_core.erase.service import Erasure
 from memforest_core.errors import ContentFault, InvalidInput, NotFound
 from memforest_core.profile.asking import Asking
 from memforest_core.profile.finding import Finder
-from memforest_core.profile.records import Forgetting, FoundFact, Made, SaidIn
+from memforest_core.profile.records import Forgetting, FoundFact, Made, SaidIn, Turns
 from memforest_core.profile.rows import ProfileRows, Saying
 from memforest_core.settings import ProfileSettings
 from memforest_core.store.engine import Engine
@@ -29,8 +29,6 @@ SHOWN_CHARS = 500
 """Of each fact are shown to the model."""
 ACTOR = "memory"
 """Who asks for a deletion, in the audit, when nobody says who does."""
-
-Turns = Literal["alone", "all", "none"]
 
 _SYSTEM = """\
 Somebody asks that a memory forgets something. You choose which of its facts are meant. The user message is a JSON

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import FactId
 from memforest_core.erase.receipt import Receipt
 from memforest_core.work.records import TaskId
+
+Turns = Literal["alone", "all", "none"]
+"""Which turns a deletion takes along: those that say nothing else, all that say it, or none."""
 
 
 class Made(StrEnum):

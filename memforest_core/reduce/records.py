@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from memforest_core.domain.facts import Candidate
 from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.models.calls import Vectors
-from memforest_core.store.trees import SceneSpan
+
+if TYPE_CHECKING:
+    from memforest_core.store.trees import SceneSpan
 
 Rules = Mapping[str, float]
 """Branching factors and thresholds of one forest, under the names they have in the settings."""

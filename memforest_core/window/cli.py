@@ -14,8 +14,8 @@ from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memforest_core.accept.running import RunningSession
-    from memforest_core.window.items import ItemInput
+    from memforest_core.accept.records import RunningSession
+    from memforest_core.window.naming import ItemInput
     from memforest_core.window.records import SessionWindow
 
 NO_SESSION = "No session runs."

@@ -19,8 +19,9 @@ from memforest_core.store.repeating import repeated
 from memforest_core.window.arranging import Cover, chosen, cover, last_parts, older_parts, overflow
 from memforest_core.window.compacting import Compacted, Compactor
 from memforest_core.window.fitting import fitted
-from memforest_core.window.items import ItemInput, named_items, references
+from memforest_core.window.items import references
 from memforest_core.window.loading import load, window_head
+from memforest_core.window.naming import ItemInput, named_items
 from memforest_core.window.records import (
     HeldItems,
     KeptSummary,

@@ -15,7 +15,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memforest_core.accept.quotas import Quota
+    from memforest_core.accept.records import Quota
     from memforest_core.settings import DatabaseSettings
 
 NONE = "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
@@ -18,6 +18,7 @@ from memforest_core.refresh.summarizer import keyed_model
 from memforest_core.settings import Settings
 from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
 from memforest_core.transfer.rebuild.options import rules_of
+from memforest_core.transfer.rebuild.plan import Plan
 from memforest_core.transfer.rebuild.records import Counts, Options, SourceForest, Spent
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from memforest_core.work.records import Numbers
@@ -35,38 +36,6 @@ class Models:
     extract: str | None
     summarize: str | None
     embed: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The work and cost of a rebuild. Calls are counted; tokens and dollars are estimates."""
-
-    sessions: int
-    turns: int
-    cells: int
-    cells_to_extract: int
-    extraction_calls: int
-    """Windows whose answer was not paid for before; repairs come on top."""
-    extractions_reused: int
-    facts_to_place: int
-    """Candidates that the reducer attaches to facts; with a new extraction, as many as there are now."""
-    summaries: int
-    summary_calls: int
-    summaries_reused: int
-    texts_to_embed: int
-    embedding_calls: int
-    """About: texts are sent in batches, whose sizes depend on how work comes in."""
-    prompt_tokens: int
-    completion_tokens: int
-    embedding_tokens: int
-    cost_usd: float | None
-    """None when the price of one of the models is unknown."""
-
-    def numbers(self) -> dict[str, str | int]:
-        """As a task's progress; dollars in millionths, -1 when they are unknown."""
-        shown: dict[str, str | int] = asdict(self)
-        del shown["cost_usd"]
-        return shown | {"cost_microusd": -1 if self.cost_usd is None else round(self.cost_usd * 1e6)}
 
 
 @dataclass(slots=True)

@@ -17,7 +17,8 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.rebuild.options import arguments_of, copy_of, options_of, rules_of
-from memforest_core.transfer.rebuild.planning import Plan, Planner, planned
+from memforest_core.transfer.rebuild.plan import Plan
+from memforest_core.transfer.rebuild.planning import Planner, planned
 from memforest_core.transfer.rebuild.records import Options, Pair, Remaining, SourceForest
 from memforest_core.transfer.rebuild.rows.rebuilding import CopyRows
 from memforest_core.work.cancelling import undone

@@ -16,7 +16,8 @@ from memforest_core.extract.service import window_of
 from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
 from memforest_core.settings import RefreshSettings, Settings
-from memforest_core.transfer.rebuild.planning import Models, Plan, Planner, planned
+from memforest_core.transfer.rebuild.plan import Plan
+from memforest_core.transfer.rebuild.planning import Models, Planner, planned
 from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 from tests.support.builders import FOREST, turn

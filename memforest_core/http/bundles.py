@@ -1,0 +1,107 @@
+"""Bundles as files that are sent and received: export and import."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.http.endpoints import JSON, Memories, caller_of, check_owners, check_scope
+from memforest_core.http.problems import RESPONSES
+from memforest_core.work.records import Numbers
+
+PATH = "/bundle"
+COUNTS = "Memforest-Numbers"
+"""The header in which an export's counts come, as JSON."""
+MEDIA_TYPE = "application/vnd.memforest.bundle"
+EXPORT = Route("lifecycle.export", Verb.GET, PATH, Scope.READ)
+IMPORT = Route("lifecycle.import_", Verb.POST, PATH, Scope.ADMIN)
+
+_FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+
+Flag = Annotated[bool, Query()]
+Actor = Annotated[str | None, Query(description="Who asks; the key is named anyway.")]
+
+
+def register(router: APIRouter, memories: Memories) -> None:
+    """Serve both."""
+
+    @router.get(
+        PATH,
+        operation_id=EXPORT.id,
+        name=EXPORT.name,
+        summary="An owner's forest as a file, as it is at this moment.",
+        description=f"The header {COUNTS} has its counts as JSON; a dry run answers with them alone.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {**_FILE, JSON: {"schema": {"type": "object"}}}}},
+    )
+    async def export(
+        request: Request,
+        owner: str,
+        vectors: Flag = True,
+        summaries: Flag = True,
+        dry_run: Flag = False,
+        actor: Actor = None,
+    ) -> Response:
+        caller = caller_of(request)
+        check_scope(caller, EXPORT)
+        check_owners(caller, EXPORT, {"owner": owner})
+        lifecycle = memories.of(caller.tenant).lifecycle
+        place = tempfile.TemporaryDirectory(prefix="memforest-export-")
+        path = Path(place.name) / "bundle"
+        try:
+            counts = await lifecycle.export(
+                owner, path, vectors=vectors, summaries=summaries, actor=_named(caller.name, actor), dry_run=dry_run
+            )
+        except BaseException:
+            place.cleanup()
+            raise
+        if dry_run:
+            place.cleanup()
+            return JSONResponse(dict(counts))
+        return FileResponse(
+            path,
+            media_type=MEDIA_TYPE,
+            headers={COUNTS: json.dumps(dict(counts))},
+            background=BackgroundTask(place.cleanup),
+        )
+
+    @router.post(
+        PATH,
+        operation_id=IMPORT.id,
+        name=IMPORT.name,
+        summary="Read a forest from a file, for an owner who has none.",
+        status_code=HTTPStatus.OK,
+        responses={**RESPONSES},
+        openapi_extra={"requestBody": {"required": True, "content": _FILE}},
+    )
+    async def import_(
+        request: Request,
+        owner: str | None = None,
+        vectors: Flag = True,
+        dry_run: Flag = False,
+        actor: Actor = None,
+    ) -> Numbers:
+        caller = caller_of(request)
+        check_scope(caller, IMPORT)
+        check_owners(caller, IMPORT, {"owner": owner})
+        memory = memories.of(caller.tenant)
+        with tempfile.TemporaryDirectory(prefix="memforest-import-") as place:
+            path = Path(place) / "bundle"
+            with path.open("wb") as file:
+                async for chunk in request.stream():
+                    await memory.threads.run(file.write, chunk)
+            return await memory.lifecycle.import_(
+                path, owner, vectors=vectors, actor=_named(caller.name, actor), dry_run=dry_run
+            )
+
+
+def _named(key: str, actor: str | None) -> str:
+    return f"{key}: {actor}" if actor else key
