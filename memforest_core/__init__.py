@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
+    from memforest_core.remote.client import AsyncRemoteMemForest, RemoteMemForest
     from memforest_core.settings import Settings, load_default_config, load_settings
     from memforest_core.topics.records import MatchedTopic, Temperature, Topic, TopicContext, TopicStats, TopicTurn
     from memforest_core.window.records import HeldItems, LeftOut, SessionWindow, WindowPart
@@ -111,6 +112,7 @@ _NAMES = {
     "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
+    "memforest_core.remote.client": ("AsyncRemoteMemForest", "RemoteMemForest"),
     "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
     "memforest_core.topics.records": (
         "MatchedTopic",
@@ -132,6 +134,7 @@ __all__ = [
     "Accepted",
     "Answer",
     "AsyncMemForest",
+    "AsyncRemoteMemForest",
     "Backlog",
     "BrokerUnavailable",
     "CallerError",
@@ -186,6 +189,7 @@ __all__ = [
     "QuotaExceeded",
     "RecallResult",
     "Receipt",
+    "RemoteMemForest",
     "RetryableError",
     "RunningSession",
     "SaidIn",

@@ -38,7 +38,8 @@ def make_app(memory: MemForest) -> FastAPI:
     @asynccontextmanager
     async def running(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        await threads.close(rates.close)
+        await rates.close()
+        await threads.close(lambda: None)
 
     app = FastAPI(
         title="MemForest",

@@ -57,7 +57,7 @@ class Gate:
             return
         headers = Headers(scope=scope)
         try:
-            caller = await self._threads.run(self._admitted, headers)
+            caller = await self._admitted(headers)
             if scope["path"] not in self._unbounded:
                 receive = _bounded(receive, headers, self._limits.body_bytes)
         except Refused as error:
@@ -69,17 +69,20 @@ class Gate:
         scope[CALLER] = caller
         await self._app(scope, receive, send)
 
-    def _admitted(self, headers: Headers) -> Caller:
+    async def _admitted(self, headers: Headers) -> Caller:
         """Who sends a request with these headers. Raises Refused, StoreUnavailable."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
-        caller = self._callers.find(secret.strip()) if kind.lower() == "bearer" else None
+        secret = secret.strip() if kind.lower() == "bearer" else ""
+        caller = self._callers.known(secret)
+        if caller is None and secret:
+            caller = await self._threads.run(self._callers.find, secret)
         if caller is None:
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
                 "unauthorized",
                 "Send a key that is not revoked as Authorization: Bearer KEY; memforest keys create makes one.",
             )
-        wait_s = self._rates.admit(caller.key_id, caller.requests_per_minute or self._limits.requests_per_minute)
+        wait_s = await self._rates.admit(caller.key_id, caller.requests_per_minute or self._limits.requests_per_minute)
         if wait_s > 0:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable
 from uuid import UUID
 
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from memforest_core.models.limits.redis_ledger import open_redis
-
 WINDOW_S = 60.0
+TIMEOUT_S = 1.0
+REST_S = 3.0
+"""After a failure of Redis nobody asks it for this long."""
 MOST_KEYS = 10_000
 """Keys that a process counts by itself while Redis is away."""
 
@@ -23,15 +25,20 @@ class Rates:
 
     def __init__(self, address: str | None, clock: Callable[[], float] = time.time) -> None:
         """``address`` is that of Redis; None: this process counts for itself."""
-        self._redis = None if address is None else open_redis(address)
+        self._redis: Redis | None = None
+        if address is not None:
+            self._redis = Redis.from_url(
+                address, decode_responses=True, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, protocol=2
+            )
+        self._resting_until = 0.0
         self._clock = clock
         self._own: dict[UUID, tuple[int, int, int]] = {}
 
-    def admit(self, key: UUID, per_minute: int) -> float:
-        """Count a request; 0.0 when it may pass, else the seconds after which the next one may. Blocks for a moment."""
+    async def admit(self, key: UUID, per_minute: int) -> float:
+        """Count a request; 0.0 when it may pass, else the seconds after which the next one may."""
         now = self._clock()
         window, into = divmod(now, WINDOW_S)
-        before, current = self._shared(key, int(window)) or self._alone(key, int(window))
+        before, current = await self._shared(key, int(window)) or self._alone(key, int(window))
         rate = before * (1.0 - into / WINDOW_S) + current
         if rate <= per_minute:
             return 0.0
@@ -40,23 +47,24 @@ class Rates:
             return WINDOW_S - into
         return min(WINDOW_S - into, (rate - per_minute) / before * WINDOW_S)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
         if self._redis is not None:
-            self._redis.close()
+            await self._redis.aclose()
 
-    def _shared(self, key: UUID, window: int) -> tuple[int, int] | None:
+    async def _shared(self, key: UUID, window: int) -> tuple[int, int] | None:
         """The requests of the minute before and of this one; None while Redis is away."""
-        if self._redis is None:
+        if self._redis is None or self._clock() < self._resting_until:
             return None
         name = f"memforest:rate:{key}:"
         try:
-            with self._redis.pipeline(transaction=False) as asked:
+            async with self._redis.pipeline(transaction=False) as asked:
                 asked.get(f"{name}{window - 1}")
                 asked.incr(f"{name}{window}")
                 asked.expire(f"{name}{window}", int(2 * WINDOW_S))
-                before, current, _ = asked.execute()
+                before, current, _ = await asked.execute()
         except RedisError:
+            self._resting_until = self._clock() + REST_S
             return None
         return int(before or 0), int(current)
 

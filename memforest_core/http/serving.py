@@ -56,7 +56,9 @@ class HttpServer:
             lifespan="on",
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([listening],), name="memforest-http")
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listening],), name="memforest-http", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to answer. Raises InvalidSettings when it can't."""

@@ -106,6 +106,12 @@ class Callers:
         self._held: dict[bytes, _Held] = {}
         self._noted: dict[UUID, float] = {}
 
+    def known(self, secret: str) -> Caller | None:
+        """Whose secret it is, if that was read within the last seconds; None says nothing."""
+        with self._lock:
+            held = self._held.get(hashed(secret))
+            return held.caller if held is not None and held.until > self._clock() else None
+
     def find(self, secret: str) -> Caller | None:
         """Whose secret it is; None for an unknown or revoked one. Raises StoreUnavailable."""
         if not secret.startswith(PREFIX):

@@ -534,6 +534,11 @@ class AsyncRemoteMemForest(AsyncRemote[Calls]):
         """As ``RemoteMemForest``."""
         super().__init__(AsyncTransport(address, key, client), Calls())
 
+    @property
+    def client(self) -> Self:
+        """This object, as what accepts sessions."""
+        return self
+
     async def tenant(self) -> TenantId:
         """The tenant that the key belongs to."""
         return await self._transport.run(_tenant())

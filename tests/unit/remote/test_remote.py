@@ -1,0 +1,94 @@
+"""The remote face has the library's methods and signatures, and imports next to nothing."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from memforest_core.api import MemForest
+from memforest_core.errors import InvalidInput
+from memforest_core.http.remote_source import PATH, written
+from memforest_core.lifecycle import Lifecycle
+from memforest_core.remote.client import (
+    AsyncRemoteDeadLetters,
+    AsyncRemoteLifecycle,
+    AsyncRemoteMemForest,
+    RemoteDeadLetters,
+    RemoteLifecycle,
+    RemoteMemForest,
+)
+from memforest_core.work.dead import DeadLetters
+
+IN_A_PROCESS = {"connect", "embedded", "for_tenant", "services", "settings"}
+FACES = [
+    (MemForest, RemoteMemForest),
+    (MemForest, AsyncRemoteMemForest),
+    (Lifecycle, RemoteLifecycle),
+    (Lifecycle, AsyncRemoteLifecycle),
+    (DeadLetters, RemoteDeadLetters),
+    (DeadLetters, AsyncRemoteDeadLetters),
+]
+LOCAL = {"watch"}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("library", "face"), FACES)
+def test_every_method_is_there(library: type, face: type) -> None:
+    assert public(library) - IN_A_PROCESS == public(face)
+
+
+@pytest.mark.parametrize(
+    ("library", "face", "name"),
+    [
+        (library, face, name)
+        for library, face in FACES
+        for name in sorted(public(library) - IN_A_PROCESS)
+        if inspect.isfunction(getattr(library, name))
+    ],
+)
+def test_a_method_takes_what_the_librarys_takes(library: type, face: type, name: str) -> None:
+    """Given a method, when both signatures are read, then names, kinds and defaults are the same."""
+    ours, theirs = (
+        [
+            (each.name, each.kind, None if callable(each.default) else each.default)
+            for each in inspect.signature(getattr(kind, name)).parameters.values()
+            if not (each.name in LOCAL and name in ("export", "import_"))
+        ]
+        for kind in (library, face)
+    )
+
+    assert ours == theirs
+
+
+def test_the_written_operations_are_those_of_the_library() -> None:
+    """When this fails: python -m memforest_core.http.remote_source."""
+    assert PATH.read_text(encoding="utf-8") == written()
+
+
+def test_it_imports_neither_the_database_nor_the_broker() -> None:
+    code = (
+        "import sys\n"
+        "from memforest_core import RemoteMemForest, AsyncRemoteMemForest\n"
+        "heavy = ('sqlalchemy', 'psycopg', 'celery', 'kombu', 'redis', 'litellm', 'qdrant_client', 'onnxruntime')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("key", ["", "with\nnewline", "schlüssel"])
+def test_a_key_that_no_header_can_hold_is_refused(key: str) -> None:
+    with pytest.raises(InvalidInput, match="memforest keys create"):
+        RemoteMemForest("http://127.0.0.1:1", key)
+
+
+def test_an_address_without_a_scheme_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="http://"):
+        RemoteMemForest("localhost:8080", "mf_x")
