@@ -56,6 +56,10 @@ class AsyncMemForest(Face[MemForest]):
         """As ``MemForest.settings``."""
         return self.sync.settings
 
+    def for_tenant(self, tenant: str) -> AsyncMemForest:
+        """As ``MemForest.for_tenant``, over the same threads."""
+        return AsyncMemForest(self.sync.for_tenant(tenant), threads=self.threads)
+
     @property
     def services(self) -> Services:
         """As ``MemForest.services``."""

@@ -35,15 +35,14 @@ class Memories:
     """The memory of each tenant, over the same connections and threads."""
 
     def __init__(self, memory: MemForest, threads: Threads) -> None:
-        self.memory = memory
-        self.threads = threads
+        self._memory = AsyncMemForest(memory, threads=threads)
         self._faces: dict[TenantId, AsyncMemForest] = {}
 
     def of(self, tenant: TenantId) -> AsyncMemForest:
         """The memory of a tenant."""
         face = self._faces.get(tenant)
         if face is None:
-            face = self._faces[tenant] = AsyncMemForest(self.memory.for_tenant(tenant), threads=self.threads)
+            face = self._faces[tenant] = self._memory.for_tenant(tenant)
         return face
 
 

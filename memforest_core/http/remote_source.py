@@ -23,6 +23,7 @@ _RETURNED: Mapping[str, str] = {"SessionHandle": "Stored", "Operation": "Operati
 _HOMES: Mapping[str, str] = {
     "Any": "typing",
     "Callable": "collections.abc",
+    "Connection": "memforest_core.store.engine",
     "ItemInput": "memforest_core.window.naming",
     "Iterable": "collections.abc",
     "Iterator": "collections.abc",

@@ -36,12 +36,11 @@ if TYPE_CHECKING:
     from typing import Unpack
     from uuid import UUID
 
-    from sqlalchemy.engine.base import Connection
-
     from memforest_core.accept.records import TenantLimits
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.profile.records import Turns
     from memforest_core.recall.asking import RecallOptions
+    from memforest_core.store.engine import Connection
     from memforest_core.window.naming import ItemInput
     from memforest_core.work.records import DeadKind, TaskId
 

@@ -17,10 +17,9 @@ from memforest_core.work.records import OperationTask
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, WaitTimeout
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine.base import Connection
-
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.profile.records import Forgetting, Turns
+    from memforest_core.store.engine import Connection
     from memforest_core.work.records import Numbers, TaskId
 
 T = TypeVar("T")
