@@ -13,6 +13,7 @@ from memforest_core.remote.exchange import Ask, Exchange, Told, result_of
 from memforest_core.remote.operations import LifecycleOperations, Operations
 from memforest_core.remote.records import Stored
 from memforest_core.remote.routes import PREFIX
+from memforest_core.window.naming import ItemInput, named_items
 from memforest_core.work.records import OperationTask
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, WaitTimeout
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.profile.records import Forgetting, Turns
     from memforest_core.store.engine import Connection
+    from memforest_core.window.records import HeldItems
     from memforest_core.work.records import Numbers, TaskId
 
 T = TypeVar("T")
@@ -143,6 +145,10 @@ class Calls(Operations):
         for each in stored:
             yield from self._reached(each, wait, timeout_s)
         return stored
+
+    def window_put(self, owner: str, session_id: str, items: Sequence[ItemInput]) -> Exchange[HeldItems]:
+        """As ``WindowService.window_put``."""
+        return (yield from super().window_put(owner, session_id, named_items(items)))
 
     def wait(
         self, owner: str, session_id: str, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S
