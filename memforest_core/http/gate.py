@@ -58,8 +58,7 @@ class Gate:
         headers = Headers(scope=scope)
         try:
             caller = await self._admitted(headers)
-            if scope["path"] not in self._unbounded:
-                receive = _bounded(receive, headers, self._limits.body_bytes)
+            body = None if scope["path"] in self._unbounded else _Body(receive, send, headers, self._limits.body_bytes)
         except Refused as error:
             await answer(error.problem)(scope, receive, send)
             return
@@ -67,7 +66,10 @@ class Gate:
             await answer(problem_of(error))(scope, receive, send)
             return
         scope[CALLER] = caller
-        await self._app(scope, receive, send)
+        if body is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._app(scope, body.receive, body.send)
 
     async def _admitted(self, headers: Headers) -> Caller:
         """Who sends a request with these headers. Raises Refused, StoreUnavailable."""
@@ -93,22 +95,33 @@ class Gate:
         return caller
 
 
-def _bounded(receive: Receive, headers: Headers, most: int) -> Receive:
-    """Receive a body of at most ``most`` bytes. Raises Refused, at once for a length that is announced."""
-    announced = headers.get("content-length", "0")
-    if not announced.isdigit() or int(announced) > most:
-        raise _too_long(most)
-    got = 0
+class _Body:
+    """The body of one request, of at most ``most`` bytes; a longer one is answered, whatever reads it makes of that."""
 
-    async def counted() -> Message:
-        nonlocal got
-        message = await receive()
-        got += len(message.get("body", b""))
-        if got > most:
+    def __init__(self, receive: Receive, send: Send, headers: Headers, most: int) -> None:
+        """Raises Refused at once for a length that is announced."""
+        announced = headers.get("content-length", "0")
+        if not announced.isdigit() or int(announced) > most:
             raise _too_long(most)
+        self._receive = receive
+        self._send = send
+        self._most = most
+        self._got = 0
+        self._answered = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._got += len(message.get("body", b""))
+        if self._got > self._most:
+            raise _too_long(self._most)
         return message
 
-    return counted
+    async def send(self, message: Message) -> None:
+        if self._got <= self._most:
+            await self._send(message)
+        elif not self._answered:
+            self._answered = True
+            await answer(_too_long(self._most).problem)({"type": "http"}, self._receive, self._send)
 
 
 def _too_long(most: int) -> Refused:
