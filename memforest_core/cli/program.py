@@ -22,6 +22,7 @@ from memforest_core.domain.operations import FOLDERS
 from memforest_core.http import cli as http
 from memforest_core.index import cli as index
 from memforest_core.keys import cli as keys
+from memforest_core.mcp import cli as mcp
 from memforest_core.observe.cli.calls import calls
 from memforest_core.observe.cli.cost import cost
 from memforest_core.observe.cli.status import status
@@ -68,7 +69,7 @@ for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)
 _add(doctor)
-for module in (http, keys, dead, verify, tenants, index):
+for module in (http, mcp, keys, dead, verify, tenants, index):
     module.register(app)
 _add(calibrate, config, worker, worker_health)
 app.add_typer(db.app, name="db")

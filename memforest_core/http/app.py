@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI, Request
 from memforest_core import __version__
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
-from memforest_core.http import bundles, endpoints, problems
+from memforest_core.http import agents, bundles, endpoints, problems
 from memforest_core.http.gate import Gate, Limits
 from memforest_core.http.rates import Rates
 from memforest_core.keys.service import Callers
@@ -33,11 +33,13 @@ def make_app(memory: MemForest) -> FastAPI:
     settings = memory.settings
     threads = Threads(settings.server.threads)
     memories = endpoints.Memories(memory, threads)
+    tools, tool_routes = agents.make_endpoint(memories)
     rates = Rates(client_address(settings.broker.url.get_secret_value()))
 
     @asynccontextmanager
     async def running(_app: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with tools.session_manager.run():
+            yield
         await rates.close()
         await threads.close(lambda: None)
 
@@ -57,10 +59,11 @@ def make_app(memory: MemForest) -> FastAPI:
         rates=rates,
         limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), settings.server.requests_per_minute),
         threads=threads,
-        guarded=lambda path: path.startswith(PREFIX + "/"),
+        guarded=lambda path: path.startswith(PREFIX + "/") or path == agents.PATH,
         unbounded=frozenset({PREFIX + bundles.PATH}),
     )
     _add_others(app, memories)
+    app.router.routes.extend(tool_routes)
     for tag, routes in FOLDERS.items():
         router = APIRouter(prefix=PREFIX)
         for route in routes:

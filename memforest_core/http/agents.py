@@ -1,0 +1,37 @@
+"""``/mcp``: the tools over streamable HTTP, for whoever has a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context as Call
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import BaseRoute
+
+from memforest_core.http.endpoints import Memories
+from memforest_core.http.gate import CALLER
+from memforest_core.keys.records import Caller
+from memforest_core.mcp.tools import Asker, make_server
+
+PATH = "/mcp"
+
+
+def make_endpoint(memories: Memories) -> tuple[MCPServer[Any], list[BaseRoute]]:
+    """The server, whose ``session_manager`` runs as long as the app, and its routes."""
+
+    def asking(call: Call[Any, Any]) -> Asker:
+        caller: Caller = call.request_context.request.scope[CALLER]  # type: ignore[union-attr]
+        alone = caller.owners if caller.owners is not None and not set("*?[") & set(caller.owners) else ""
+        return Asker(memories.of(caller.tenant), caller, alone)
+
+    server = make_server(asking)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        # No state between requests: any process answers any of them.
+        stateless_http=True,
+        json_response=True,
+        # A request without a key never comes here, and browsers send none to foreign hosts.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return server, list(app.routes)

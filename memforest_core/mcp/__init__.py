@@ -1,0 +1,1 @@
+"""The memory as tools of agents (Model Context Protocol)."""
