@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills soak browser pgbouncer check format bench scale peers clean lock
+.PHONY: help setup demo test chaos kills soak fuzz browser pgbouncer check format bench scale peers clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ kills: setup  ## kill -9 every operation, alone and in pairs, and stop workers b
 MINUTES ?= 30
 soak: setup  ## everything at once at random, with kill -9, against a model in memory
 	$(BIN)/python -m benchmarks.soak --json --minutes $(MINUTES)
+
+EXAMPLES ?= 28
+fuzz: setup  ## send 10,000 made-up requests against the OpenAPI document: with a key, a foreign one and none
+	MEMFOREST_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s --timeout 3600 tests/contract/memory/test_openapi.py
 
 browser:  # a page is tested in Chromium: installed here where that can be done without asking
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

@@ -20,7 +20,7 @@ from memforest_core.work.records import Numbers
 PATH = "/bundle"
 COUNTS = "Memforest-Numbers"
 """The header in which an export's counts come, as JSON."""
-MEDIA_TYPE = "application/vnd.memforest.bundle"
+MEDIA_TYPE = "application/octet-stream"
 EXPORT = Route("lifecycle.export", Verb.GET, PATH, Scope.READ)
 IMPORT = Route("lifecycle.import_", Verb.POST, PATH, Scope.ADMIN)
 

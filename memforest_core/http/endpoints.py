@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request
 from pydantic import BaseModel, TypeAdapter
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from memforest_core.aio import AsyncMemForest
 from memforest_core.api import MemForest
@@ -149,14 +149,8 @@ def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
         status_code=HTTPStatus.NO_CONTENT if answered is None else _status(route),
         response_model=answered,
         responses={**RESPONSES},
-        response_class=Response if answered is None else _Json,
+        response_class=Response if answered is None else JSONResponse,
     )
-
-
-class _Json(Response):
-    """What the reference says of answers."""
-
-    media_type = JSON
 
 
 def check_scope(caller: Caller, route: Route) -> None:
