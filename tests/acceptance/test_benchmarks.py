@@ -211,3 +211,12 @@ def test_partitioned_tables_hold_the_same_and_lock_more() -> None:
     assert hashed["locks"] > 2 * plain["locks"]
     for row in rows:
         assert row["delete_blocks"] > 0 and row["vacuum_blocks"] > 0 and row["index_mb"] > 0
+
+
+def test_http_is_measured_beside_the_library() -> None:
+    rows = reported("benchmarks.http", "--calls", "3", "--turns", "20", "--seconds", "0.5", "--waiting", "5")["rows"]
+    measured = [row["measured"] for row in rows]
+
+    assert measured == ["recall", "enqueue", "quota", "waiting_clients", "enqueues_a_second", "enqueues_a_second"]
+    assert all(row["n"] > 0 for row in rows if "n" in row)
+    assert rows[3]["rss_most_mb"] >= rows[3]["rss_before_mb"] > 0

@@ -40,6 +40,8 @@ def test_every_request_is_answered_as_documented(node: Node, whose: str, kind: G
 
     for found in document.get_all_operations():
         operation = found.ok()
+        if kind is GenerationMode.NEGATIVE and not operation.path.startswith("/v1"):
+            continue  # takes nothing that could be wrong
 
         @settings(
             max_examples=EXAMPLES,
