@@ -15,6 +15,7 @@ from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
+from memforest_core.cli.flower import flower
 from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
 from memforest_core.context import cli as context
@@ -68,7 +69,7 @@ audit.register(app)
 _add(doctor)
 for module in (dead, verify, tenants, index):
     module.register(app)
-_add(calibrate, config, worker, worker_health)
+_add(calibrate, config, worker, worker_health, flower)
 app.add_typer(db.app, name="db")
 
 
