@@ -10,6 +10,7 @@ import typer
 
 from memforest_core import __version__
 from memforest_core.accept import cli as ingest
+from memforest_core.backup import cli as backup
 from memforest_core.calendar import cli as calendar
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
@@ -67,7 +68,7 @@ for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)
 _add(doctor)
-for module in (dead, verify, tenants, index):
+for module in (dead, verify, backup, tenants, index):
     module.register(app)
 _add(calibrate, config, worker, worker_health, flower)
 app.add_typer(db.app, name="db")
