@@ -24,6 +24,7 @@ from memforest_core.domain.operations import FOLDERS
 from memforest_core.index import cli as index
 from memforest_core.observe.cli.calls import calls
 from memforest_core.observe.cli.cost import cost
+from memforest_core.observe.cli.metrics import metrics
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top
 from memforest_core.observe.cli.tree import tree
@@ -58,7 +59,7 @@ _add(demo, up)
 ingest.register(app)
 _add(recall, answer, timeline, tree)
 reading.register(app)
-_add(status, top, cost, calls)
+_add(status, top, metrics, cost, calls)
 window.register(app)
 calendar.register(app)
 topics.register(app)
