@@ -158,6 +158,29 @@ def test_a_worker_counts_those_that_live(running: Deployment) -> None:
         engine.dispose()
 
 
+def test_many_tasks_share_ten_connections(servers: SessionServers, tmp_path: Path) -> None:
+    """Given the default pool, when 32 tasks at once wait for a model, then the worker opens ten connections at most, no
+    task waits in vain for one, and all is done."""
+    backends = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND usename = 'memforest_app' AND pid <> ALL(:known)"
+    )
+    with deployment(servers, tmp_path, latency_s=0.2) as running:
+        client = running.client()
+        for number in range(40):
+            client.enqueue(f"owner-{number}", "s1", said(f"I bought {number} pears.", "Good."))
+        known = [row[0] for row in running.rows("SELECT pid FROM pg_stat_activity WHERE usename = 'memforest_app'")]
+        running.start_worker(concurrency=32)
+        most, deadline = 0, time.monotonic() + TIMEOUT_S
+        while running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"):
+            most = max(most, running.scalar(backends, known=known))
+            assert time.monotonic() < deadline, running.log_tail()
+        assert running.control_model()["peak"] > 10
+        client.close()
+        assert 1 < most <= 10
+        assert "are in use" not in running.log_tail()
+
+
 @pytest.mark.parametrize("command", [[*MEMFOREST, "flower"], [*CELERY, "flower"]], ids=["memforest", "celery"])
 def test_flower_does_not_start_open(running: Deployment, command: list[str]) -> None:
     refused = run(*command, **running.variables)
