@@ -10,17 +10,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
 from benchmarks.support.processes import IndexServer, environment, settings_from
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, admin, at, stack
 from memforest_core.api import MemForest
+from memforest_core.cli.program import app
 from memforest_core.store.schema import head_revision
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
@@ -28,15 +31,19 @@ TIMEOUT_S = 150.0
 QUESTION = "Where do I live?"
 
 
-def run(*command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MEMFOREST, *map(str, command)],
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*command: str | Path, **variables: str) -> Ended:
+    """A command that nobody kills, in this process: starting one takes longer than its work."""
+    done = CliRunner().invoke(app, list(map(str, command)), env=variables)
+    return Ended(done.exit_code, done.stdout, " ".join(done.stderr.split()))
 
 
 @contextmanager
