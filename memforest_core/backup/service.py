@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
-from memforest_core import __version__
 from memforest_core.backup.files import BackupUnusable, Destination, Manifest, blocks_of, check_files, read_manifest
 from memforest_core.backup.rows import (
     Loading,
@@ -61,7 +61,7 @@ def back_up(database: DatabaseSettings, directory: Path) -> Manifest:
         manifest = Manifest(
             id=uuid4(),
             made_at=snapshot.at,
-            version=__version__,
+            version=version("memforest"),
             revision=snapshot.revision,
             postgres=snapshot.postgres,
             tables=tuple(saved),

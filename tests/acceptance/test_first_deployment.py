@@ -170,9 +170,10 @@ def test_many_tasks_share_ten_connections(servers: SessionServers, tmp_path: Pat
         for number in range(40):
             client.enqueue(f"owner-{number}", "s1", said(f"I bought {number} pears.", "Good."))
         known = [row[0] for row in running.rows("SELECT pid FROM pg_stat_activity WHERE usename = 'memforest_app'")]
-        running.start_worker(concurrency=32)
+        running.launch_worker(concurrency=32)
         most, deadline = 0, time.monotonic() + TIMEOUT_S
         while running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"):
+            assert running.workers[0].poll() is None, running.log_tail()
             most = max(most, running.scalar(backends, known=known))
             assert time.monotonic() < deadline, running.log_tail()
         assert running.control_model()["peak"] > 10

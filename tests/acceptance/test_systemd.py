@@ -79,6 +79,7 @@ def test_a_worker_has_the_time_to_leave() -> None:
     assert int(patience.removesuffix("s")) >= STOP_DEADLINE_S + 10
 
 
+@pytest.mark.timeout(300)  # seven processes start
 def test_the_schema_and_a_worker_of_each_queue_start(running: Deployment, tmp_path: Path) -> None:
     """Given the units' commands, when the migration ran and a worker of each queue is started, then a session becomes
     facts, and a backup is made."""
