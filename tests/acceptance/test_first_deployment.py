@@ -165,7 +165,7 @@ def test_many_tasks_share_ten_connections(servers: SessionServers, tmp_path: Pat
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND usename = 'memforest_app' AND pid <> ALL(:known)"
     )
-    with deployment(servers, tmp_path, latency_s=0.2) as running:
+    with deployment(servers, tmp_path, latency_s=3.0) as running:
         client = running.client()
         for number in range(40):
             client.enqueue(f"owner-{number}", "s1", said(f"I bought {number} pears.", "Good."))
