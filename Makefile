@@ -15,6 +15,9 @@ setup: $(STAMP)  ## make .venv with the locked dependencies
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "MemForest needs Python 3.11, 3.12 or 3.13: install one, then make PYTHON=python3.13." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "This Python can't make virtual environments: install its venv module (Debian: apt-get install python3-venv)," >&2; \
+	    echo "or name another Python, as in make PYTHON=python3.13." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -50,8 +50,10 @@ class DatabaseSettings(Group):
     url: SecretStr = SecretStr("postgresql+psycopg://memforest_app@localhost/memforest")
     migration_url: SecretStr | None = None
     """The owner's URL, for ``memforest db upgrade``; the service URL when unset."""
-    pool_size: int = Field(default=10, ge=1)
-    max_overflow: int = Field(default=20, ge=0)
+    pool_size: int = Field(default=5, ge=1)
+    """Connections that a process keeps. No call to a model or the index holds one, so its threads share a few."""
+    max_overflow: int = Field(default=5, ge=0)
+    """Further ones while many threads read or write at the same moment."""
     statement_timeout_ms: int = Field(default=30_000, ge=100)
     lock_timeout_ms: int = Field(default=5_000, ge=100)
     pooler: Literal["auto", "transaction"] = "auto"

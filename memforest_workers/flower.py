@@ -1,4 +1,4 @@
-"""Flower as a child process of an embedded node: it ends with its parent, however that ends."""
+"""Flower: in the foreground of a service, or as a child process of an embedded node, with which it ends."""
 
 from __future__ import annotations
 
@@ -6,26 +6,52 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from celery import Celery
+
+from memforest_core.errors import InvalidSettings
 
 ADDRESS = "127.0.0.1"
 """Flower asks for no password here, so nobody else may reach it."""
 PORT_REFUSED = 3
 """The exit code that says so: the port is taken, or not for this user."""
 
-OPTIONS = (
-    f"--address={ADDRESS}",
-    # It is there to look at: no page of another site may stop a worker through it.
+TO_LOOK_AT = (
+    # No page of another site may stop a worker through it.
     "--read_only=true",
     # Its default of 100,000 keeps as many in memory.
     "--max_tasks=10000",
+    # Seconds; otherwise each replaced worker stays on the page and in the metrics for ever.
     "--purge_offline_workers=300",
+)
+OPTIONS = (
+    f"--address={ADDRESS}",
+    *TO_LOOK_AT,
     # Variables may be set for another Flower: those that would move the page do not count here.
     "--url_prefix=",
     "--unix_socket=",
 )
+
+
+PROTECTING = ("FLOWER_BASIC_AUTH", "FLOWER_AUTH")
+"""Variables of which one says who may look: users with passwords, or addresses of an OAuth provider's accounts."""
+
+
+def refuse_open(variables: Mapping[str, str]) -> None:
+    """Raise InvalidSettings unless the variables say who may look: Flower stops workers for whoever reaches it."""
+    if not any(variables.get(name) for name in PROTECTING):
+        raise InvalidSettings(
+            "Flower would let everybody in: set FLOWER_BASIC_AUTH to user:password (or FLOWER_AUTH and an OAuth"
+            " provider), or give --insecure."
+        )
+
+
+def serve(address: str, port: int) -> None:
+    """Run Flower on the configured broker until SIGTERM or Ctrl-C; FLOWER_... variables set its further options."""
+    app = Celery("memforest", set_as_current=False)
+    app.config_from_object("memforest_workers.celeryconfig")
+    app.start(["flower", f"--address={address}", f"--port={port}", *TO_LOOK_AT])
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -15,9 +16,13 @@ from celery import Celery
 from celery.concurrency.thread import TaskPool
 from celery.worker import WorkController
 
-from memforest_core.bootstrap.service import Services
-from memforest_core.errors import BrokerUnavailable, InvalidSettings
+from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.errors import BrokerUnavailable, InvalidSettings, MemForestError
 from memforest_core.messages import Queue
+from memforest_core.models.calls import Step
+from memforest_core.observe.watching import Watching, open_watching
+from memforest_core.settings import Settings
+from memforest_core.store.connections import check_connections
 from memforest_workers.app import create_app
 from memforest_workers.runtime import Runtime
 from memforest_workers.signals import stop_requested
@@ -154,37 +159,72 @@ class BackgroundWorker:
         self._app.close()
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """The services of a worker process, checked, and how it is watched."""
+
+    services: Services
+    watching: Watching
+
+    def enlist(self, runtime: Runtime, place: int = 0) -> None:
+        """Start the runtime and serve metrics at the port of this ``place``.
+
+        Raises InvalidSettings, also when Postgres has no room for this worker beside those that run.
+        """
+        runtime.start()
+        try:
+            check_connections(self.services.engine, self.services.settings, runtime.worker)
+            self.watching.serve(self.services.engine, lambda: runtime.upkept, place)
+        except MemForestError:
+            runtime.stop()
+            raise
+
+    def close(self) -> None:
+        """Release everything."""
+        self.watching.close()
+        self.services.close()
+
+
+def open_worker(settings: Settings, queues: Sequence[str]) -> WorkerParts:
+    """Open what a worker of these queues needs. Raises InvalidSettings, StoreUnavailable, and ModelRejected or
+    ModelAuthFailed for a model that can't be called as it is set."""
+    watching = open_watching(settings)
+    services = open_services(settings, telemetry=watching.telemetry)
+    calls = {Queue.EXTRACT: Step.EXTRACT, Queue.REFRESH: Step.SUMMARIZE}
+    services.check_models(step for queue, step in calls.items() if queue in queues)
+    return WorkerParts(services, watching)
+
+
 def run_worker(
-    services: Services,
+    parts: WorkerParts,
     queues: Sequence[str],
     concurrency: int,
     name: str | None = None,
     *,
     parent: int | None = None,
-    ready: Callable[[Runtime], None] = lambda _runtime: None,
+    place: int = 0,
 ) -> bool:
     """Consume in the foreground until SIGTERM or SIGINT, then finish what is under way; call it from the main thread.
 
     ``name`` is what status and Flower show, unique per process. ``parent`` is the process that restarts this one under
-    the same name: a predecessor's leases end at once, and when the parent is gone the worker stops. ``ready`` is called
-    once, with the runtime, before anything is consumed.
+    the same name, at a ``place`` among others: a predecessor's leases end at once, and when the parent is gone the
+    worker stops.
 
     True when every running call ended within STOP_DEADLINE_S seconds; otherwise their threads are still there, and the
     process must be killed. Their work is free for others at once either way.
 
     Raises InvalidSettings, StoreUnavailable, and BrokerUnavailable when its own upkeep ended.
     """
-    wanted = checked_queues(queues)
-    name = name or f"{'-'.join(wanted)}-{os.getpid()}@{socket.gethostname()}"
+    services = parts.services
+    name = name or f"{'-'.join(queues)}-{os.getpid()}@{socket.gethostname()}"
     with stop_requested() as stop:
-        runtime = Runtime(services, wanted, name, exit_when_stuck=True, reduce_at_once=True)
+        runtime = Runtime(services, queues, name, exit_when_stuck=True, reduce_at_once=True)
         if parent is not None:
             services.jobs.strike_off_name(name)
         broker_url = services.settings.broker.url.get_secret_value()
         app = create_app(lambda: runtime, broker_url=broker_url)
-        runtime.start()
-        ready(runtime)
-        consumer = Consumer(app, runtime, wanted, concurrency, name)
+        parts.enlist(runtime, place)
+        consumer = Consumer(app, runtime, queues, concurrency, name)
         consumer.start()
         while consumer.is_alive() and not stop.wait(WATCH_S):
             if parent is not None and os.getppid() != parent:

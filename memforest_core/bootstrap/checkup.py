@@ -26,6 +26,7 @@ from memforest_core.models.opening import open_chat, open_embedder, step_setting
 from memforest_core.models.prompts import open_prompts
 from memforest_core.observe.inspection import open_inspection
 from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.connections import check_connections, connection_plan, connections_in_use
 from memforest_core.store.engine import Engine, open_engine, server_time, server_version, transaction
 from memforest_core.store.schema import check_ready, current_revision
 
@@ -70,6 +71,7 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
             yield _tried("schema", lambda: _schema(engine))
             yield _tried("clock", lambda: _clock(engine))
             yield from _workers(engine, settings)
+            yield _tried("connections", lambda: _connections(engine, settings))
     finally:
         engine.dispose()
     yield _tried("broker", lambda: _broker(settings, used["broker"]))
@@ -124,6 +126,15 @@ def _workers(engine: Engine, settings: Settings) -> Iterator[Check]:
         alive = sum(worker.alive and queue.value in worker.queues for worker in seen)
         says = f"{alive} alive" if alive else f"none alive: start memforest worker --queues {queue.value}"
         yield Check(f"workers of {queue.value}", State.OK if alive else State.WARN, says)
+
+
+def _connections(engine: Engine, settings: Settings) -> Check:
+    use = connections_in_use(engine, settings)
+    if use is None:
+        return Check("connections", State.OK, "a pooler stands before Postgres: its limits count")
+    check_connections(engine, settings)
+    wanted = use.wanted(connection_plan(settings))
+    return Check("connections", State.OK, f"{wanted} of {use.allowed} at most, {use.workers} workers live")
 
 
 def _broker(settings: Settings, place: str) -> Check:

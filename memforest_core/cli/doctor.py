@@ -28,7 +28,7 @@ def doctor(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check settings, Postgres, schema, clock, workers, broker, embedding model, index, chat models and disk.
+    """Check settings, Postgres, schema, clock, workers, connections, broker, embedding, index, chat models and disk.
 
     One line each: ok, warn or fail, and what to do. Exit code 1 when a check failed.
     """

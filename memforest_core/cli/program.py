@@ -10,11 +10,13 @@ import typer
 
 from memforest_core import __version__
 from memforest_core.accept import cli as ingest
+from memforest_core.backup import cli as backup
 from memforest_core.calendar import cli as calendar
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
+from memforest_core.cli.flower import flower
 from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
 from memforest_core.context import cli as context
@@ -25,6 +27,7 @@ from memforest_core.keys import cli as keys
 from memforest_core.mcp import cli as mcp
 from memforest_core.observe.cli.calls import calls
 from memforest_core.observe.cli.cost import cost
+from memforest_core.observe.cli.metrics import metrics
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top
 from memforest_core.observe.cli.tree import tree
@@ -59,7 +62,7 @@ _add(demo, up)
 ingest.register(app)
 _add(recall, answer, timeline, tree)
 reading.register(app)
-_add(status, top, cost, calls)
+_add(status, top, metrics, cost, calls)
 window.register(app)
 calendar.register(app)
 topics.register(app)
@@ -69,9 +72,9 @@ for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)
 _add(doctor)
-for module in (http, mcp, keys, dead, verify, tenants, index):
+for module in (http, mcp, keys, dead, verify, backup, tenants, index):
     module.register(app)
-_add(calibrate, config, worker, worker_health)
+_add(calibrate, config, worker, worker_health, flower)
 app.add_typer(db.app, name="db")
 
 

@@ -17,7 +17,6 @@ from memforest_core.settings import OFFLINE
 
 if TYPE_CHECKING:
     from memforest_core.settings import Settings
-    from memforest_workers.runtime import Runtime
 
 ALL_QUEUES = "extract,reduce,refresh,maintain"
 
@@ -78,28 +77,16 @@ def _work(
     place: int = 0,
 ) -> None:
     """One worker process, until it is told to stop."""
-    from memforest_core.bootstrap.service import open_services
-    from memforest_core.models.calls import Step
-    from memforest_core.observe.watching import open_watching
-    from memforest_core.store.connections import check_connections
-    from memforest_workers.worker import run_worker
+    from memforest_workers.worker import open_worker, run_worker
 
-    watching = open_watching(settings)
-    services = open_services(settings, telemetry=watching.telemetry)
-    check_connections(services.engine, settings)
-    calls = {"extract": Step.EXTRACT, "refresh": Step.SUMMARIZE}
-    services.check_models(step for queue, step in calls.items() if queue in wanted)
-
-    def ready(runtime: Runtime) -> None:
-        watching.serve(services.engine, lambda: runtime.upkept, place)
-
-    finished = run_worker(services, wanted, concurrency, name, parent=parent, ready=ready)
-    watching.close()
+    parts = open_worker(settings, wanted)
+    finished = run_worker(parts, wanted, concurrency, name, parent=parent, place=place)
     if not finished:
+        parts.watching.close()
         # A call that hangs would hold the interpreter's exit; its lease is already free.
         sys.stderr.flush()
         os._exit(Exit.DONE)
-    services.close()
+    parts.close()
 
 
 def _import_what_children_need(settings: Settings) -> None:

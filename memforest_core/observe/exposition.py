@@ -22,7 +22,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.messages import Queue
 from memforest_core.observe.prometheus import MAX_TENANTS, BoundedLabel, PrometheusTelemetry
-from memforest_core.observe.records import QueueDepth, WorkerBeat
+from memforest_core.observe.records import KINDS, QueueDepth, WorkerBeat
 from memforest_core.observe.rows import ObserveStore
 from memforest_core.settings import Settings
 
@@ -92,6 +92,7 @@ class BacklogCollector(Collector):
 
     def _families(self, snapshot: _Snapshot) -> Iterator[Metric]:
         yield from self._queues(snapshot.depths)
+        yield _waiting(snapshot.depths)
         yield from self._staleness(snapshot.depths)
         yield self._fills(snapshot.fills)
         yield from _workers(snapshot.workers)
@@ -141,6 +142,16 @@ def _gauge(
     for key, value in values.items():
         family.add_metric(key, value)
     return family
+
+
+def _waiting(depths: list[QueueDepth]) -> Metric:
+    waiting = [depth for depth in depths if depth.state == "ready"]
+    oldest: dict[tuple[str, ...], float] = {
+        (queue.value,): max((depth.oldest_s for depth in waiting if depth.kind in kinds), default=0.0)
+        for queue, kinds in KINDS.items()
+    }
+    meaning = "Age of the oldest row that another worker of the queue would take: what autoscalers ask for."
+    return _gauge("memforest_queue_waiting_seconds", meaning, ("queue",), oldest)
 
 
 def _store_up(up: bool) -> Metric:

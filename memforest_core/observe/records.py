@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.messages import Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,15 @@ class CostBy(StrEnum):
     STEP = "step"
     DAY = "day"
     MODEL = "model"
+
+
+KINDS: dict[Queue, tuple[str, ...]] = {
+    Queue.EXTRACT: ("extract", "index_cell"),
+    Queue.REDUCE: ("reduce",),
+    Queue.REFRESH: ("refresh",),
+    Queue.MAINTAIN: ("maintain", "index_fact", "index_node"),
+}
+"""The kinds of waiting work that another worker of a queue would take."""
 
 
 @dataclass(frozen=True, slots=True)

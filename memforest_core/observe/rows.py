@@ -15,7 +15,9 @@ from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidSettings
+from memforest_core.messages import Queue
 from memforest_core.observe.records import (
+    KINDS,
     CallFilter,
     CostBy,
     CostFilter,
@@ -34,6 +36,8 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import forest_id, visible
 from memforest_core.store.schema import current_revision
+
+_OLDEST = "SELECT coalesce(max(oldest_s), 0) FROM memforest.backlog() WHERE state = 'ready' AND kind IN ({kinds})"
 
 UNDEFINED_FUNCTION = "42883"
 
@@ -362,6 +366,14 @@ class ObserveStore:
                 most = rows.limits().max_waiting_cells or limit
                 found[tenant] = rows.waiting_cells(most + 1).cells / most
         return found
+
+
+def waiting_query(queue: Queue) -> str:
+    """The statement that asks, as the service's role, how many seconds the oldest row has waited for a queue's workers.
+
+    For autoscalers: it is the number of ``memforest_queue_waiting_seconds``.
+    """
+    return _OLDEST.format(kinds=", ".join(f"'{kind}'" for kind in KINDS[queue]))
 
 
 def _backlog(connection: sa.Connection, tenant: TenantId | None) -> list[QueueDepth]:

@@ -64,6 +64,13 @@ _UNHURRIED = sa.text("""
 
 _HURRIED = sa.text("SELECT set_config('lock_timeout', :most, true)")
 
+_FOREIGN = {UNDEFINED_TABLE, UNDEFINED_SCHEMA}
+_STRANGE_TRANSACTION = (
+    "The transaction to join does not reach MemForest's tables: it must be one of the database in"
+    f" {SERVICE}, of a role that is a member of memforest_service (GRANT memforest_service TO ROLE) or that memforest"
+    " tenants grant ROLE TENANT has made one of single tenants."
+)
+
 TROUBLED = {
     "53100": "Postgres has no disk space left: free some on its volume",
     "53200": "Postgres has no memory left: give its machine more, or lower its settings",
@@ -166,12 +173,17 @@ def _where(error: exc.DBAPIError) -> str:
     return " ".join(str(part) for part in parts if part)
 
 
+def _denied(error: exc.ProgrammingError) -> bool:
+    """Whether a right is missing, rather than a row refused by a policy."""
+    return "permission denied" in str(error.orig)
+
+
 @contextmanager
 def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[None]:
     """Turn driver errors into the taxonomy; statements and parameters stay out of the message.
 
     ``variable`` is the setting that holds the address. In a caller's own transaction (``joined``) contention is
-    StoreUnavailable: only the caller can run that again.
+    StoreUnavailable, because only the caller can run that again, and missing tables or rights are those of the caller.
     """
     try:
         yield
@@ -190,11 +202,13 @@ def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[N
         ) from None
     except exc.ProgrammingError as error:
         state = getattr(error.orig, "sqlstate", None)
-        if state in {UNDEFINED_TABLE, UNDEFINED_SCHEMA}:
+        if joined and (state in _FOREIGN or (state == INSUFFICIENT_PRIVILEGE and _denied(error))):
+            raise InvalidSettings(_STRANGE_TRANSACTION) from None
+        if state in _FOREIGN:
             raise InvalidSettings(
                 f"The database has no MemForest tables: run memforest db upgrade with {OWNER} set."
             ) from None
-        if state == INSUFFICIENT_PRIVILEGE and "permission denied" in str(error.orig):
+        if state == INSUFFICIENT_PRIVILEGE and _denied(error):
             raise InvalidSettings(
                 f"The role in {variable} lacks rights on MemForest's tables: run memforest db upgrade with"
                 f" {OWNER} set to their owner's address."

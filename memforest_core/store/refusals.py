@@ -24,7 +24,7 @@ _REFUSALS = (
     (
         "store_auth_failed",
         ("password authentication failed", "no password supplied", "SASL authentication failed", "wrong password"),
-        "Postgres refuses the password of role {name}: change the password in {variable}.",
+        "Postgres refuses the password of role {name}: change the password in {variable}{first}.",
     ),
     (
         "store_role_missing",
@@ -34,8 +34,7 @@ _REFUSALS = (
             "authentication failed for user",  # peer, ident and the like: this role is not for this user
             "is not permitted to log in",
         ),
-        "Postgres has no role {name} that may log in from here: change the role in {variable}, or let memforest db"
-        " upgrade make it.",
+        "Postgres has no role {name} that may log in from here: change the role in {variable}{first}.",
     ),
     (
         "store_database_missing",
@@ -44,6 +43,9 @@ _REFUSALS = (
         " {variable}.",
     ),
 )
+
+_FIRST = f"; before the first start, memforest db upgrade with {OWNER} set makes the role"
+"""Where a password is wanted, Postgres does not tell a missing role from a wrong password."""
 
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
 _STARTING = ("is starting up", "is shutting down", "in recovery mode", "not yet accepting connections")
@@ -59,9 +61,9 @@ def refusal(text: str, variable: str = SERVICE) -> StoreUnavailable:
     for code, signs, sentence in _REFUSALS:
         if any(sign in said or (sign == "no password supplied" and sign in text) for sign in signs):
             named = _NAMED.search(said)
-            return StoreRefused(
-                sentence.format(name=f"{named['name']!r}" if named else "given", variable=variable), code=code
-            )
+            name = f"{named['name']!r}" if named else "given"
+            first = _FIRST if variable == SERVICE else ""
+            return StoreRefused(sentence.format(name=name, variable=variable, first=first), code=code)
     if said:
         return StoreRefused(f"Postgres refuses the connection: check {variable}.", code="store_refused")
     return StoreUnavailable(f"Postgres can't be reached: check {variable} and that the server runs.")

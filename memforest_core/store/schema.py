@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import sqlalchemy as sa
+from pydantic import SecretStr
 from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 
@@ -92,6 +93,17 @@ def opened_owner(settings: DatabaseSettings) -> Iterator[sa.Engine]:
         yield engine
     finally:
         engine.dispose()
+
+
+def owners_address(settings: DatabaseSettings, owner: str) -> DatabaseSettings:
+    """The settings with an owner's address that differs from the service's in the role alone."""
+    address = sa.make_url(settings.url.get_secret_value()).set(username=owner)
+    return settings.model_copy(update={"migration_url": SecretStr(address.render_as_string(hide_password=False))})
+
+
+def hold_back_upgrades(connection: sa.Connection) -> None:
+    """Wait for an upgrade that runs; the next one waits for the end of this transaction."""
+    connection.execute(sa.text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": _LOCK})
 
 
 def _owner_variable(settings: DatabaseSettings) -> str:

@@ -17,10 +17,10 @@ from sqlalchemy.orm import Session as OrmSession
 from benchmarks.support.proxy import door
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
+from benchmarks.support.stack import Stack, admin, at, stack
 from memforest_core.client import MemForestClient
 from memforest_core.domain.turns import MAX_METADATA_DEPTH
-from memforest_core.errors import InvalidInput, MemForestError, SessionConflict, StoreUnavailable
+from memforest_core.errors import InvalidInput, InvalidSettings, MemForestError, SessionConflict, StoreUnavailable
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work import broker as wakeups
@@ -449,6 +449,38 @@ def test_an_orm_session_carries_it_too(pipeline: Stack) -> None:
         orm.rollback()
 
     assert (notes(pipeline), pipeline.counts()["session"]) == (1, 1)
+
+
+@pytest.mark.parametrize("granted", ["GRANT memforest_service TO shop", None], ids=["a member", "no member"])
+def test_an_apps_own_role_needs_a_grant(pipeline: Stack, servers: SessionServers, granted: str | None) -> None:
+    """Given an app that connects as a role of its own, then it joins as a member of the service's group, and is told
+    what to grant otherwise."""
+    admin(servers, "DROP ROLE IF EXISTS shop")
+    admin(servers, "CREATE ROLE shop LOGIN")
+    if granted is not None:
+        pipeline.execute(granted)
+    engine = sa.create_engine(at(servers.postgres_url, database=pipeline.database, user="shop"))
+    try:
+        with engine.connect() as connection:
+            if granted is not None:
+                client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+                connection.commit()
+                assert pipeline.counts()["session"] == 1
+            else:
+                with pytest.raises(InvalidSettings, match="GRANT memforest_service TO ROLE"):
+                    client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+    finally:
+        engine.dispose()
+
+
+def test_an_apps_own_database_is_told(pipeline: Stack, servers: SessionServers) -> None:
+    """Given a transaction of another database, then nothing is stored, and the sentence says which one it must be."""
+    engine = sa.create_engine(servers.postgres_url)
+    try:
+        with engine.connect() as connection, pytest.raises(InvalidSettings, match="MEMFOREST_DATABASE__URL"):
+            client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+    finally:
+        engine.dispose()
 
 
 @pytest.mark.parametrize("found", [None, "", "another"], ids=["never set", "empty", "another tenant"])

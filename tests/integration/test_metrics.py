@@ -9,17 +9,21 @@ from dataclasses import dataclass
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
 
 from benchmarks.support.stack import Stack
+from memforest_core.cli.program import app
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
+from memforest_core.messages import Queue
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
 from memforest_core.observe.prometheus import MAX_TENANTS, PrometheusTelemetry
-from memforest_core.observe.rows import ObserveStore
+from memforest_core.observe.rows import ObserveStore, waiting_query
 from memforest_core.observe.watching import Watching
-from memforest_core.store.engine import open_engine
+from memforest_core.store.engine import open_engine, transaction
 from memforest_core.work.telemetry import Telemetry
 from tests.integration.test_pipeline import said
 
@@ -296,3 +300,35 @@ def test_settings_open_metrics(pipeline: Stack) -> None:
         with next_to_it:
             assert next_to_it.port == first.port + 1
             assert value(scraped(next_to_it), "memforest_store_up") == 1
+
+
+def test_an_autoscaler_is_told_what_metrics_prints(pipeline: Stack) -> None:
+    """Given waiting windows, then the query for autoscalers, asked as the service's role, and the command agree on
+    each queue, and on nothing once all is done."""
+    pipeline.memory.enqueue("bob", "s1", said("I live in Oslo.", "Nice."))
+    pipeline.execute("UPDATE memforest.cell SET created_at = clock_timestamp() - interval '100 s'")
+
+    def both() -> dict[str, tuple[float, float]]:
+        with transaction(pipeline.services.engine) as connection:
+            asked = {queue: float(connection.scalar(sa.text(waiting_query(queue)))) for queue in Queue}
+        printed = CliRunner().invoke(app, ["metrics"], env=variables(pipeline))
+        assert printed.exit_code == 0, printed.output
+        told = {
+            sample.labels["queue"]: sample.value
+            for family in text_string_to_metric_families(printed.output)
+            for sample in family.samples
+            if sample.name == "memforest_queue_waiting_seconds"
+        }
+        return {queue.value: (asked[queue], told[queue.value]) for queue in Queue}
+
+    waiting = both()
+    assert 100 <= waiting["extract"][0] <= waiting["extract"][1] < waiting["extract"][0] + 60
+    pipeline.drive()
+    assert {queue: pair for queue, pair in both().items() if max(pair) > 60} == {}
+
+
+def variables(pipeline: Stack) -> dict[str, str]:
+    return {
+        "MEMFOREST_DATABASE__URL": pipeline.settings.database.url.get_secret_value(),
+        "MEMFOREST_BROKER__URL": pipeline.settings.broker.url.get_secret_value(),
+    }

@@ -20,6 +20,7 @@ NEVER_LEAVE = {
     "ServerNotStarted": "for whoever starts single servers",
     "SourceMismatch": "recall ends it in a sentence of ``degraded``",
     "PortRefused": "for the command line",
+    "BackupUnusable": "for the command line",
 }
 
 

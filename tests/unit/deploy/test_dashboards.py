@@ -109,7 +109,7 @@ def test_gauges_from_rows_are_not_counted_once_per_worker() -> None:
     from_rows = {
         name for name in EXPORTED if re.match(r"memforest_(queue|dead_items|dirty|staleness|workers|store_up)", name)
     }
-    assert len(from_rows) == 9
+    assert len(from_rows) == 10
     for expression in SHOWN + WATCHED:
         for match in SELECTOR.finditer(expression):
             if match["name"] in from_rows:

@@ -50,3 +50,10 @@ def test_a_server_that_cannot_be_reached_now(text: str, says: str) -> None:
     error = refusal(text)
     assert type(error) is StoreUnavailable
     assert says in error.message
+
+
+@pytest.mark.parametrize("text", ['role "app" does not exist', 'password authentication failed for user "app"'])
+def test_a_role_that_may_be_missing_is_made_by_the_upgrade(text: str) -> None:
+    """Given a wanted password, then Postgres says the same of a missing role: both sentences tell who makes it."""
+    assert f"memforest db upgrade with {OWNER} set makes the role" in refusal(AT + text).message
+    assert "makes the role" not in refusal(AT + text, OWNER).message

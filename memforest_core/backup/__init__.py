@@ -1,0 +1,1 @@
+"""Backup and restore of everything that the database keeps; the index is built again from it."""

@@ -1,0 +1,272 @@
+"""Backup and restore by their commands, with kill -9 in between: never half a memory, and always a way on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+from typer.testing import CliRunner
+
+from benchmarks.support.processes import IndexServer, environment, settings_from
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, admin, at, stack
+from memforest_core.api import MemForest
+from memforest_core.cli.program import app
+from memforest_core.store.schema import head_revision
+
+MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
+TIMEOUT_S = 150.0
+QUESTION = "Where do I live?"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*command: str | Path, **variables: str) -> Ended:
+    """A command that nobody kills, in this process: starting one takes longer than its work."""
+    done = CliRunner().invoke(app, list(map(str, command)), env=variables)
+    return Ended(done.exit_code, done.stdout, " ".join(done.stderr.split()))
+
+
+@contextmanager
+def begun(*command: str | Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that is killed with -9 at the end."""
+    process = subprocess.Popen([*MEMFOREST, *map(str, command)], env=environment(**variables))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def locked(url: str, table: str, mode: str) -> Iterator[None]:
+    """A lock that stops whoever comes to this table."""
+    engine = sa.create_engine(url)
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text(f"LOCK TABLE memforest.{table} IN {mode} MODE"))
+            yield
+    finally:
+        engine.dispose()
+
+
+def waits_for(servers: SessionServers, table: str, database: str) -> bool:
+    engine = sa.create_engine(at(servers.postgres_url, database=database))
+    asked = sa.text(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass(:t)"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    try:
+        with engine.connect() as connection:
+            return bool(connection.scalar(asked, {"t": f"memforest.{table}"}))
+    finally:
+        engine.dispose()
+
+
+@pytest.fixture
+def source(servers: SessionServers, tmp_path: Path) -> Iterator[Stack]:
+    """A memory with facts, summaries and vectors."""
+    with stack(servers, tmp_path / "source") as made:
+        made.memory.ingest("bob", "s1", said("I live in Oslo.", "Nice.", "I work at Acme.", "Good."))
+        made.drive()
+        yield made
+
+
+def owner_variables(source: Stack) -> dict[str, str]:
+    database = source.settings.database
+    assert database.migration_url is not None
+    return {
+        "MEMFOREST_DATABASE__URL": database.url.get_secret_value(),
+        "MEMFOREST_DATABASE__MIGRATION_URL": database.migration_url.get_secret_value(),
+    }
+
+
+@pytest.fixture
+def target(servers: SessionServers, tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    """The settings of a new deployment: an empty database, an empty index."""
+    name = f"restored_{uuid4().hex}"
+    admin(servers, f"CREATE DATABASE {name}")
+    index = IndexServer(tmp_path / "qdrant")
+    index.start()
+    try:
+        yield {
+            "MEMFOREST_DATABASE__URL": at(servers.postgres_url, database=name, user="memforest_app"),
+            "MEMFOREST_DATABASE__MIGRATION_URL": at(servers.postgres_url, database=name),
+            "MEMFOREST_BROKER__URL": servers.broker_url,
+            "MEMFOREST_INDEX__URL": index.url,
+            "INDEX_PID": str(index.pid),
+            "DATABASE": name,
+        }
+    finally:
+        os.kill(index.pid, signal.SIGCONT)
+        index.kill()
+        admin(servers, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def contents(url: str) -> dict[str, list[str]]:
+    """Every row of every table that a backup is of, as text."""
+    engine = sa.create_engine(url)
+    left_out = ("worker", "migration", "schema_version", "collection", "index_row", "maintenance", "maintenance_forest")
+    try:
+        with engine.connect() as connection:
+            names = connection.scalars(sa.text("SELECT tablename FROM pg_tables WHERE schemaname = 'memforest'")).all()
+            return {
+                name: sorted(map(str, connection.scalars(sa.text(f"SELECT t::text FROM memforest.{name} t"))))
+                for name in names
+                if name not in left_out
+            }
+    finally:
+        engine.dispose()
+
+
+def asked(variables: Mapping[str, str]) -> str:
+    """What the restored memory answers, over its index."""
+    own = {name: value for name, value in variables.items() if name.startswith("MEMFOREST_")}
+    with MemForest.connect(settings_from(own)) as memory:
+        result = memory.recall("bob", QUESTION)
+        assert not result.degraded
+        return result.evidence[0].text
+
+
+def test_a_memory_goes_to_another_place(
+    source: Stack, target: Mapping[str, str], servers: SessionServers, tmp_path: Path
+) -> None:
+    """Given a backup, when it is restored into an empty database beside an empty index, then every row is there, the
+    index is built without a model, nothing is broken, and numbers go on where they were."""
+    directory = tmp_path / "backup"
+    made = run("backup", directory, "--json", **owner_variables(source))
+    assert made.returncode == 0, made.stderr
+    told = json.loads(made.stdout)
+    assert told["rows"]["fact"] == source.counts()["fact"] > 0
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
+    before = contents(owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"])
+
+    restored = run("restore", directory, "--json", **target)
+    assert restored.returncode == 0, restored.stderr
+    assert json.loads(restored.stdout)["violations"] == 0
+    assert json.loads(restored.stdout)["complete"]
+    after = contents(target["MEMFOREST_DATABASE__MIGRATION_URL"])
+    assert after == before
+    assert "Oslo" in asked(target)
+
+    again = run("restore", directory, **target)
+    assert again.returncode == 2
+    assert "holds memory already" in again.stderr
+    engine = sa.create_engine(target["MEMFOREST_DATABASE__MIGRATION_URL"])
+    with engine.connect() as connection:
+        highest = connection.scalar(sa.text("SELECT max(seq) FROM memforest.fact"))
+        following = connection.scalar(sa.text("SELECT nextval(pg_get_serial_sequence('memforest.fact', 'seq'))"))
+        assert following == highest + 1
+        forced = sa.text("SELECT count(*) FROM pg_class WHERE relname = 'fact' AND relforcerowsecurity")
+        assert connection.scalar(forced) == 1
+    engine.dispose()
+
+
+def test_a_backup_that_was_killed_is_never_taken_for_a_whole_one(
+    source: Stack, target: Mapping[str, str], servers: SessionServers, tmp_path: Path
+) -> None:
+    """Given kill -9 in the middle of a backup, then restore refuses it, and a backup to the same place succeeds."""
+    directory, variables = tmp_path / "backup", owner_variables(source)
+    with (
+        locked(variables["MEMFOREST_DATABASE__MIGRATION_URL"], "turn", "ACCESS EXCLUSIVE"),
+        begun("backup", directory, **variables) as process,
+    ):
+        until(lambda: waits_for(servers, "turn", source.database), process)
+    assert (directory / "session.copy").stat().st_size > 0
+
+    refused = run("restore", directory, **target)
+    assert refused.returncode == 2
+    assert "holds no whole backup" in refused.stderr
+
+    assert run("backup", directory, **variables).returncode == 0
+    assert run("backup", directory, **variables).returncode == 2
+    damaged = directory / "turn.copy"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-1])
+    refused = run("restore", directory, **target)
+    assert refused.returncode == 2
+    assert "turn.copy" in refused.stderr
+    damaged.write_bytes(whole)
+    assert run("restore", directory, **target).returncode == 0
+
+
+def test_a_restore_that_was_killed_is_run_again(
+    source: Stack, target: Mapping[str, str], servers: SessionServers, tmp_path: Path
+) -> None:
+    """Given kill -9 while rows are loaded, then none is there; given kill -9 while the index is built, then the next
+    run goes on there; after both the memory is whole."""
+    directory = tmp_path / "backup"
+    assert run("backup", directory, **owner_variables(source)).returncode == 0
+    assert run("db", "upgrade", **target).returncode == 0
+    owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
+    with locked(owner, "node", "ACCESS SHARE"), begun("restore", directory, **target) as process:
+        until(lambda: waits_for(servers, "node", target["DATABASE"]), process)
+    assert not any(contents(owner).values())
+
+    os.kill(int(target["INDEX_PID"]), signal.SIGSTOP)
+    with begun("restore", directory, **target) as process:
+        until(lambda: bool(contents(owner)["fact"]), process)
+    os.kill(int(target["INDEX_PID"]), signal.SIGCONT)
+
+    restored = run("restore", directory, **target)
+    assert restored.returncode == 0, restored.stderr
+    assert "the rows are loaded already" in restored.stderr
+    assert contents(owner) == contents(owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"])
+    assert "Oslo" in asked(target)
+
+
+def test_only_the_owner_can_back_up(source: Stack, tmp_path: Path) -> None:
+    """Given the service's role alone, which would see no row, then nothing is written that looks like a backup."""
+    variables = owner_variables(source)
+    del variables["MEMFOREST_DATABASE__MIGRATION_URL"]
+    refused = run("backup", tmp_path / "backup", **variables)
+    assert refused.returncode == 2
+    assert "MEMFOREST_DATABASE__MIGRATION_URL" in refused.stderr
+    assert not (tmp_path / "backup" / "manifest.json").exists()
+
+
+def test_a_node_goes_to_another_directory(tmp_path: Path) -> None:
+    """Given an embedded node, running or not, then its backup is restored into a new directory."""
+    old, new, directory = tmp_path / "old", tmp_path / "new", tmp_path / "backup"
+    with MemForest.embedded(old) as memory:
+        memory.ingest("bob", "s1", said("I live in Oslo.", "Nice."), wait="summaries")
+        live = run("backup", tmp_path / "live", "--data", old, "--json")
+        assert live.returncode == 0, live.stderr
+    made = run("backup", directory, "--data", old, "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["rows"]["turn"] == json.loads(live.stdout)["rows"]["turn"] == 2
+    assert json.loads(made.stdout)["revision"] == head_revision()
+
+    restored = run("restore", directory, "--data", new, "--json")
+    assert restored.returncode == 0, restored.stderr
+    assert json.loads(restored.stdout)["violations"] == 0
+    with MemForest.embedded(new) as memory:
+        assert "Oslo" in memory.recall("bob", QUESTION).evidence[0].text
