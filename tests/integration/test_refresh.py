@@ -264,6 +264,19 @@ def test_the_model_is_asked_again_when_an_earlier_child_changes_and_not_for_grow
     assert same == [f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25, 26, 27)]
 
 
+@pytest.mark.parametrize("turns", [31, 47])
+def test_a_text_that_a_model_wrote_ends_with_the_newest_fact_however_long_the_last_child_is(
+    pipeline: Stack, turns: int
+) -> None:
+    """Given facts of one kind, and a last child that is longer than its part of the text, when the tree is refreshed with
+    a model for large nodes, then its text ends with the newest fact."""
+    grow(pipeline, turns)
+    summarizer = CountingSummarizer()
+    refresh_all(pipeline, service(pipeline, summarizer, model_from_leaves=20, model_reads_last=False, budget_chars=300))
+    assert TreeKind.ENTITY in {node.kind for node in summarizer.asked}
+    assert entity_root(pipeline)[-1] == f"Bob paid {turns - 1} dollars for a brass lamp numbered {turns - 1}."
+
+
 def test_with_the_settings_as_they_come_what_is_forgotten_is_in_no_summary(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
