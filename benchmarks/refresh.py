@@ -41,7 +41,7 @@ from memforest_core.settings import RefreshSettings
 from memforest_core.store.engine import tenant_transaction
 
 SIZES = (100, 1_000, 10_000)
-REAL_EAGER = 1_000
+REAL_EAGER = 100
 """Up to here eager refresh runs on Postgres; beyond, on a tree in memory that has given the same counts so far."""
 FACT_CHARS = 160
 """Six facts of this length are too long to be joined without a call, a full node of eight all the more."""

@@ -157,6 +157,29 @@ def test_merged_forests_hold_what_was_written_into_one() -> None:
     assert answer["measured"]["reached"] == {"speedup": True, "facts": True, "trees": True}
 
 
+def test_of_forests_that_were_not_written_one_after_the_other_only_the_seconds_are_extrapolated() -> None:
+    """Given two forests of which one was written into the other owner, then the rows say whose seconds are continued."""
+    small = (
+        "--forests",
+        "2",
+        "--sessions",
+        "1",
+        "--sequential",
+        "1",
+        "--latency",
+        "0.02",
+        "--least",
+        "0",
+        "--trees",
+        "1",
+    )
+    one, two = reported("benchmarks.merge", *small)["rows"]
+    assert (one["extrapolated"], one["sequential_forests"]) == (False, "1 of 1")
+    assert (two["extrapolated"], two["sequential_forests"]) == (True, "1 of 2")
+    assert two["sequential_s"] == pytest.approx(2 * one["sequential_s"], abs=0.2)
+    assert "sequential_facts" in one and "sequential_facts" not in two
+
+
 def test_a_context_is_one_recall_and_three_statements_at_every_size() -> None:
     """The profile is kept, the session short, no day new; a chat asks a model now and then."""
     told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "80")
