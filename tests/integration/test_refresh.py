@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
+from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Embedder
@@ -356,6 +357,39 @@ def test_a_tree_is_due_after_quiet_but_no_later_than_its_staleness(pipeline: Sta
         pass
     left = pipeline.rows("SELECT extract(epoch FROM due_at - last_mark_at) FROM memforest.tree WHERE kind = 'session'")
     assert float(left[0][0]) < 0.6
+
+
+def test_a_large_tree_is_due_later_than_a_small_one_but_no_later_than_its_staleness(pipeline: Stack) -> None:
+    """Given trees of which one has more than the leaves from which the quiet period grows, when a turn comes to both,
+    then the large one waits longer, but never beyond its staleness, and not at all when a flush asks for it."""
+    settings = pipeline.settings.refresh
+    many = settings.quiet_leaves * 2
+    pipeline.memory.ingest("bob", "s1", said(*[LAMP.format(n=n) for n in range(many - 1)]))
+    pipeline.drive()
+    pipeline.memory.client.enqueue("bob", "s2", said(LAMP.format(n=many), start=1_700_900_000))
+    while pipeline.runtime.extract() + pipeline.runtime.reduce():
+        pass
+    found = "SELECT kind, leaf_count, extract(epoch FROM due_at - last_mark_at)::float8 AS quiet FROM memforest.tree"
+    trees = {(row.kind, row.leaf_count): row.quiet for row in pipeline.rows(f"{found} WHERE due_at IS NOT NULL")}
+    assert trees["session", 1] == pytest.approx(settings.quiet_s)
+    assert trees["entity", many] == pytest.approx(2 * settings.quiet_s)
+
+    pipeline.execute(
+        "UPDATE memforest.tree SET first_mark_at = now() - make_interval(secs => :s)", s=settings.max_staleness_s - 0.5
+    )
+    pipeline.memory.client.enqueue("bob", "s3", said(LAMP.format(n=many + 1), start=1_701_900_000))
+    while pipeline.runtime.extract() + pipeline.runtime.reduce():
+        pass
+    (entity,) = pipeline.rows(f"{found} WHERE kind = 'entity'")
+    assert entity.quiet < 0.6
+
+    pipeline.execute("UPDATE memforest.tree SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL")
+    with FlushRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+        forest = rows.find_forest("bob")
+        assert forest is not None
+        rows.make_due(forest, None)
+    pipeline.drive(due=False)
+    assert dirty(pipeline) == 0
 
 
 PAUSE = 4711
