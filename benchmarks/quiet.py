@@ -23,8 +23,8 @@ CONFIGURATIONS = {"default": RefreshSettings(), "paper": RefreshSettings(model_f
 MEASURED = (
     "sessions of 20 facts are inserted into one entity tree of so many leaves, with exponential gaps of a mean in"
     " seconds; calls: of a counting summarizer; refreshes: how often the tree became due and was refreshed; stale_s:"
-    " how long it waited for that after its first change, on the mean; fixed: the same quiet period for every tree; grown:"
-    " refresh.quiet_leaves as it is by default"
+    " how long it waited for that after its first change, on the mean; fixed: the same quiet period for every tree;"
+    " grown: refresh.quiet_leaves as it is by default"
 )
 
 
