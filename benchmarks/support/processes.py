@@ -25,7 +25,7 @@ from benchmarks.support.stack import database
 from memforest_core.client import MemForestClient
 from memforest_core.settings import Settings, load_settings
 
-READY_TIMEOUT_S = 40.0
+READY_TIMEOUT_S = 90.0
 CLI = ("memforest_core.cli",)
 """The module behind ``memforest``."""
 ALL_QUEUES = "extract,reduce,refresh,maintain"
