@@ -84,7 +84,7 @@ bench: setup  ## run the benchmarks at sizes for 20 minutes; each prints one JSO
 	$(BIN)/python -m benchmarks.transitions --json
 	$(BIN)/python -m benchmarks.embedders --json
 	$(BIN)/python -m benchmarks.delete --json --sizes 10,100
-	$(BIN)/python -m benchmarks.merge --json --sessions 20 --sequential 2 --sizes 2 8 --least 1
+	$(BIN)/python -m benchmarks.merge --json --sessions 20 --sequential 2 --sizes 2 8 --least 1 --trees 0.2
 	$(BIN)/python -m benchmarks.eval --dataset own --variants none --json
 
 scale: setup  ## measure large memories, bursts and more workers, each against a tenth of its size; about an hour
