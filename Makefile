@@ -67,8 +67,8 @@ format: setup  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Sizes are cut so that all of it ends within 20 minutes on two idle processors; without options each runs at its full size.
-bench: setup  ## run the benchmarks at sizes for 20 minutes; each prints one JSON object
+# Sizes are cut, meant for 20 minutes on two idle processors; without options each benchmark runs at its full size.
+bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON object
 	$(BIN)/python -m benchmarks.tree_insert --json --leaves 100 1000 10000
 	$(BIN)/python -m benchmarks.refresh --json
 	$(BIN)/python -m benchmarks.quiet --json
