@@ -74,20 +74,24 @@ format: setup  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## run the benchmarks; each prints one JSON object
-	$(BIN)/python -m benchmarks.tree_insert --json
+# Sizes are cut, meant for 20 minutes on two idle processors; without options each benchmark runs at its full size.
+bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON object
+	$(BIN)/python -m benchmarks.tree_insert --json --leaves 100 1000 10000
 	$(BIN)/python -m benchmarks.refresh --json
+	$(BIN)/python -m benchmarks.quiet --json
 	$(BIN)/python -m benchmarks.extract_windows --json
-	$(BIN)/python -m benchmarks.fairness --json
-	$(BIN)/python -m benchmarks.recall_latency --json
-	$(BIN)/python -m benchmarks.context --json
-	$(BIN)/python -m benchmarks.scenes --json
+	$(BIN)/python -m benchmarks.one_session --json --slack 5
+	$(BIN)/python -m benchmarks.throughput --json --least 0
+	$(BIN)/python -m benchmarks.fairness --json --backfill 300 --live 8
+	$(BIN)/python -m benchmarks.recall_latency --json --sizes 1000,10000 --forests 100 --questions 60
+	$(BIN)/python -m benchmarks.context --json --sizes 1000 --contexts 60
+	$(BIN)/python -m benchmarks.scenes --json --sizes 200,2000
 	$(BIN)/python -m benchmarks.tokens --json
 	$(BIN)/python -m benchmarks.write_path --json
 	$(BIN)/python -m benchmarks.transitions --json
 	$(BIN)/python -m benchmarks.embedders --json
-	$(BIN)/python -m benchmarks.delete --json
-	$(BIN)/python -m benchmarks.merge --json
+	$(BIN)/python -m benchmarks.delete --json --sizes 10,100
+	$(BIN)/python -m benchmarks.merge --json --sessions 20 --sequential 2 --sizes 2 8 --least 1 --trees 0.2
 	$(BIN)/python -m benchmarks.eval --dataset own --variants none --json
 
 scale: setup  ## measure large memories, bursts and more workers, each against a tenth of its size; about an hour

@@ -1,28 +1,40 @@
-"""Memory of one worker process and of a producer while a long session and a large backfill run.
+"""Memory of one worker process and of a producer while a long session and a large backfill run; and over many sessions.
 
 ``early_mb`` is the resident size after a tenth of the work, ``peak_mb`` the largest afterwards: flat memory means that
 their difference does not grow with the work. The worker reads with the offline provider and the built-in embedding, so
-that its own models are in both figures.
+that its own models are in both figures. ``steps``: a worker process, then an embedded node (its own process, without
+Postgres and Valkey), with a chat model over HTTP through litellm; ``steps_mb`` has the size after each 100 sessions.
 """
 
 from __future__ import annotations
 
+import logging
+import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import psutil
 
+from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.processes import Deployment, deployment
-from benchmarks.support.servers import session_servers
+from benchmarks.support.processes import Deployment, deployment, serving
+from benchmarks.support.servers import SessionServers, session_servers
 from benchmarks.support.stack import make_template
+from memforest_core.api import MemForest
+from memforest_core.cli.logs import configure_logs
 from memforest_core.client import MemForestClient
 from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.settings import load_settings
 
 DETAILS = ("kayaks", "lamps", "stamps", "chairs", "kites", "maps", "drums", "bowls")
+STEP = 100
+CONCURRENCY = 8
+MOST_MB = {"worker with litellm": 350.0, "embedded node with litellm": 450.0}
+WAIT_TIMEOUT_S = 600.0
 VARIETY = 500
 """Different sentences: equal ones share a vector, so that the time goes into the pipeline and not into the model."""
 
@@ -88,27 +100,98 @@ def producing(client: MemForestClient, count: int) -> Row:
     }
 
 
+def in_steps(name: str, told: Sequence[Conversation], write: Callable[[Sequence[Conversation]], None], pid: int) -> Row:
+    """The size of a process after each hundred sessions; ``write`` sends some and waits until nothing is left to do."""
+    process, started = psutil.Process(pid), time.perf_counter()
+    sizes = []
+    for first in range(0, len(told), STEP):
+        write(told[first : first + STEP])
+        sizes.append(round(process.memory_info().rss / 1e6, 1))
+        say(f"{name}: {first + STEP} sessions, {sizes[-1]:.0f} MB")
+    return {
+        "case": name,
+        "units": len(told),
+        "steps_mb": sizes,
+        "early_mb": sizes[0],
+        "peak_mb": max(sizes),
+        "growth_mb": round(sizes[-1] - sizes[0], 1),
+        "most_mb": MOST_MB[name],
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+def worker_in_steps(servers: SessionServers, directory: Path, told: Sequence[Conversation]) -> Row:
+    """One worker process of a deployment."""
+    with deployment(servers, directory) as running:
+        worker = running.start_worker(concurrency=CONCURRENCY)
+        client = running.client()
+
+        def write(some: Sequence[Conversation]) -> None:
+            client.enqueue_many((one.owner, one.session_id, one.turns) for one in some)
+            for owner in {one.owner for one in some}:
+                client.flush(owner, WAIT_TIMEOUT_S)
+
+        made = in_steps("worker with litellm", told, write, worker.pid)
+        client.close()
+    return made
+
+
+def embedded_in_steps(directory: Path, told: Sequence[Conversation]) -> Row:
+    """A node in this process, which should be one of its own."""
+    configure_logs(logging.ERROR)
+    with serving("benchmarks.support.model_server", "--port", "0") as url:
+        model = {"model": "openai/test-model", "api_base": url, "api_key": "test"}
+        with MemForest.embedded(directory, load_settings(llm=model), concurrency=CONCURRENCY) as memory:
+
+            def write(some: Sequence[Conversation]) -> None:
+                for one in some:
+                    memory.ingest(one.owner, one.session_id, one.turns, wait="none")
+                for owner in {one.owner for one in some}:
+                    memory.flush(owner, WAIT_TIMEOUT_S)
+
+            return in_steps("embedded node with litellm", told, write, multiprocessing.current_process().pid or 0)
+
+
 def main(arguments: list[str]) -> None:
     """Run and print."""
     options = parser(__doc__ or "")
     options.add_argument("--turns", type=int, default=10_000, help="turns of the long session")
     options.add_argument("--sessions", type=int, default=5_000, help="sessions of the backfill")
+    options.add_argument("--steps", type=int, default=1_000, metavar="N", help="sessions in steps of 100")
+    options.add_argument("--only", choices=("work", "steps"), help="one half (default: both)")
     chosen = options.parse_args(arguments)
     report = Report(chosen.seed, chosen.json)
     rows: list[Row] = []
     with session_servers() as servers, tempfile.TemporaryDirectory(prefix="memforest-bench-") as directory:
         make_template(servers)
-        with deployment(servers, Path(directory), offline=True) as running:
-            worker = running.start_worker(concurrency=8)
-            client = running.client()
-            client.enqueue("ann", "long", [turn(number) for number in range(chosen.turns)])
-            cells = running.scalar("SELECT count(*) FROM memforest.cell")
-            rows.append(measured("worker, one long session", cells, lambda: placed(running), worker.pid))
-            before = placed(running)
-            rows.append(producing(client, chosen.sessions))
-            rows.append(measured("worker, backfill", chosen.sessions, lambda: placed(running) - before, worker.pid))
-            client.close()
+        if chosen.only != "steps":
+            rows += of_work(servers, Path(directory), chosen.turns, chosen.sessions)
+        if chosen.only != "work":
+            told = conversations(chosen.steps, chosen.seed)
+            place = Path(directory) / "steps"
+            place.mkdir()
+            rows.append(worker_in_steps(servers, place, told))
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
+                rows.append(own.submit(embedded_in_steps, Path(directory) / "embedded", told).result())
     report.end(rows, {"variety": VARIETY})
+
+
+def of_work(servers: SessionServers, directory: Path, turns: int, sessions_: int) -> list[Row]:
+    """A worker at a long session and at a backfill, and the producer of the latter."""
+    rows: list[Row] = []
+    place = directory / "work"
+    place.mkdir()
+    with deployment(servers, place, offline=True) as running:
+        worker = running.start_worker(concurrency=CONCURRENCY)
+        client = running.client()
+        client.enqueue("ann", "long", [turn(number) for number in range(turns)])
+        cells = running.scalar("SELECT count(*) FROM memforest.cell")
+        rows.append(measured("worker, one long session", cells, lambda: placed(running), worker.pid))
+        before = placed(running)
+        rows.append(producing(client, sessions_))
+        rows.append(measured("worker, backfill", sessions_, lambda: placed(running) - before, worker.pid))
+        client.close()
+    return rows
 
 
 if __name__ == "__main__":

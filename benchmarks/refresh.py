@@ -41,7 +41,7 @@ from memforest_core.settings import RefreshSettings
 from memforest_core.store.engine import tenant_transaction
 
 SIZES = (100, 1_000, 10_000)
-REAL_EAGER = 1_000
+REAL_EAGER = 100
 """Up to here eager refresh runs on Postgres; beyond, on a tree in memory that has given the same counts so far."""
 FACT_CHARS = 160
 """Six facts of this length are too long to be joined without a call, a full node of eight all the more."""
@@ -107,10 +107,11 @@ def memory(
     open_rows: Callable[[TenantId], AbstractContextManager[Any]],
     insert: Callable[[Sequence[Fact]], object],
     make_due: Callable[[], object],
+    settings: RefreshSettings = SETTINGS,
 ) -> Memory:
     """The real service over rows."""
     summarizer = CountingSummarizer()
-    service = RefreshService(open_rows, summarizer, OneVector(), SETTINGS, concurrency=4, rng=random.Random(0))
+    service = RefreshService(open_rows, summarizer, OneVector(), settings, concurrency=4, rng=random.Random(0))
     return Memory(summarizer, service, insert, make_due)
 
 
@@ -124,9 +125,9 @@ def in_postgres(engine: sa.Engine, tree: OneTree) -> Memory:
     return memory(partial(RefreshRows.opened, engine), lambda facts: tree.insert(facts, PATIENT_S, PATIENT_S), make_due)
 
 
-def in_memory(tree: MemoryTree) -> Memory:
+def in_memory(tree: MemoryTree, settings: RefreshSettings = SETTINGS) -> Memory:
     """The same in memory."""
-    return memory(tree.refreshing, tree.insert, lambda: None)
+    return memory(tree.refreshing, tree.insert, lambda: None, settings)
 
 
 def eager(grown: Memory, facts: Sequence[Fact], sizes: Collection[int]) -> dict[int, int]:

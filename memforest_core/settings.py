@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from math import log2
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -302,7 +303,12 @@ class RefreshSettings(Group):
     """When dirty trees are refreshed, and how long their texts are."""
 
     quiet_s: float = Field(default=2.0, ge=0)
+    """A tree is refreshed when nothing was inserted for so long."""
+    quiet_leaves: int = Field(default=64, ge=1)
+    """For a tree of more leaves the quiet period is longer, by as much for each doubling: sessions that come one after
+    another cost the large trees fewer summaries. Who waits for summaries, or flushes, waits for no quiet period."""
     max_staleness_s: float = Field(default=30.0, ge=0)
+    """No insertion puts a refresh off for longer than this after the first one that it is for."""
     batch_nodes: int = Field(default=16, ge=1)
     lease_s: float = Field(default=300.0, gt=0)
     max_attempts: int = Field(default=5, ge=1)
@@ -318,6 +324,11 @@ class RefreshSettings(Group):
     title_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(20,), max_length=16)
     """A chat model names a scene when it has so many facts, once for each number, as a JSON list; with [] titles are
     made of terms, as without a model."""
+
+    def quiet_of(self, leaves: int) -> float:
+        """The quiet period in seconds of a tree with so many leaves: quiet_s x (1 + log2(leaves / quiet_leaves)), not
+        less than quiet_s."""
+        return self.quiet_s * (1 + max(0.0, log2(max(1, leaves) / self.quiet_leaves)))
 
 
 class WorkerSettings(Group):

@@ -293,9 +293,11 @@ class Runtime:
         """Reduce a live window here, so that it does not queue behind an import; whether its forest needs no wake-up.
 
         It needs none when nothing waits any more, and when another worker writes the forest: that one looks again
-        after its commit.
+        after its commit, as this one does.
         """
         end = self._reduce(tenant)
+        while end.ended is Reduced.DONE and end.forest_id == extracted.forest_id:
+            end = self._reduce(tenant)
         return end.ended is Reduced.NOTHING or end.forest_id == extracted.forest_id
 
     def _reduce(self, tenant: TenantId) -> Reduction:

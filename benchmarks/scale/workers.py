@@ -1,4 +1,4 @@
-"""One, two and four worker processes with a slow model: sessions a second, and what stops more."""
+"""One, two and four worker processes: sessions, cells and facts a second, and what stops more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import psutil
 from benchmarks.chaos.conversations import conversations
 from benchmarks.chaos.ground import Ground, Scene
 from benchmarks.harness import Row, say
+from benchmarks.support.processes import CLI
 from benchmarks.write_path import looking, reading
+from memforest_core.domain.chat_messages import TurnInput
 
 PROCESSES = (1, 2, 4)
 CONCURRENCY = 8
@@ -24,8 +26,6 @@ FULL = 0.85
 """Share of all processors, or of the slots, above which there are none left."""
 WAITING = 0.2
 """Share of Postgres' busy sessions that wait for a lock, above which locks are what stops more."""
-CELLS = 2
-"""Of each session."""
 _LEFT = "SELECT count(*) FROM memforest.cell WHERE NOT placed"
 
 
@@ -59,15 +59,21 @@ class Clock:
         }
 
 
-def one_deployment(scene: Scene, processes: int, sessions: int, seed: int) -> Row:
-    """Enqueue all, start the workers, and measure from when they are ready until every fact is in its trees."""
+def one_deployment(
+    scene: Scene,
+    processes: int,
+    told: Sequence[tuple[str, str, Sequence[TurnInput]]],
+    latency_s: float,
+    launcher: Sequence[str] = CLI,
+) -> Row:
+    """Enqueue all (owner, session, turns), start the workers, and measure from when they are ready until every fact is
+    in its trees. ``launcher`` is the module of the workers."""
     running = scene.running
     migration_url = running.settings.database.migration_url
     assert migration_url is not None
     url = migration_url.get_secret_value()
-    told = conversations(sessions, seed, f"owner-{processes}")
-    scene.client.enqueue_many((one.owner, one.session_id, one.turns) for one in told)
-    worker = running.launch_worker(concurrency=CONCURRENCY, processes=processes)
+    scene.client.enqueue_many(told)
+    worker = running.launch_worker(concurrency=CONCURRENCY, processes=processes, launcher=launcher)
     running.await_worker(worker, processes)
     waiting, calls, facts = running.scalar(_LEFT), running.control_model()["requests"], _facts(scene)
     before = Clock.read(scene, url)
@@ -78,16 +84,24 @@ def one_deployment(scene: Scene, processes: int, sessions: int, seed: int) -> Ro
             time.sleep(POLL_S)
     after = Clock.read(scene, url)
     seconds, shares, model = after.wall - before.wall, after.shares_since(before), running.control_model()
-    in_model = (model["requests"] - calls) * LATENCY_S / seconds / (processes * CONCURRENCY)
+    cells, made = running.scalar("SELECT count(*) FROM memforest.cell"), _facts(scene)
+    in_model = (model["requests"] - calls) * latency_s / seconds / (processes * CONCURRENCY)
     row: Row = {
         "scenario": "workers",
         "processes": processes,
-        "sessions": sessions,
+        "sessions": len(told),
+        "cells": cells,
+        "facts_a_cell": round(made / cells, 2),
         "seconds": round(seconds, 2),
-        "sessions_a_second": round(waiting / CELLS / seconds, 2),
-        "facts_a_second": round((_facts(scene) - facts) / seconds, 1),
+        "sessions_a_second": round(len(told) * waiting / cells / seconds, 2),
+        "cells_a_second": round(waiting / seconds, 1),
+        "facts_a_second": round((made - facts) / seconds, 1),
         "resident_mb": round(most[0]),
         "processors": shares,
+        "cpu_ms_a_cell": {
+            name: round(1_000 * shares[name] * seconds * (psutil.cpu_count() or 1) / waiting, 1)
+            for name in ("workers", "postgres")
+        },
         "lock_waits": round(looks.share, 3),
         "model_calls": model["requests"] - calls,
         "model_peak": model["peak"],
@@ -134,6 +148,7 @@ def throughput(place: Ground, sessions: int, seed: int, processes: Sequence[int]
     """One deployment of each size, each on an empty database."""
     rows = []
     for count in processes:
+        told = [(one.owner, one.session_id, one.turns) for one in conversations(sessions, seed, f"owner-{count}")]
         with place.scene(f"workers-{count}", latency_s=LATENCY_S) as scene:
-            rows.append(one_deployment(scene, count, sessions, seed))
+            rows.append(one_deployment(scene, count, told, LATENCY_S))
     return rows

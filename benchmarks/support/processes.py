@@ -25,7 +25,9 @@ from benchmarks.support.stack import database
 from memforest_core.client import MemForestClient
 from memforest_core.settings import Settings, load_settings
 
-READY_TIMEOUT_S = 40.0
+READY_TIMEOUT_S = 90.0
+CLI = ("memforest_core.cli",)
+"""The module behind ``memforest``."""
 ALL_QUEUES = "extract,reduce,refresh,maintain"
 
 
@@ -116,7 +118,7 @@ class Deployment:
         concurrency: int = 4,
         processes: int = 1,
         queues: str = ALL_QUEUES,
-        launcher: Sequence[str] = ("memforest_core.cli",),
+        launcher: Sequence[str] = CLI,
     ) -> subprocess.Popen[bytes]:
         """Start ``memforest worker`` without waiting; ``launcher`` is the module (and its arguments)."""
         with self._log(len(self.workers)).open("wb") as log:

@@ -310,4 +310,5 @@ class Acceptance:
     def _wake(self, tenant: TenantId, joined: object | None, session: SessionId, windows: int) -> None:
         """Wake extraction after the commit; inside the caller's transaction the reconciler does it."""
         if windows and joined is None:
-            self._wakeups.send(Queue.EXTRACT, tenant, session, min(windows, self._max_wakeups))
+            # One task for each window, and one that makes the raw cells' vectors while these wait for the model.
+            self._wakeups.send(Queue.EXTRACT, tenant, session, min(windows + 1, self._max_wakeups))

@@ -28,20 +28,21 @@ class _Line:
     """For its place and its numbers; its terms are weighed apart."""
 
 
-def summarize(texts: Sequence[str], budget_chars: int) -> str:
+def summarize(texts: Sequence[str], budget_chars: int, newest_chars: int = 0) -> str:
     """The most informative distinct lines of ``texts``, in their order, in at most ``budget_chars`` characters.
 
     A line is worth what its terms are shared with other lines and have not been covered yet (centrality and
     coverage); lines with numbers and the first and last text gain, so that a state and its latest change both stay.
-    The same input gives the same summary.
+    With ``newest_chars`` the last lines are among them whatever they are worth: as many as fit into so many characters,
+    but at least one. The same input gives the same summary.
     """
     if budget_chars <= 0:
         return ""
     whole = "\n".join(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if len(whole) <= budget_chars:
         return whole
-    lines = _lines(texts, max(20, budget_chars // _LINE_SHARE))
-    chosen = _chosen(lines, budget_chars)
+    lines = _lines(texts, min(budget_chars, max(20, budget_chars // _LINE_SHARE)))
+    chosen = _chosen(lines, budget_chars, _newest(lines, newest_chars))
     if not chosen:
         return clipped(whole.replace("\n", " "), budget_chars)
     return "\n".join(line.text for line in sorted(chosen, key=lambda line: line.position))
@@ -68,14 +69,27 @@ def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
     return lines
 
 
-def _chosen(lines: Sequence[_Line], budget: int) -> list[_Line]:
-    """Greedy cover: the line with most uncovered weight per square root of its length, while the budget lasts."""
+def _newest(lines: Sequence[_Line], chars: int) -> list[_Line]:
+    """The last lines that fit into so many characters, at least one where any are asked for."""
+    newest = list(lines[-1:]) if chars else []
+    left = chars - sum(len(line.text) for line in newest)
+    for line in reversed(lines[:-1]):
+        left -= len(line.text) + 1
+        if left < 0:
+            break
+        newest.append(line)
+    return newest
+
+
+def _chosen(lines: Sequence[_Line], budget: int, certain: Sequence[_Line]) -> list[_Line]:
+    """The certain lines, then a greedy cover: the line with most uncovered weight per square root of its length, while
+    the budget lasts."""
     shared = Counter(term for line in lines for term in line.terms)
     worth = {term: log(1 + count) + 0.5 for term, count in shared.items()}
-    covered: set[str] = set()
-    chosen: list[_Line] = []
-    left = budget
-    open_lines = list(lines)
+    covered = {term for line in certain for term in line.terms}
+    chosen = list(certain)
+    left = budget - sum(len(line.text) + 1 for line in certain) + bool(certain)
+    open_lines = [line for line in lines if line not in certain]
     while open_lines:
         open_lines = [line for line in open_lines if len(line.text) + bool(chosen) <= left]
         if not open_lines:

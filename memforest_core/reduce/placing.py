@@ -317,7 +317,7 @@ class Placing:
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
             changes.append(TreeChange(tree, diff.head, diff, spans.get(tree), noted=tree not in rebuilt))
         refresh = self._settings.refresh
-        self._rows.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s, list(retired))
+        self._rows.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s, list(retired))
         written = retired | {change.tree_id for change in changes if change.diff.inserted}
         self._rows.scopes.set_spans({tree: span for tree, span in spans.items() if tree not in written})
 

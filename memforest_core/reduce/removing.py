@@ -29,7 +29,7 @@ def remove_leaves(rows: RemovalRows, leaves: dict[TreeId, list[NodeId]], setting
     for tree, head in heads.items():
         diff = _removed(rows, head, loaded.get(tree, []), leaves[tree])
         changes.append(TreeChange(tree, diff.head, diff))
-    rows.write_trees(changes, settings.refresh.quiet_s, settings.refresh.max_staleness_s)
+    rows.write_trees(changes, settings.refresh.quiet_of, settings.refresh.max_staleness_s)
     empty = [change for change in changes if change.head.leaf_count == 0]
     rows.drop_empty([change.tree_id for change in empty])
     return (*(node for change in changes for node in change.diff.deleted), *(change.head.root_id for change in empty))

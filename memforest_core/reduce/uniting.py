@@ -34,7 +34,7 @@ def unite(rows: ReduceRows, forest: ForestId, kept: Scene, absorbed: Scene, sett
     diff = insert(head, loaded[kept.id], leaves, lambda: NodeId(uuid4()))
     refresh = settings.refresh
     change = TreeChange(kept.id, diff.head, diff, together)
-    rows.write_trees([change], refresh.quiet_s, refresh.max_staleness_s, [absorbed.id])
+    rows.write_trees([change], refresh.quiet_of, refresh.max_staleness_s, [absorbed.id])
     if absorbed.id in tags:
         scopes.set_tags(kept.id, united_tags(tags.get(kept.id), tags[absorbed.id]))
     rows.warm([kept.id])

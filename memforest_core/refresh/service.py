@@ -26,7 +26,7 @@ from memforest_core.errors import (
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.refresh.records import ChildText, NodeArtifact, Paid, ReadyNode, SummarySource, Title
 from memforest_core.refresh.rows import RefreshRows
-from memforest_core.refresh.summarizer import OfflineSummarizer, Summarizer, input_hash
+from memforest_core.refresh.summarizer import NEWEST_SHARE, OfflineSummarizer, Summarizer, input_hash
 from memforest_core.refresh.titles import Titles
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.repeating import repeated
@@ -231,10 +231,12 @@ class RefreshService:
         return node.children if self._settings.model_reads_last or not self._summarizer.paid else node.children[:-1]
 
     def _with_last(self, node: ReadyNode, text: str) -> str:
-        """The text of the children that a model reads, and lines of the last one where it does not read that."""
+        """The text of the children that a model reads, and lines of the last one where it does not read that, with the
+        newest at the end."""
         if len(self._shown(node)) == len(node.children):
             return text
-        return f"{text}\n{summarize([node.children[-1].text], self._settings.budget_chars // LAST_SHARE)}".strip()
+        budget = self._settings.budget_chars // LAST_SHARE
+        return f"{text}\n{summarize([node.children[-1].text], budget, budget // NEWEST_SHARE)}".strip()
 
     def _write(
         self,

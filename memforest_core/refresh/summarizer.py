@@ -19,6 +19,8 @@ PROMPT_VERSION = "summary-1"
 OFFLINE_MODEL = "offline-1"
 READ_SHARE = 2
 """Of a child's text a model reads as much as one part in so many of a summary's length, picked by rules."""
+NEWEST_SHARE = 4
+"""Of a text that rules pick, one part in so many is for its newest lines, whatever they are worth."""
 
 _SHOWN = """\
 The user message is a JSON document with the tree's subject and its children's texts in time order."""
@@ -59,7 +61,7 @@ class OfflineSummarizer:
     paid = False
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
-        return summarize([child.text for child in node.children], budget)
+        return summarize([child.text for child in node.children], budget, budget // NEWEST_SHARE)
 
 
 class ModelSummarizer:

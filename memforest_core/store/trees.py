@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -121,13 +121,14 @@ _HEADS = sa.text("""
     UPDATE memforest.tree r
        SET state = 'active', root_id = u.root, height = u.height, leaf_count = u.leaves, marks = r.marks + 1,
            last_mark_at = now(), first_mark_at = coalesce(r.first_mark_at, now()),
-           due_at = least(now() + make_interval(secs => :quiet),
+           due_at = least(now() + make_interval(secs => u.quiet),
                           coalesce(r.first_mark_at, now()) + make_interval(secs => :stale)),
            centroid = coalesce(u.centroid, r.centroid), time_start = coalesce(u.first, r.time_start),
            time_end = coalesce(u.last, r.time_end)
       FROM unnest(CAST(:trees AS uuid[]), CAST(:roots AS uuid[]), CAST(:heights AS smallint[]), CAST(:leaves AS int[]),
-                  CAST(:centroids AS bytea[]), CAST(:starts AS timestamptz[]), CAST(:ends AS timestamptz[]))
-           AS u(tree, root, height, leaves, centroid, first, last)
+                  CAST(:centroids AS bytea[]), CAST(:starts AS timestamptz[]), CAST(:ends AS timestamptz[]),
+                  CAST(:quiet AS float8[]))
+           AS u(tree, root, height, leaves, centroid, first, last, quiet)
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
     """)
 
@@ -288,10 +289,17 @@ class TreeRows(TenantRows):
         self._db.execute(adding("node", tuple(new)), given_to("node", self._tenant, {}, new))
 
     def write_trees(
-        self, changes: Sequence[TreeChange], quiet_s: float, stale_s: float, absorbed: Sequence[TreeId] = ()
+        self,
+        changes: Sequence[TreeChange],
+        quiet_of: Callable[[int], float],
+        stale_s: float,
+        absorbed: Sequence[TreeId] = (),
     ) -> None:
         """Write all diffs, note the leaves in the placements, and mark the trees due: at most six statements, eleven
-        where leaves are deleted. Trees that others ``absorbed`` end, in the same order of locks."""
+        where leaves are deleted. Trees that others ``absorbed`` end, in the same order of locks.
+
+        ``quiet_of`` gives the seconds until a tree of so many leaves is due, ``stale_s`` those since its first mark.
+        """
         changes = sorted(changes, key=lambda change: str(change.tree_id))
         self._write_nodes(changes, absorbed)
         unnoted = [change for change in changes if not change.noted]
@@ -314,7 +322,7 @@ class TreeRows(TenantRows):
                 centroids=[to_bytes(change.span.centroid) if change.span else None for change in marked],
                 starts=[change.span.start if change.span else None for change in marked],
                 ends=[change.span.end if change.span else None for change in marked],
-                quiet=quiet_s,
+                quiet=[quiet_of(change.head.leaf_count) for change in marked],
                 stale=stale_s,
             )
         smaller = [change.tree_id for change in changes if change.diff.deleted]

@@ -133,6 +133,37 @@ def test_deleting_a_session_touches_its_own_trees_however_large_the_forest() -> 
         assert 0 < row["llm_calls"] < row["nodes_touched"]
 
 
+def test_one_sessions_wait_is_told_in_parts() -> None:
+    """Given a session of two windows, then both are read at once, and its parts come to the whole."""
+    options = ("--cells", "34", "--runs", "1", "--latency", "0.3", "--slack", "60")
+    (row,) = reported("benchmarks.one_session", *options)["rows"]
+    assert (row["cells"], row["n"], row["calls"], row["calls_in_sequence"]) == (34, 1, 2, 1)
+    parts = ("accepting_s", "to_call_s", "calling_s", "extracting_s", "reducing_s", "noticing_s")
+    assert sum(row[part] for part in parts) == pytest.approx(row["p50_s"], abs=0.01)
+
+
+def test_throughput_is_measured_to_the_last_fact() -> None:
+    (row,) = reported("benchmarks.throughput", "--sessions", "2", "--processes", "1", "--least", "0")["rows"]
+    assert (row["processes"], row["sessions"], row["cells"]) == (1, 2, 40)
+    assert row["facts_a_cell"] == pytest.approx(0.84, abs=0.1)
+    assert row["cells_a_second"] > 0 and row["model_calls"] >= 2
+
+
+def test_a_quiet_period_that_grows_saves_calls_and_keeps_to_the_staleness() -> None:
+    rows = reported("benchmarks.quiet", "--leaves", "500", "--gaps", "5", "--sessions", "20")["rows"]
+    assert [row["configuration"] for row in rows] == ["default", "paper"]
+    for row in rows:
+        assert row["grown_calls"] < row["fixed_calls"]
+        assert row["fixed_stale_s"] < row["grown_stale_s"] <= 30.0
+
+
+def test_the_size_of_worker_and_node_is_told_in_steps() -> None:
+    rows = reported("benchmarks.memory", "--only", "steps", "--steps", "20")["rows"]
+    assert [row["case"] for row in rows] == ["worker with litellm", "embedded node with litellm"]
+    for row in rows:
+        assert len(row["steps_mb"]) == 1 and 50 < row["peak_mb"] < 2 * row["most_mb"]
+
+
 def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
     """Given callers that do everything at random while processes are killed, then the model in memory was right."""
     options = ("--minutes", "0.2", "--owners", "3", "--kill-every", "4", "--rate", "4")
@@ -155,6 +186,29 @@ def test_merged_forests_hold_what_was_written_into_one() -> None:
         assert row["llm_calls"] < row["sequential_llm_calls"]
     assert answer["rows"][0]["llm_calls"] == 0
     assert answer["measured"]["reached"] == {"speedup": True, "facts": True, "trees": True}
+
+
+def test_of_forests_that_were_not_written_one_after_the_other_only_the_seconds_are_extrapolated() -> None:
+    """Given two forests of which one was written into the other owner, then the rows say whose seconds are continued."""
+    small = (
+        "--forests",
+        "2",
+        "--sessions",
+        "1",
+        "--sequential",
+        "1",
+        "--latency",
+        "0.02",
+        "--least",
+        "0",
+        "--trees",
+        "1",
+    )
+    one, two = reported("benchmarks.merge", *small)["rows"]
+    assert (one["extrapolated"], one["sequential_forests"]) == (False, "1 of 1")
+    assert (two["extrapolated"], two["sequential_forests"]) == (True, "1 of 2")
+    assert two["sequential_s"] == pytest.approx(2 * one["sequential_s"], abs=0.2)
+    assert "sequential_facts" in one and "sequential_facts" not in two
 
 
 def test_a_context_is_one_recall_and_three_statements_at_every_size() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,9 @@ from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.memtree import TreeHead, violations
+from memforest_core.messages import Queue
 from memforest_core.store.trees import node_of
+from memforest_workers.runtime import Runtime
 
 
 def said(*sentences: str, start: int = 1_700_000_000, name: str = "Bob") -> list[dict[str, object]]:
@@ -157,3 +161,32 @@ def test_other_branching_factors_hold_the_same_leaves(servers: SessionServers, t
         pipeline.drive()
         assert_trees_hold(pipeline)
         assert pipeline.rows("SELECT leaf_count FROM memforest.tree WHERE kind = 'session'")[0][0] == 25
+
+
+def test_a_window_that_is_extracted_while_its_forest_is_written_is_placed_by_the_writer(
+    pipeline: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a worker that reduces what it extracted at once, when another thread extracts the next window while the
+    forest is locked, then its cells are placed too, without a wake-up."""
+    services = pipeline.services
+    runtime = Runtime(services, ["extract", "reduce"], name="at once", reduce_at_once=True)
+    services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+    woken: list[Queue] = []
+    monkeypatch.setattr(Runtime, "wake", lambda _self, queue, *_: woken.append(queue))
+    place = services.reduction._place
+    others: list[int] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        """The lock is held: another thread extracts what is left, and finds the forest busy."""
+        if not others:
+            others.append(0)
+            with ThreadPoolExecutor(1) as pool:
+                others[0] = pool.submit(runtime.extract).result()
+        return place(*arguments)
+
+    monkeypatch.setattr(services.reduction, "_place", interrupted)
+    pipeline.memory.client.enqueue("bob", "s1", said(*[f"I paid {n} dollars for book number {n}." for n in range(8)]))
+    assert runtime.extract() == 1
+    assert others == [1]
+    assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE NOT placed")[0][0] == 0
+    assert Queue.REDUCE not in woken

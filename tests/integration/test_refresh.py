@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
+from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Embedder
@@ -264,6 +265,19 @@ def test_the_model_is_asked_again_when_an_earlier_child_changes_and_not_for_grow
     assert same == [f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25, 26, 27)]
 
 
+@pytest.mark.parametrize("turns", [31, 47])
+def test_a_text_that_a_model_wrote_ends_with_the_newest_fact_however_long_the_last_child_is(
+    pipeline: Stack, turns: int
+) -> None:
+    """Given facts of one kind, and a last child that is longer than its part of the text, when the tree is refreshed with
+    a model for large nodes, then its text ends with the newest fact."""
+    grow(pipeline, turns)
+    summarizer = CountingSummarizer()
+    refresh_all(pipeline, service(pipeline, summarizer, model_from_leaves=20, model_reads_last=False, budget_chars=300))
+    assert TreeKind.ENTITY in {node.kind for node in summarizer.asked}
+    assert entity_root(pipeline)[-1] == f"Bob paid {turns - 1} dollars for a brass lamp numbered {turns - 1}."
+
+
 def test_with_the_settings_as_they_come_what_is_forgotten_is_in_no_summary(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
@@ -343,6 +357,39 @@ def test_a_tree_is_due_after_quiet_but_no_later_than_its_staleness(pipeline: Sta
         pass
     left = pipeline.rows("SELECT extract(epoch FROM due_at - last_mark_at) FROM memforest.tree WHERE kind = 'session'")
     assert float(left[0][0]) < 0.6
+
+
+def test_a_large_tree_is_due_later_than_a_small_one_but_no_later_than_its_staleness(pipeline: Stack) -> None:
+    """Given trees of which one has more than the leaves from which the quiet period grows, when a turn comes to both,
+    then the large one waits longer, but never beyond its staleness, and not at all when a flush asks for it."""
+    settings = pipeline.settings.refresh
+    many = settings.quiet_leaves * 2
+    pipeline.memory.ingest("bob", "s1", said(*[LAMP.format(n=n) for n in range(many - 1)]))
+    pipeline.drive()
+    pipeline.memory.client.enqueue("bob", "s2", said(LAMP.format(n=many), start=1_700_900_000))
+    while pipeline.runtime.extract() + pipeline.runtime.reduce():
+        pass
+    found = "SELECT kind, leaf_count, extract(epoch FROM due_at - last_mark_at)::float8 AS quiet FROM memforest.tree"
+    trees = {(row.kind, row.leaf_count): row.quiet for row in pipeline.rows(f"{found} WHERE due_at IS NOT NULL")}
+    assert trees["session", 1] == pytest.approx(settings.quiet_s)
+    assert trees["entity", many] == pytest.approx(2 * settings.quiet_s)
+
+    pipeline.execute(
+        "UPDATE memforest.tree SET first_mark_at = now() - make_interval(secs => :s)", s=settings.max_staleness_s - 0.5
+    )
+    pipeline.memory.client.enqueue("bob", "s3", said(LAMP.format(n=many + 1), start=1_701_900_000))
+    while pipeline.runtime.extract() + pipeline.runtime.reduce():
+        pass
+    (entity,) = pipeline.rows(f"{found} WHERE kind = 'entity'")
+    assert entity.quiet < 0.6
+
+    pipeline.execute("UPDATE memforest.tree SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL")
+    with FlushRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+        forest = rows.find_forest("bob")
+        assert forest is not None
+        rows.make_due(forest, None)
+    pipeline.drive(due=False)
+    assert dirty(pipeline) == 0
 
 
 PAUSE = 4711

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.settings import load_settings, nearest_variable, unknown_variables
+from memforest_core.settings import RefreshSettings, load_settings, nearest_variable, unknown_variables
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,9 @@ def test_a_source_that_can_not_be_meant_is_refused(changed: dict[str, object], m
     monkeypatch.setenv("MEMFOREST_RECALL__SOURCES", json.dumps({"notes": NOTES | changed}))
     with pytest.raises(InvalidSettings, match=r"Set MEMFOREST_RECALL__SOURCES to a valid value: notes\.\w+: "):
         load_settings()
+
+
+def test_the_quiet_period_grows_with_each_doubling_of_a_large_tree() -> None:
+    settings = RefreshSettings(quiet_s=2.0, quiet_leaves=64)
+    assert [settings.quiet_of(leaves) for leaves in (0, 1, 64, 128, 1_024)] == [2.0, 2.0, 2.0, 4.0, 10.0]
+    assert RefreshSettings(quiet_s=0.0).quiet_of(10_000) == 0.0

@@ -269,7 +269,7 @@ class Uniting:
         rows.lock_nodes_of(replaced, [node.id for change in changes for node in change.diff.updated])
         rows.clear_trees(replaced)
         rows.add_nodes([node for scope in copies if scope.copy is not None for node in scope.copy.nodes])
-        self._rows.reduce.write_trees(changes, refresh.quiet_s, refresh.max_staleness_s)
+        self._rows.reduce.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s)
         heads = {scope.id: scope.copy for scope in copies if scope.copy is not None and scope.there is not None}
         rows.set_heads(list(heads.values()), refresh.quiet_s)
         sizes = {tree: copy.head.leaf_count for tree, copy in heads.items()}

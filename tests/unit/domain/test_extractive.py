@@ -42,6 +42,31 @@ def test_the_first_and_the_latest_state_stay() -> None:
     assert "Miami" in summary
 
 
+def test_the_newest_lines_stay_however_little_they_weigh() -> None:
+    """Given lines of one kind, then the last ones stay as far as their share goes, at least the very last, and others
+    are picked beside them."""
+    told = [f"Bob paid {n} dollars for lamp {n}." for n in range(10, 40)]
+    text = "\n".join(told)
+
+    assert told[-1] not in summarize([text], 200)
+    for share, last in ((1, told[-1:]), (2 * len(told[0]) + 1, told[-2:]), (200, told[-5:])):
+        lines = summarize([text], 200, newest_chars=share).split("\n")
+        assert lines[-len(last) :] == last
+        assert len(lines) >= 5
+
+
+@pytest.mark.parametrize("budget", [1, 5, 20, 60, 120, 200])
+def test_the_budget_holds_for_the_newest_lines_too(budget: int) -> None:
+    assert 0 < len(summarize(HISTORY, budget, newest_chars=budget)) <= budget
+
+
+def test_a_newest_line_that_is_too_long_is_cut() -> None:
+    summary = summarize([*HISTORY, "Bob " + "really " * 40 + "left."], 60, newest_chars=30)
+
+    assert "Bob really" in summary
+    assert len(summary) <= 60
+
+
 def test_a_repeated_line_does_not_crowd_out_another() -> None:
     texts = ["Bob likes tea very much indeed.", "BOB likes tea very much indeed."] * 5 + ["Maya plays the cello."]
 

@@ -221,7 +221,7 @@ class ImportRows(BundleTasks):
     def rebuild(self, tree: TreeId, diff: Diff) -> None:
         """Replace all nodes of a tree."""
         self._run(sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :r"), r=tree)
-        self._trees.write_trees([TreeChange(tree, diff.head, diff)], 0.0, 0.0)
+        self._trees.write_trees([TreeChange(tree, diff.head, diff)], lambda _leaves: 0.0, 0.0)
         # Nothing is due before the forest is shown.
         own = sa.update(m.Tree).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
         self._db.execute(own.values(due_at=None, first_mark_at=None))
