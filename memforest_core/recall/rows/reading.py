@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from memforest_core.models.calls import CallRecord
 from memforest_core.recall.records import (
     Above,
     Around,
+    Below,
     CellRef,
     FactHead,
     FactText,
@@ -26,6 +29,8 @@ from memforest_core.recall.records import (
     Metadata,
     PlacedNode,
     SaidTurn,
+    TreeChild,
+    TreeRoot,
     TurnHead,
     TurnKey,
 )
@@ -148,23 +153,25 @@ class RecallRows:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""
         return [_placed(row) for row in self._by_ids(sql.PATHS, payloads)]
 
-    def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
-        """The children of these nodes in key order."""
-        return [
-            PlacedNode(
-                id_,
-                TreeId(self._ids[tree]),
-                NodeId(self._ids[parent]),
-                level,
-                payload,
-                start,
-                end,
-                stale,
-                _KINDS[kind],
-                label,
+    def tree_roots(self, roots: Sequence[UUID]) -> list[TreeRoot]:
+        """Those of these roots that exist, in their order."""
+        found = {
+            id_: TreeRoot(NodeId(id_), version, TreeId(tree), _KINDS[kind], label)
+            for id_, version, tree, kind, label in self._by_ids(sql.TREE_ROOTS, roots)
+        }
+        return [found[root] for root in roots if root in found]
+
+    def children(self, nodes: Sequence[UUID]) -> list[Below]:
+        """The children of those of these nodes that have any."""
+        found = []
+        for (parent, version), rows in groupby(self._by_ids(sql.CHILDREN, nodes), itemgetter(0, 1)):
+            above = NodeId(self._ids[parent])
+            children = tuple(
+                TreeChild(id_, TreeId(self._ids[tree]), above, own, payload, payload or id_, start, end)
+                for _, _, tree, id_, own, payload, start, end in rows
             )
-            for id_, tree, parent, level, payload, start, end, stale, kind, label in self._by_ids(sql.CHILDREN, nodes)
-        ]
+            found.append(Below(above, version, children))
+        return found
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         """The beginning of each node's text, where it has one."""

@@ -130,13 +130,21 @@ _PLACED = """
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND """
 
-CHILDREN = sa.text("""
-    SELECT n.node_id, n.tree_id::text, n.parent_id::text, n.level, n.payload_id, n.time_start, n.time_end,
-           n.version > n.clean_version AS stale, r.kind, r.label
+TREE_ROOTS = sa.text("""
+    SELECT n.node_id, n.version, n.tree_id, r.kind, r.label
       FROM memforest.node n CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
+    """)
+
+# One statement sees a node and its children at one moment.
+CHILDREN = sa.text("""
+    SELECT n.parent_id::text, p.version AS of_parent, n.tree_id::text, n.node_id, n.version, n.payload_id, n.time_start,
+           n.time_end
+      FROM memforest.node n CROSS JOIN LATERAL (
+        SELECT version FROM memforest.node WHERE tenant_id = :t AND node_id = n.parent_id LIMIT 1) p
      WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
+     ORDER BY n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """)
 
 NODES = sa.text(f"{_PLACED} n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id")
