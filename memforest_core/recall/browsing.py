@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from uuid import UUID
 
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
@@ -90,7 +89,7 @@ def browse(
             search.glance(level.points())
         else:
             with reading() as rows:
-                level.add(_children(partial(nullcontext, rows), kept, search.scope.tenant, frontier))
+                level.add(_children(reading, kept, search.scope.tenant, frontier, rows))
                 families = guide.families(rows, level.children)
             search.glance(level.points())
             ranked = guide.rank(families)
@@ -111,12 +110,15 @@ def browse(
     return browsed
 
 
-def _children(reading: Reading, kept: KeptTrees, tenant: TenantId, nodes: Mapping[UUID, int]) -> list[Below]:
-    """What is below these nodes, given with their versions, in their order."""
+def _children(
+    reading: Reading, kept: KeptTrees, tenant: TenantId, nodes: Mapping[UUID, int], opened: RecallRows | None = None
+) -> list[Below]:
+    """What is below these nodes, given with their versions, in their order; read in an ``opened`` transaction if there
+    is one."""
     found = kept.known(tenant, nodes)
     missing = [node for node in nodes if node not in found]
     if missing:
-        with reading() as rows:
+        with reading() if opened is None else nullcontext(opened) as rows:
             read = rows.children(missing)
         kept.keep(tenant, read)
         found |= {below.parent: below for below in read}

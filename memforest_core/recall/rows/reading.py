@@ -46,7 +46,24 @@ from memforest_core.store.statements import from_document
 MAX_SIGNS = 64
 """Pieces of a question in a script without spaces that are looked for."""
 
+KEPT_IDS = 200_000
+"""Of one process, at some 300 bytes each."""
+
 _KINDS = {kind.value: kind for kind in TreeKind}
+
+
+class _Ids(dict[str, UUID]):
+    """Ids by their text: what rows share, or an earlier recall has met, is made once. Equal ids then are one object,
+    which is what comparing them looks at first."""
+
+    def __missing__(self, text: str) -> UUID:
+        if len(self) >= KEPT_IDS:
+            self.clear()
+        made = self[text] = UUID(text)
+        return made
+
+
+_IDS = _Ids()
 
 
 class RecallRows:
@@ -55,7 +72,6 @@ class RecallRows:
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
-        self._ids = _Shared()
 
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
@@ -75,7 +91,7 @@ class RecallRows:
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
         """Those of the cells that exist."""
         return [
-            CellRef(CellId(cell), SessionId(self._ids[session]), *rest)
+            CellRef(CellId(_IDS[cell]), SessionId(_IDS[session]), *rest)
             for cell, session, *rest in self._by_ids(sql.CELLS, ids, f=forest)
         ]
 
@@ -85,7 +101,7 @@ class RecallRows:
         Corrections made after ``until`` are none yet.
         """
         return [
-            Link(FactId(facts[at - 1]), cell, SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
+            Link(FactId(facts[at - 1]), CellId(_IDS[cell]), SessionId(_IDS[session]), tuple(ordinals), corrected, wrong)
             for at, cell, session, ordinals, corrected, wrong in self._by_ids(
                 sql.LINKS_OF_FACTS, facts, n=limit, until=until
             )
@@ -94,7 +110,14 @@ class RecallRows:
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""
         return [
-            Link(fact, CellId(self._ids[cell]), SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
+            Link(
+                FactId(_IDS[fact]),
+                CellId(_IDS[cell]),
+                SessionId(_IDS[session]),
+                tuple(ordinals),
+                corrected,
+                wrong,
+            )
             for fact, cell, session, ordinals, corrected, wrong in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)
         ]
 
@@ -121,7 +144,7 @@ class RecallRows:
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
         """Each payload with the root of each tree of these families that holds it."""
         rows = self._by_ids(sql.ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        return [(PayloadId(self._ids[payload]), NodeId(self._ids[root])) for payload, root in rows]
+        return [(PayloadId(_IDS[payload]), NodeId(_IDS[root])) for payload, root in rows]
 
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         """Those of the facts that exist, as far as corrections are known by ``until``."""
@@ -145,7 +168,7 @@ class RecallRows:
         """What is above each leaf that holds one of the payloads in trees of these families."""
         rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [
-            Above(PayloadId(self._ids[payload]), NodeId(self._ids[lowest]), NodeId(self._ids[root]), _KINDS[kind])
+            Above(PayloadId(_IDS[payload]), NodeId(_IDS[lowest]), NodeId(_IDS[root]), _KINDS[kind])
             for payload, lowest, root, kind in rows
         ]
 
@@ -165,9 +188,18 @@ class RecallRows:
         """The children of those of these nodes that have any."""
         found = []
         for (parent, version), rows in groupby(self._by_ids(sql.CHILDREN, nodes), itemgetter(0, 1)):
-            above = NodeId(self._ids[parent])
+            above = NodeId(_IDS[parent])
             children = tuple(
-                TreeChild(id_, TreeId(self._ids[tree]), above, own, payload, payload or id_, start, end)
+                TreeChild(
+                    NodeId(_IDS[id_]),
+                    TreeId(_IDS[tree]),
+                    above,
+                    own,
+                    None if payload is None else PayloadId(_IDS[payload]),
+                    _IDS[payload or id_],
+                    start,
+                    end,
+                )
                 for _, _, tree, id_, own, payload, start, end in rows
             )
             found.append(Below(above, version, children))
@@ -312,14 +344,6 @@ def _near(words: Iterable[str]) -> str:
     """A regular expression for any text that holds the beginning of a word's stem; for no words one that finds none."""
     stems = {word[: max(2, min(3, len(word) - 1))] for word in words}
     return "|".join(sorted(stems)) or "$^."
-
-
-class _Shared(dict[str, UUID]):
-    """Ids that many rows share, by their text: each is made once."""
-
-    def __missing__(self, text: str) -> UUID:
-        made = self[text] = UUID(text)
-        return made
 
 
 def _placed(row: sa.Row[*tuple[Any, ...]]) -> PlacedNode:
