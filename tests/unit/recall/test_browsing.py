@@ -97,6 +97,12 @@ class TestByScores:
         assert browsed.cells == world.cells(0, 1)
         assert (browsed.calls, browsed.degraded, browsed.positions) == (0, [], {})
 
+    def test_what_has_not_changed_is_not_read_again(self, world: World) -> None:
+        first = world.browse(beam=2)
+        read = world.forest.transactions
+        assert world.browse(beam=2) == first
+        assert world.forest.transactions == read
+
     def test_it_stops_when_the_index_is_away(self, world: World) -> None:
         world.index.away_after = 1
         browsed = world.browse()
