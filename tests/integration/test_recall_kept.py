@@ -154,4 +154,4 @@ def test_what_was_deleted_is_not_found_by_what_is_kept(pipeline: Stack) -> None:
     erase(pipeline, session="garage")
     after = pipeline.services.recall.recall(pipeline.tenant, "bob", question, mode="embedding")
     assert after.evidence
-    assert "zorblax" not in str(after)
+    assert "zorblax" not in str(after.evidence)
