@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from memforest_core.domain.asked_order import Order
@@ -56,7 +56,7 @@ def lift_ordered(pieces: Sequence[Told], wanted: Wanted, weight: float) -> list[
         added = lifted.get(id(piece), 0.0)
         one = piece.voted
         if added > 0.0:
-            one = replace(one, score=one.score + added, signals={**one.signals, "order": added})
+            one = one._replace(score=one.score + added, signals={**one.signals, "order": added})
         voted.append(one)
     return sorted(voted, key=lambda one: (-one.score, one.item.place))
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 
@@ -38,21 +39,12 @@ class Scores:
         """Everything that has a score."""
         return self.lexical.keys() | self.dense.keys()
 
-    def only(self, ids: Collection[UUID]) -> Scores:
-        """The scores of some points."""
-        wanted = dict.fromkeys(ids)
-        return Scores(
-            {id_: self.lexical[id_] for id_ in wanted if id_ in self.lexical},
-            {id_: self.dense[id_] for id_ in wanted if id_ in self.dense},
-        )
-
     def __or__(self, other: Scores) -> Scores:
         """The scores of both."""
         return Scores(self.lexical | other.lexical, self.dense | other.dense)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """Something that can be evidence, with all that may vote for it.
 
     ``place`` is (session, turn ordinal, offset in the turn): neighbours follow each other in it. ``interval`` is the
@@ -76,8 +68,7 @@ class Item:
     fact: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Voted:
+class Voted(NamedTuple):
     """An item's score and what each signal added to it."""
 
     item: Item
@@ -90,7 +81,7 @@ def scaled(scores: Sequence[float | None]) -> list[float]:
 
     The best is 1, and equal scores stay equal, so a list of one or of constants is no special case.
     """
-    best = max((score for score in scores if score is not None), default=0.0)
+    best = max([score for score in scores if score is not None], default=0.0)
     if best <= 0.0 or not math.isfinite(best):
         return [0.0] * len(scores)
     return [score / best if score is not None and score > 0.0 else 0.0 for score in scores]
@@ -101,13 +92,13 @@ def fused(scores: Scores, weights: Weights, only: Iterable[UUID] | None = None) 
     gets nothing from it, and one that both lack is left out."""
     # Each look-up of an id costs its hash, and a recall makes thousands: every list is asked once for each point.
     ids = scores.ids() if only is None else dict.fromkeys(only)
-    told = [(id_, scores.lexical.get(id_), scores.dense.get(id_)) for id_ in ids]
-    lexical = scaled([by_words for _, by_words, _ in told])
-    dense = scaled([by_meaning for _, _, by_meaning in told])
+    by_words, by_meaning = list(map(scores.lexical.get, ids)), list(map(scores.dense.get, ids))
     return {
         id_: weights.lexical * one + weights.dense * other
-        for (id_, by_words, by_meaning), one, other in zip(told, lexical, dense, strict=True)
-        if by_words is not None or by_meaning is not None
+        for id_, word, meaning, one, other in zip(
+            ids, by_words, by_meaning, scaled(by_words), scaled(by_meaning), strict=True
+        )
+        if word is not None or meaning is not None
     }
 
 
@@ -121,15 +112,14 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
     fact_scores = fused(facts, weights, [fact for item in items for fact in (*item.facts, *item.chained)])
     intervals = fused(nodes, weights, [i.interval for i in items if i.interval])
     roots = fused(nodes, weights, [i.root for i in items if i.root])
-    voting = [topic for item in items for topic in item.topics]
-    topics = fused(nodes.only(voting) | facts.only(voting), weights)
+    topics = fused(nodes | facts, weights, [topic for item in items for topic in item.topics])
     added: list[dict[str, float]] = []
     for item in items:
         signals = {
             "cell": weights.cell * cell_scores.get(item.cell, 0.0),
             "fact": weights.fact * _best(fact_scores, item.facts),
-            "interval": weights.interval * _best(intervals, (item.interval,)),
-            "session": weights.root * _best(roots, (item.root,)),
+            "interval": 0.0 if item.interval is None else weights.interval * intervals.get(item.interval, 0.0),
+            "session": 0.0 if item.root is None else weights.root * roots.get(item.root, 0.0),
             "topic": weights.topic * _best(topics, item.topics),
             "chain": weights.chain * _best(fact_scores, item.chained),
             "speaker": weights.speaker if item.named_speaker else 0.0,
@@ -164,11 +154,12 @@ def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[f
     return lifts
 
 
-def _best(scores: Mapping[UUID, float], ids: Sequence[UUID | None]) -> float:
+def _best(scores: Mapping[UUID, float], ids: Sequence[UUID]) -> float:
     best = 0.0
     for id_ in ids:
-        score = 0.0 if id_ is None else scores.get(id_, 0.0)
-        best = max(best, score)
+        score = scores.get(id_, 0.0)
+        if score > best:
+            best = score
     return best
 
 

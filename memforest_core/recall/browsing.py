@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from memforest_core.domain.ids import NodeId, TreeId
+from memforest_core.domain.ids import NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Weights, fused
 from memforest_core.domain.times import from_micros
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, LlmRanker, Siblings, Tally
-from memforest_core.recall.records import PlacedNode
+from memforest_core.recall.records import Below, TreeChild, TreeRoot
 from memforest_core.recall.rows.reading import RecallRows
 
 MAX_LEVELS = 64
@@ -59,15 +60,17 @@ UNRANKED = Ranked()
 def browse(
     reading: Reading,
     search: IndexSearch,
-    roots: Sequence[UUID],
+    roots: Sequence[TreeRoot],
     beam: int,
     weights: Weights,
+    kept: KeptTrees,
     ranker: LlmRanker | None = None,
     questions: Mapping[UUID, str] | None = None,
 ) -> Browsed:
     """Follow the ``beam`` best children per tree and level down to the leaves.
 
-    One read and one vector call per level, for all trees together. Stops early when the index is away.
+    One vector call per level, for all trees together, and one read of what is not ``kept``. Stops early when the index
+    is away.
 
     A ranker chooses among the children of each node for its tree's question, found by root in ``questions``; a tree
     without one is browsed by scores. Scores are gathered all the same: they decide where the ranker gave no order (it
@@ -75,57 +78,134 @@ def browse(
     ranker chose is followed.
     """
     browsed = Browsed()
-    guide = None if ranker is None else _Guide(ranker, dict(questions or {}))
-    frontier = list(roots)
+    trees = {root.tree_id: root for root in roots}
+    guide = None if ranker is None else _Guide(ranker, dict(questions or {}), trees)
+    frontier: dict[UUID, int] = {root.id: root.version for root in roots}
     while frontier and browsed.levels < MAX_LEVELS:
-        with reading() as rows:
-            children = rows.children(frontier)
-            children = [child for child in children if _within(child, search.scope.overlaps)]
-            families = guide.families(rows, children) if guide is not None else []
-        search.glance({_point(child): _kind(child) for child in children})
-        ranked = guide.rank(families) if guide is not None else UNRANKED
+        level = _Level(trees, search.scope.overlaps)
+        ranked = UNRANKED
+        if guide is None:
+            level.add(_children(reading, kept, search.scope.tenant, frontier))
+            search.glance(level.points())
+        else:
+            with reading() as rows:
+                level.add(_children(reading, kept, search.scope.tenant, frontier, rows))
+                families = guide.families(rows, level.children)
+            search.glance(level.points())
+            ranked = guide.rank(families)
         if search.failure is not None:
-            children = [c for c in children if c.parent_id in ranked.positions or c.parent_id in ranked.single]
-            if not children:
+            level = level.ordered_by(ranked)
+            if not level.children:
                 break
         browsed.levels += 1
-        frontier = []
-        for child in _best(children, search, beam, weights, ranked):
+        frontier = {}
+        for child in level.best(search, beam, weights, ranked):
             if child.payload_id is None:
-                frontier.append(child.id)
+                frontier[child.id] = child.version
                 continue
-            (browsed.cells if child.kind is TreeKind.SESSION else browsed.facts).add(child.payload_id)
+            (browsed.cells if trees[child.tree_id].kind is _SESSION else browsed.facts).add(child.payload_id)
             _note(browsed.positions, child, ranked)
     if guide is not None:
         guide.tell(browsed, index_away=search.failure is not None)
     return browsed
 
 
+def _children(
+    reading: Reading, kept: KeptTrees, tenant: TenantId, nodes: Mapping[UUID, int], opened: RecallRows | None = None
+) -> list[Below]:
+    """What is below these nodes, given with their versions, in their order; read in an ``opened`` transaction if there
+    is one."""
+    found = kept.known(tenant, nodes)
+    missing = [node for node in nodes if node not in found]
+    if missing:
+        with reading() if opened is None else nullcontext(opened) as rows:
+            read = rows.children(missing)
+        kept.keep(tenant, read)
+        found |= {below.parent: below for below in read}
+    return [found[node] for node in nodes if node in found]
+
+
+# Python finds a member of an enumeration ten times slower than a name of the module.
+_NODE, _CELL, _FACT, _SESSION = PointKind.NODE, PointKind.CELL, PointKind.FACT, TreeKind.SESSION
+
+
+class _Level:
+    """The children that one step of all beams has to choose from, those of a tree in key order."""
+
+    def __init__(self, trees: Mapping[TreeId, TreeRoot], overlaps: tuple[float, float] | None) -> None:
+        self._trees = trees
+        self._overlaps = overlaps
+        self.children: list[TreeChild] = []
+        self._places: dict[TreeId, list[int]] = defaultdict(list)
+        self._ids: dict[PointKind, list[UUID]] = defaultdict(list)
+
+    def add(self, nodes: Iterable[Below]) -> None:
+        """Add the children of nodes, as far as they touch the range of time, in seconds since 1970, if there is one."""
+        for below in nodes:
+            children: Sequence[TreeChild] = below.children
+            if self._overlaps is not None:
+                children = [child for child in children if _within(child, self._overlaps)]
+            if children:
+                self._take(children)
+
+    def _take(self, children: Sequence[TreeChild]) -> None:
+        tree, kind = children[0].tree_id, _NODE
+        if children[0].payload_id is not None:
+            kind = _CELL if self._trees[tree].kind is _SESSION else _FACT
+        first = len(self.children)
+        self.children.extend(children)
+        self._places[tree].extend(range(first, len(self.children)))
+        self._ids[kind].extend([child.point for child in children])
+
+    def ordered_by(self, ranked: Ranked) -> _Level:
+        """The same without the children of parents for which a ranker has told no order."""
+        rest = _Level(self._trees, None)
+        for child in self.children:
+            if child.parent_id in ranked.positions or child.parent_id in ranked.single:
+                rest._take([child])
+        return rest
+
+    def points(self) -> dict[UUID, PointKind]:
+        """What the children are scored by. A leaf has no point of its own, so its payload's is used."""
+        return {id_: kind for kind, ids in self._ids.items() for id_ in ids}
+
+    def best(self, search: IndexSearch, beam: int, weights: Weights, ranked: Ranked) -> list[TreeChild]:
+        """The best children of each tree, in key order; scores are scaled among this level's points of a kind."""
+        scores: dict[UUID, float] = {}
+        for kind, ids in self._ids.items():
+            scores |= fused(search.of(kind), weights, ids)
+        told = [scores.get(child.point, 0.0) for child in self.children]
+        kept: list[TreeChild] = []
+        for places in self._places.values():
+            order = sorted(places, key=told.__getitem__, reverse=True)
+            if ranked.positions and any(self.children[at].parent_id in ranked.positions for at in order):
+                order = _by_position(self.children, order, ranked)
+            kept += [self.children[at] for at in sorted(order[:beam])]
+        return kept
+
+
 class _Guide:
     """Asks the ranker during one browse: knows each tree's question, and counts the calls."""
 
-    def __init__(self, ranker: LlmRanker, questions: Mapping[UUID, str]) -> None:
+    def __init__(self, ranker: LlmRanker, questions: Mapping[UUID, str], trees: Mapping[TreeId, TreeRoot]) -> None:
         self._ranker = ranker
-        self._of_root = questions
-        self._of_tree: dict[TreeId, str] = {}
+        self._trees = trees
+        self._of_tree = {tree: questions[root.id] for tree, root in trees.items() if root.id in questions}
         self._tally = Tally()
 
-    def families(self, rows: RecallRows, children: Sequence[PlacedNode]) -> list[Siblings]:
+    def families(self, rows: RecallRows, children: Sequence[TreeChild]) -> list[Siblings]:
         """The children of each node of trees that have a question, with the texts that they are ranked by."""
-        asked: dict[UUID, list[PlacedNode]] = defaultdict(list)
+        asked: dict[UUID, list[TreeChild]] = defaultdict(list)
         for child in children:
-            if child.parent_id is None:
-                continue
-            if child.parent_id in self._of_root:
-                self._of_tree[child.tree_id] = self._of_root[child.parent_id]
             if child.tree_id in self._of_tree:
                 asked[child.parent_id].append(child)
         wanted = [child for siblings in asked.values() if len(siblings) > 1 for child in siblings]
         summaries = rows.summaries([child.id for child in wanted if child.payload_id is None], CHILD_CHARS)
         leaves = rows.texts([child.payload_id for child in wanted if child.payload_id is not None], CHILD_CHARS)
         return [
-            Siblings(parent, self._of_tree[siblings[0].tree_id], siblings[0].label, _shown(siblings, summaries, leaves))
+            Siblings(parent, self._of_tree[tree], self._trees[tree].label, _shown(siblings, summaries, leaves))
             for parent, siblings in asked.items()
+            for tree in (siblings[0].tree_id,)
         ]
 
     def rank(self, families: Sequence[Siblings]) -> Ranked:
@@ -152,79 +232,43 @@ class _Guide:
 
 
 def _shown(
-    siblings: Sequence[PlacedNode], summaries: Mapping[NodeId, str], leaves: Mapping[UUID, str]
+    siblings: Sequence[TreeChild], summaries: Mapping[NodeId, str], leaves: Mapping[UUID, str]
 ) -> tuple[Child, ...]:
-    def text(node: PlacedNode) -> str:
+    def text(node: TreeChild) -> str:
         return summaries.get(node.id, "") if node.payload_id is None else leaves.get(node.payload_id, "")
 
     return tuple(Child(child.id, text(child).strip(), child.time_start, child.time_end) for child in siblings)
 
 
-def _note(positions: dict[UUID, int], leaf: PlacedNode, ranked: Ranked) -> None:
+def _note(positions: dict[UUID, int], leaf: TreeChild, ranked: Ranked) -> None:
     """Keep the best position of a leaf's payload, if a ranker gave it one."""
-    order = ranked.positions.get(leaf.parent_id) if leaf.parent_id is not None else None
+    order = ranked.positions.get(leaf.parent_id)
     if order is not None and leaf.payload_id is not None and leaf.id in order:
         positions[leaf.payload_id] = min(order[leaf.id], positions.get(leaf.payload_id, order[leaf.id]))
 
 
-def _point(node: PlacedNode) -> UUID:
-    """The point that a node is scored by; a leaf has none of its own, so its payload's is used."""
-    return node.payload_id or node.id
-
-
-# Python finds a member of an enumeration ten times slower than a name of the module.
-_NODE, _CELL, _FACT, _SESSION = PointKind.NODE, PointKind.CELL, PointKind.FACT, TreeKind.SESSION
-
-
-def _kind(node: PlacedNode) -> PointKind:
-    if node.payload_id is None:
-        return _NODE
-    return _CELL if node.kind is _SESSION else _FACT
-
-
-def _best(
-    children: Sequence[PlacedNode], search: IndexSearch, beam: int, weights: Weights, ranked: Ranked
-) -> list[PlacedNode]:
-    """The best children of each tree; scores are scaled among this level's points of a kind."""
-    points: dict[PointKind, list[UUID]] = defaultdict(list)
-    for child in children:
-        points[_kind(child)].append(_point(child))
-    scores: dict[UUID, float] = {}
-    for kind, ids in points.items():
-        scores |= fused(search.of(kind), weights, ids)
-    by_tree: dict[TreeId, list[PlacedNode]] = defaultdict(list)
-    for child in children:
-        by_tree[child.tree_id].append(child)
-    kept: list[PlacedNode] = []
-    for siblings in by_tree.values():
-        siblings.sort(key=lambda child: -scores.get(_point(child), 0.0))
-        if any(child.parent_id in ranked.positions for child in siblings):
-            siblings = _by_position(siblings, ranked)
-        kept.extend(siblings[:beam])
-    return kept
-
-
-def _by_position(children: Sequence[PlacedNode], ranked: Ranked) -> list[PlacedNode]:
-    """Children of one tree, given by score, in order of their positions among siblings.
+def _by_position(children: Sequence[TreeChild], places: Sequence[int], ranked: Ranked) -> list[int]:
+    """Places of children of one tree, given by score, in order of the children's positions among siblings.
 
     What a ranker was shown and did not choose is left out; what it was not shown, or could not rank, has the position
     of its score.
     """
-    placed: list[tuple[int, PlacedNode]] = []
-    counted: Counter[UUID | None] = Counter()
-    for child in children:
-        order = None if child.parent_id is None else ranked.positions.get(child.parent_id)
+    placed: list[tuple[int, int]] = []
+    counted: Counter[UUID] = Counter()
+    for at in places:
+        child = children[at]
+        order = ranked.positions.get(child.parent_id)
         if order is None or child.id not in ranked.shown:
-            placed.append((counted[child.parent_id], child))
+            placed.append((counted[child.parent_id], at))
             counted[child.parent_id] += 1
         elif child.id in order:
-            placed.append((order[child.id], child))
+            placed.append((order[child.id], at))
     placed.sort(key=lambda each: each[0])
-    return [child for _, child in placed]
+    return [at for _, at in placed]
 
 
-def _within(node: PlacedNode, overlaps: tuple[float, float] | None) -> bool:
-    if overlaps is None or node.time_start is None or node.time_end is None:
+def _within(node: TreeChild, overlaps: tuple[float, float]) -> bool:
+    if node.time_start is None or node.time_end is None:
         return True
     first, last = overlaps
     return from_micros(node.time_start).timestamp() <= last and (from_micros(node.time_end).timestamp() >= first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from memforest_core.domain.asked_now import MAX_WORDS, asks_still
@@ -125,7 +125,7 @@ def current_first(voted: Sequence[Voted], current: Current, weight: float) -> li
     for one in voted:
         if id(one) in lifted:
             added = weight * best
-            one = replace(one, score=one.score + added, signals={**one.signals, current.signal: added})
+            one = one._replace(score=one.score + added, signals={**one.signals, current.signal: added})
         found.append(one)
     return sorted(found, key=lambda one: (-one.score, one.item.place))
 

@@ -28,6 +28,7 @@ from memforest_core.recall.browsing import Browsed, Reading, browse
 from memforest_core.recall.candidates import Candidates, Reads, gather
 from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits
 from memforest_core.recall.items import ALWAYS, Bounds
+from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import FoundText
@@ -112,6 +113,7 @@ class Gathering:
     weights: Weights
     pointers: bool
     embedder: Embedder
+    kept: KeptTrees = field(default_factory=KeptTrees)
 
     def gather(
         self,
@@ -146,6 +148,7 @@ class Gathering:
             roots = self._roots(rows, forest, asked, search, hits)
             ranked = roots[: self.settings.llm_trees]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
+            begun = rows.tree_roots(roots)
         degraded += [*raw.degraded, *cold.degraded]
         questions = dict.fromkeys(ranked, asked.question.text)
         if asked.mode.plans:
@@ -155,10 +158,10 @@ class Gathering:
             beam, weights = self.settings.beam, self.weights
             if asked.mode is Mode.EMBEDDING_PLANNER:
                 text = asked.question.text
-                leaves = browse_each(reading, search, roots, beam, weights, text, questions, self.embedder)
+                leaves = browse_each(reading, search, begun, beam, weights, self.kept, text, questions, self.embedder)
             else:
                 ranker = thought.ranker() if asked.mode.ranks else None
-                leaves = browse(reading, search, roots, beam, weights, ranker, questions)
+                leaves = browse(reading, search, begun, beam, weights, self.kept, ranker, questions)
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
             facts = hits.facts | leaves.facts | sure | {FactId(fact) for fact in cold.facts}

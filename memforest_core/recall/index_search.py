@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -104,13 +105,15 @@ class IndexSearch:
         asked: list[tuple[set[UUID], list[UUID]]] = []
         for vector in vectors:
             done = self._scored_by(vector)
-            missing = [(id_, kind) for id_, kind in ids.items() if id_ not in done]
-            asked.append((done, [id_ for id_, _ in missing]))
-            for kind in PointKind:
-                some = [id_ for id_, of in missing if of is kind]
+            missing: dict[PointKind, list[UUID]] = defaultdict(list)
+            for id_, kind in ids.items():
+                if id_ not in done:
+                    missing[kind].append(id_)
+            for kind, some in missing.items():
                 # Only the flat search is limited in time: points that are scored by id were chosen before.
                 scope = replace(self.scope, kinds=(kind,), ids=tuple(some), overlaps=None)
-                queries += [IndexQuery(vector, scope, len(some))] if some else []
+                queries.append(IndexQuery(vector, scope, len(some)))
+                asked.append((done, some))
         self._search(queries)
         if self.failure is None:
             for done, named in asked:

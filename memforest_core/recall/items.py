@@ -35,6 +35,12 @@ class Bounds:
     channels: frozenset[str] = frozenset()
     """Channels of sessions; empty for all sessions."""
 
+    @property
+    def limited(self) -> bool:
+        """Whether there are turns that ``allow`` refuses."""
+        named = (self.excluded, self.channels, self.roles, self.speakers)
+        return self.said_until is not None or self.sessions is not None or any(named)
+
     def allow(self, head: TurnHead) -> bool:
         """Whether a turn may be evidence, as far as that does not depend on its facts."""
         return (
@@ -57,12 +63,13 @@ def items(
     said, given = candidates.facts_by_turn(), positions or {}
     named: dict[tuple[str, str], bool] = {}
     timed = bounds.between != ALWAYS or bounds.about != ALWAYS
+    limited = bounds.limited
     found: dict[tuple[UUID | None, tuple[UUID, int, int]], Item] = {}
     for cell in candidates.cells.values():
         interval, root = candidates.sessions.get(cell.id, (None, None))
         for key in cell_turns(cell):
             head = candidates.turns.get(key)
-            if head is None or not bounds.allow(head):
+            if head is None or (limited and not bounds.allow(head)):
                 continue
             facts = said.get(key, [])
             written = [fact for fact in facts if candidates.writes(fact)] if candidates.sentences else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -56,6 +55,6 @@ def by_priority(voted: Sequence[Voted], priorities: Mapping[UUID, float], weight
         highest = max((priorities[fact] for fact in one.item.facts if fact in priorities), default=0.0)
         added = weight * highest * best
         if added > 0.0:
-            one = replace(one, score=one.score + added, signals={**one.signals, SIGNAL: added})
+            one = one._replace(score=one.score + added, signals={**one.signals, SIGNAL: added})
         found.append(one)
     return sorted(found, key=lambda one: (-one.score, one.item.place))

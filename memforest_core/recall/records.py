@@ -86,6 +86,40 @@ class PlacedNode(NamedTuple):
     label: str
 
 
+class TreeRoot(NamedTuple):
+    """Where browsing a tree begins: its root, at the root's version."""
+
+    id: NodeId
+    version: int
+    tree_id: TreeId
+    kind: TreeKind
+    label: str
+
+
+class TreeChild(NamedTuple):
+    """A child of a node as browsing follows it. ``point`` is what it is scored by; ``payload_id`` is set for leaves.
+
+    Times are microseconds since 1970.
+    """
+
+    id: NodeId
+    tree_id: TreeId
+    parent_id: NodeId
+    version: int
+    payload_id: PayloadId | None
+    point: UUID
+    time_start: int | None
+    time_end: int | None
+
+
+class Below(NamedTuple):
+    """The children of a node in key order, as they are at a version of it; of one level."""
+
+    parent: NodeId
+    version: int
+    children: tuple[TreeChild, ...]
+
+
 class Above(NamedTuple):
     """What is above a leaf in one tree: its parent, the lowest node there, and the root; both may be the same."""
 

@@ -12,7 +12,9 @@ from memforest_core.index.vector_index import DenseVector, PointKind
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.browsing import Browsed, Reading, browse
 from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.question import parse_question
+from memforest_core.recall.records import TreeRoot
 
 NOT_EMBEDDED = "The planner's questions could not be embedded: every tree was browsed by the question itself."
 
@@ -20,9 +22,10 @@ NOT_EMBEDDED = "The planner's questions could not be embedded: every tree was br
 def browse_each(
     reading: Reading,
     search: IndexSearch,
-    roots: Sequence[UUID],
+    roots: Sequence[TreeRoot],
     beam: int,
     weights: Weights,
+    kept: KeptTrees,
     question: str,
     questions: Mapping[UUID, str],
     embedder: Embedder,
@@ -33,21 +36,21 @@ def browse_each(
     embedding for all questions, and one browse for each that differs. Without an embedder all are browsed by the
     question itself, and the result says so.
     """
-    by_question: dict[str, list[UUID]] = defaultdict(list)
+    by_question: dict[str, list[TreeRoot]] = defaultdict(list)
     for root in roots:
-        by_question[questions.get(root, question)].append(root)
+        by_question[questions.get(root.id, question)].append(root)
     asked = sorted(by_question.keys() - {question})
     vectors = _embedded(embedder, asked) if asked and search.dense is not None else None
     if vectors is None:
-        plain = browse(reading, search, roots, beam, weights)
+        plain = browse(reading, search, roots, beam, weights, kept)
         plain.degraded += [NOT_EMBEDDED] if asked else []
         return plain
-    united = browse(reading, search, by_question.get(question, []), beam, weights)
+    united = browse(reading, search, by_question.get(question, []), beam, weights, kept)
     for text, vector in zip(asked, vectors, strict=True):
         sub = IndexSearch(
             search.index, search.scope, vector, parse_question(text).sparse(), search.cell_scope, search.trees
         )
-        found = browse(reading, sub, by_question[text], beam, weights)
+        found = browse(reading, sub, by_question[text], beam, weights, kept)
         search.round_trips += sub.round_trips
         search.failure = search.failure or sub.failure
         _join(search, sub, PointKind.CELL, found.cells)

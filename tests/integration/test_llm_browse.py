@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
@@ -24,10 +24,11 @@ from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
 from memforest_core.recall.browsing import Browsed, browse
 from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.planning import PlanType, QuestionType, plan_trees, planned
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.ranking import LlmRanker
-from memforest_core.recall.records import PlacedNode
+from memforest_core.recall.records import TreeChild, TreeRoot
 from memforest_core.recall.rewriting import LAST_TURNS, standalone
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from tests.support.weights import weights
@@ -69,9 +70,13 @@ class Walker:
         )
         return [UUID(str(row[0])) for row in rows]
 
-    def children(self, node: UUID) -> list[PlacedNode]:
+    def children(self, node: UUID) -> list[TreeChild]:
         with self.reading() as rows:
-            return rows.children([node])
+            return [child for below in rows.children([node]) for child in below.children]
+
+    def begun(self, roots: Iterable[UUID]) -> list[TreeRoot]:
+        with self.reading() as rows:
+            return rows.tree_roots(list(roots))
 
     def levels(self, root: UUID) -> list[int]:
         """How many nodes of each level have something to rank, from the root down."""
@@ -98,7 +103,9 @@ class Walker:
         beam: int = WIDE,
     ) -> Browsed:
         ranker = None if server is None else LlmRanker(chat(server), calls, most, ASKED)
-        return browse(self.reading, self.search(), list(questions), beam, weights(), ranker, questions)
+        return browse(
+            self.reading, self.search(), self.begun(questions), beam, weights(), KeptTrees(), ranker, questions
+        )
 
 
 def chat(server: ModelServer, timeout_s: float = 2.0) -> LitellmChat:
@@ -190,7 +197,7 @@ class TestCalls:
         server.answer = lambda body: order([len(json.loads(last_user_text(body))["children"])])
         (root,) = bob.roots("session")
         ranker, search = LlmRanker(chat(server), 4, 16), bob.search()
-        browsed = browse(bob.reading, search, [root], 10, weights(), ranker, {root: QUESTION})
+        browsed = browse(bob.reading, search, bob.begun([root]), 10, weights(), KeptTrees(), ranker, {root: QUESTION})
         node = root
         while (below := bob.children(node)[-1]).payload_id is None:
             node = below.id
@@ -266,7 +273,7 @@ def _first_child_below_the_root() -> Callable[[Mapping[str, Any]], str]:
     return answer
 
 
-def _first_leaf(bob: Walker, node: PlacedNode) -> UUID:
+def _first_leaf(bob: Walker, node: TreeChild) -> UUID:
     while node.payload_id is None:
         node = bob.children(node.id)[0]
     return node.payload_id

@@ -6,17 +6,20 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
 from typing import assert_never
 from uuid import UUID
 
+import numpy as np
 import qdrant_edge as engine
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
-from memforest_core.index.qdrant.ids import point_id, rows_asked
+from memforest_core.index.qdrant.ids import point_id, point_ids, rows_asked
+from memforest_core.index.qdrant.kept import KeptVectors
 from memforest_core.index.qdrant.points import (
     asked_limit,
     batches,
@@ -25,10 +28,20 @@ from memforest_core.index.qdrant.points import (
     encode_payload,
     hits_of,
     newest,
+    only_named,
     read_fields,
     scanned_point,
 )
-from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
+from memforest_core.index.vector_index import (
+    DenseVector,
+    Hit,
+    IndexFilter,
+    IndexQuery,
+    Point,
+    PointKey,
+    ScanPage,
+    SparseVector,
+)
 
 _FIELD_INDEXES: dict[schema.FieldIndex, engine.PayloadSchemaType | engine.UuidIndexParams] = {
     schema.FieldIndex.FOREST: engine.UuidIndexParams(is_tenant=True),
@@ -55,6 +68,7 @@ class EdgeIndex:
         self._shard: engine.EdgeShard | None = None
         self._closed = False
         self._writing = threading.Lock()
+        self._kept = KeptVectors(dimension)
 
     @property
     def name(self) -> str:
@@ -91,18 +105,27 @@ class EdgeIndex:
                 stored = _versions(shard, list(encoded))
                 fresh = [encoded[id_] for id_, point in named if id_ not in stored or stored[id_] < point.version]
                 if fresh:
-                    shard.update(engine.UpdateOperation.upsert_points(fresh))
+                    with self._forgetting([point.key for point in batch]):
+                        shard.update(engine.UpdateOperation.upsert_points(fresh))
 
     def delete(self, keys: Sequence[PointKey]) -> None:
         with self._writing, _engine_failures("the vector index refused a deletion"):
             shard = self._opened()
             if keys:
-                shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
+                with self._forgetting(keys):
+                    shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
 
     def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
         found: list[list[Hit]] = [[] for _ in queries]
-        asked = [(at, rows_asked(q.filter)) for at, q in enumerate(queries) if can_match(q)]
         shard = self._opened()
+        asked: list[tuple[int, dict[UUID, UUID] | None]] = []
+        for at, query in enumerate(queries):
+            if not can_match(query):
+                continue
+            if not isinstance(query.vector, SparseVector) and only_named(query):
+                found[at] = self._products(shard, query.filter, query.vector)
+            else:
+                asked.append((at, rows_asked(query.filter)))
         if not asked:
             return found
         batch = engine.QueryBatchRequest([self._request(queries[at], rows) for at, rows in asked])
@@ -179,6 +202,49 @@ class EdgeIndex:
             state = "is closed" if self._closed else "is not open yet: call prepare() first"
             raise IndexUnavailable(f"the vector index {state}")
         return shard
+
+    @contextmanager
+    def _forgetting(self, keys: Sequence[PointKey]) -> Iterator[None]:
+        """A write of these points, of which nothing may be kept from before; also when it fails half way."""
+        try:
+            yield
+        finally:
+            self._kept.forget(keys)
+
+    def _products(self, shard: engine.EdgeShard, wanted: IndexFilter, asked: DenseVector) -> list[Hit]:
+        """The cosines of points that are named by their ids: products with kept vectors; others are read and kept."""
+        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
+        length = float(np.linalg.norm(numbers))
+        [kind] = wanted.kinds
+        group, rows = (wanted.tenant, wanted.forest_id, kind), list(wanted.ids or ())
+        kept, moment = self._kept.of(group, rows)
+        vectors = [vector for vector in kept if vector is not None]
+        if len(vectors) < len(rows):
+            read = self._read_vectors(
+                shard, wanted, [row for row, known in zip(rows, kept, strict=True) if known is None]
+            )
+            self._kept.keep(group, read, moment)
+            told = ((row, read.get(row) if known is None else known) for row, known in zip(rows, kept, strict=True))
+            there = [(row, vector) for row, vector in told if vector is not None]
+            rows, vectors = [row for row, _ in there], [vector for _, vector in there]
+        if not rows:
+            return []
+        products = np.concatenate(vectors).reshape(len(rows), self._dimension) @ (numbers / (length or 1.0))
+        return list(map(Hit, rows, repeat(kind), products.tolist()))
+
+    def _read_vectors(
+        self, shard: engine.EdgeShard, wanted: IndexFilter, rows: Sequence[UUID]
+    ) -> dict[UUID, DenseVector]:
+        """The vectors of those of these points that exist and are of the wanted kind; the engine keeps them at length
+        1."""
+        points = point_ids(wanted.tenant, wanted.forest_id, rows)
+        with _engine_failures("the vector index refused a read"):
+            records = shard.retrieve(list(points), [schema.KIND], [schema.DENSE])
+        return {
+            points[_uuid(record.id)]: np.array(record.vector[schema.DENSE], dtype=np.float32)
+            for record in records
+            if isinstance(record.vector, dict) and (record.payload or {})[schema.KIND] == wanted.kinds[0].value
+        }
 
     def _encode(self, id: UUID, point: Point) -> engine.Point:
         vectors: dict[str, engine.NamedVector] = {schema.DENSE: dense_values(point.dense, self._model, self._dimension)}

@@ -25,18 +25,19 @@ def space(tenant: TenantId, forest: ForestId) -> UUID:
 
 
 def point_ids(tenant: TenantId, forest: ForestId, rows: Iterable[UUID]) -> dict[UUID, UUID]:
-    """The row of each point of a forest, by the point's id: ``uuid5`` over the forest's space and the row's id."""
-    begun = hashlib.sha1(space(tenant, forest).bytes, usedforsecurity=False)
-    found: dict[UUID, UUID] = {}
-    for row in rows:
-        digest = begun.copy()
-        digest.update(row.int.to_bytes(16, "big"))
-        # What UUID(bytes=..., version=5) does, without its checks: thousands a recall, in 1.2 us instead of 2.7 each.
-        point = _new(UUID)
-        _set(point, "int", int.from_bytes(digest.digest()[:16], "big") & _OPEN | _VERSION_5)
-        _set(point, "is_safe", SafeUUID.unknown)
-        found[point] = row
-    return found
+    """The row of each point of a forest, by the point's id."""
+    own = space(tenant, forest)
+    return {_point(own, row): row for row in rows}
+
+
+@lru_cache(maxsize=100_000)
+def _point(own: UUID, row: UUID) -> UUID:
+    """``uuid5`` over a forest's space and a row's id, without the checks of ``UUID(bytes=..., version=5)``."""
+    digest = hashlib.sha1(own.bytes + row.bytes, usedforsecurity=False).digest()
+    point = _new(UUID)
+    _set(point, "int", int.from_bytes(digest[:16], "big") & _OPEN | _VERSION_5)
+    _set(point, "is_safe", SafeUUID.unknown)
+    return point
 
 
 def point_id(key: PointKey) -> UUID:

@@ -11,7 +11,16 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import space
-from memforest_core.index.vector_index import DenseVector, Hit, IndexQuery, Point, PointKind, ScannedPoint, SparseVector
+from memforest_core.index.vector_index import (
+    DenseVector,
+    Hit,
+    IndexFilter,
+    IndexQuery,
+    Point,
+    PointKind,
+    ScannedPoint,
+    SparseVector,
+)
 
 PayloadValue = str | int | float
 
@@ -128,6 +137,19 @@ def only_kind(query: IndexQuery) -> PointKind | None:
     Reading them is most of a search by ids: measured on the embedded engine, 5.7 ms against 1.1 ms for 900 ids.
     """
     return query.filter.kinds[0] if len(query.filter.kinds) == 1 else None
+
+
+def only_named(query: IndexQuery) -> bool:
+    """Whether a query wants all points of one kind that it names, and bounds them by nothing else."""
+    named = query.filter
+    bare = IndexFilter(named.tenant, named.forest_id, named.kinds, ids=named.ids)
+    return (
+        named == bare
+        and named.ids is not None
+        and len(named.kinds) == 1
+        and query.limit >= len(named.ids)
+        and query.min_score is None
+    )
 
 
 def asked_limit(query: IndexQuery) -> int:

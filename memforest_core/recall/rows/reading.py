@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from memforest_core.models.calls import CallRecord
 from memforest_core.recall.records import (
     Above,
     Around,
+    Below,
     CellRef,
     FactHead,
     FactText,
@@ -26,6 +29,8 @@ from memforest_core.recall.records import (
     Metadata,
     PlacedNode,
     SaidTurn,
+    TreeChild,
+    TreeRoot,
     TurnHead,
     TurnKey,
 )
@@ -41,7 +46,24 @@ from memforest_core.store.statements import from_document
 MAX_SIGNS = 64
 """Pieces of a question in a script without spaces that are looked for."""
 
+KEPT_IDS = 200_000
+"""Of one process, at some 300 bytes each."""
+
 _KINDS = {kind.value: kind for kind in TreeKind}
+
+
+class _Ids(dict[str, UUID]):
+    """Ids by their text: what rows share, or an earlier recall has met, is made once. Equal ids then are one object,
+    which is what comparing them looks at first."""
+
+    def __missing__(self, text: str) -> UUID:
+        if len(self) >= KEPT_IDS:
+            self.clear()
+        made = self[text] = UUID(text)
+        return made
+
+
+_IDS = _Ids()
 
 
 class RecallRows:
@@ -50,7 +72,6 @@ class RecallRows:
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         self._db = connection
         self._tenant = tenant
-        self._ids = _Shared()
 
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
@@ -70,7 +91,7 @@ class RecallRows:
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
         """Those of the cells that exist."""
         return [
-            CellRef(CellId(cell), SessionId(self._ids[session]), *rest)
+            CellRef(CellId(_IDS[cell]), SessionId(_IDS[session]), *rest)
             for cell, session, *rest in self._by_ids(sql.CELLS, ids, f=forest)
         ]
 
@@ -80,7 +101,7 @@ class RecallRows:
         Corrections made after ``until`` are none yet.
         """
         return [
-            Link(FactId(facts[at - 1]), cell, SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
+            Link(FactId(facts[at - 1]), CellId(_IDS[cell]), SessionId(_IDS[session]), tuple(ordinals), corrected, wrong)
             for at, cell, session, ordinals, corrected, wrong in self._by_ids(
                 sql.LINKS_OF_FACTS, facts, n=limit, until=until
             )
@@ -89,7 +110,14 @@ class RecallRows:
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""
         return [
-            Link(fact, CellId(self._ids[cell]), SessionId(self._ids[session]), tuple(ordinals), corrected, wrong)
+            Link(
+                FactId(_IDS[fact]),
+                CellId(_IDS[cell]),
+                SessionId(_IDS[session]),
+                tuple(ordinals),
+                corrected,
+                wrong,
+            )
             for fact, cell, session, ordinals, corrected, wrong in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)
         ]
 
@@ -116,7 +144,7 @@ class RecallRows:
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
         """Each payload with the root of each tree of these families that holds it."""
         rows = self._by_ids(sql.ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        return [(PayloadId(self._ids[payload]), NodeId(self._ids[root])) for payload, root in rows]
+        return [(PayloadId(_IDS[payload]), NodeId(_IDS[root])) for payload, root in rows]
 
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         """Those of the facts that exist, as far as corrections are known by ``until``."""
@@ -140,7 +168,7 @@ class RecallRows:
         """What is above each leaf that holds one of the payloads in trees of these families."""
         rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
         return [
-            Above(PayloadId(self._ids[payload]), NodeId(self._ids[lowest]), NodeId(self._ids[root]), _KINDS[kind])
+            Above(PayloadId(_IDS[payload]), NodeId(_IDS[lowest]), NodeId(_IDS[root]), _KINDS[kind])
             for payload, lowest, root, kind in rows
         ]
 
@@ -148,23 +176,34 @@ class RecallRows:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""
         return [_placed(row) for row in self._by_ids(sql.PATHS, payloads)]
 
-    def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
-        """The children of these nodes in key order."""
-        return [
-            PlacedNode(
-                id_,
-                TreeId(self._ids[tree]),
-                NodeId(self._ids[parent]),
-                level,
-                payload,
-                start,
-                end,
-                stale,
-                _KINDS[kind],
-                label,
+    def tree_roots(self, roots: Sequence[UUID]) -> list[TreeRoot]:
+        """Those of these roots that exist, in their order."""
+        found = {
+            id_: TreeRoot(NodeId(id_), version, TreeId(tree), _KINDS[kind], label)
+            for id_, version, tree, kind, label in self._by_ids(sql.TREE_ROOTS, roots)
+        }
+        return [found[root] for root in roots if root in found]
+
+    def children(self, nodes: Sequence[UUID]) -> list[Below]:
+        """The children of those of these nodes that have any."""
+        found = []
+        for (parent, version), rows in groupby(self._by_ids(sql.CHILDREN, nodes), itemgetter(0, 1)):
+            above = NodeId(_IDS[parent])
+            children = tuple(
+                TreeChild(
+                    NodeId(_IDS[id_]),
+                    TreeId(_IDS[tree]),
+                    above,
+                    own,
+                    None if payload is None else PayloadId(_IDS[payload]),
+                    _IDS[payload or id_],
+                    start,
+                    end,
+                )
+                for _, _, tree, id_, own, payload, start, end in rows
             )
-            for id_, tree, parent, level, payload, start, end, stale, kind, label in self._by_ids(sql.CHILDREN, nodes)
-        ]
+            found.append(Below(above, version, children))
+        return found
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         """The beginning of each node's text, where it has one."""
@@ -305,14 +344,6 @@ def _near(words: Iterable[str]) -> str:
     """A regular expression for any text that holds the beginning of a word's stem; for no words one that finds none."""
     stems = {word[: max(2, min(3, len(word) - 1))] for word in words}
     return "|".join(sorted(stems)) or "$^."
-
-
-class _Shared(dict[str, UUID]):
-    """Ids that many rows share, by their text: each is made once."""
-
-    def __missing__(self, text: str) -> UUID:
-        made = self[text] = UUID(text)
-        return made
 
 
 def _placed(row: sa.Row[*tuple[Any, ...]]) -> PlacedNode:

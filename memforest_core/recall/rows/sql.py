@@ -1,7 +1,7 @@
 """The statements of recall: ids in, rows out, each in one order.
 
-An id that the caller has given, or that many rows share, comes back as its place in the given ids (``at``, from 1) or
-as text: making a UUID in Python takes as long as the rest of a row.
+Where there are many rows an id comes back as its place in the given ids (``at``, from 1), or as text by which the id
+that was made before is found: making a UUID in Python takes as long as the rest of a row.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ENTITY_ROOTS = sa.text("""
     """)
 
 CELLS = sa.text("""
-    SELECT cell_id, session_id::text, first_turn, last_turn, char_start, char_end, placed
+    SELECT cell_id::text, session_id::text, first_turn, last_turn, char_start, char_end, placed
       FROM memforest.cell
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
     """)
 
 # A fact that was said a thousand times is met where it was said last.
 LINKS_OF_FACTS = sa.text(f"""
-    SELECT w.at, o.cell_id, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
+    SELECT w.at, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
       FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
      CROSS JOIN LATERAL (
         SELECT o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
@@ -48,7 +48,8 @@ LINKS_OF_FACTS = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 LINKS_OF_CELLS = sa.text(f"""
-    SELECT o.fact_id, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected,
+    SELECT o.fact_id::text, o.cell_id::text, o.session_id::text, o.turn_ordinals,
+           o.item >= {CORRECTED_ITEM} AS corrected,
            CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
       FROM memforest.occurrence o CROSS JOIN LATERAL (
         SELECT superseded_at, superseded_by FROM memforest.fact
@@ -130,13 +131,21 @@ _PLACED = """
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND """
 
-CHILDREN = sa.text("""
-    SELECT n.node_id, n.tree_id::text, n.parent_id::text, n.level, n.payload_id, n.time_start, n.time_end,
-           n.version > n.clean_version AS stale, r.kind, r.label
+TREE_ROOTS = sa.text("""
+    SELECT n.node_id, n.version, n.tree_id, r.kind, r.label
       FROM memforest.node n CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
+    """)
+
+# One statement sees a node and its children at one moment.
+CHILDREN = sa.text("""
+    SELECT n.parent_id::text, p.version AS of_parent, n.tree_id::text, n.node_id::text, n.version, n.payload_id::text,
+           n.time_start, n.time_end
+      FROM memforest.node n CROSS JOIN LATERAL (
+        SELECT version FROM memforest.node WHERE tenant_id = :t AND node_id = n.parent_id LIMIT 1) p
      WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY n.tree_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
+     ORDER BY n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """)
 
 NODES = sa.text(f"{_PLACED} n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id")

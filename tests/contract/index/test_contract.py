@@ -87,6 +87,33 @@ class TestWrites:
         assert index.versions([one.key]) == {one.id: 2}
         assert found(index, direction(0, 1), min_score=0.9) == [one.id]
 
+    def test_points_that_are_named_are_scored_as_they_are_now(self, index: VectorIndex) -> None:
+        """Given points that were scored before, when one is written anew and another is deleted, written again by a
+        late writer or made, then each is scored as it is now."""
+        one, two, three = (point(version=5, dense=direction(1)) for _ in range(3))
+
+        def scores() -> dict[UUID, float]:
+            ids = (one.id, two.id, three.id)
+            [hits] = index.search([asking(direction(2, 0), kinds=(PointKind.FACT,), ids=ids, limit=3)])
+            return {hit.id: round(hit.score, 4) for hit in hits}
+
+        index.upsert([one, two])
+        assert scores() == scores() == {one.id: 1.0, two.id: 1.0}
+        index.upsert([replace(one, version=6, dense=direction(3, 4)), three])
+        index.delete([two.key])
+        assert scores() == scores() == {one.id: 0.6, three.id: 1.0}
+        index.upsert([replace(one, version=4)])
+        assert scores() == {one.id: 0.6, three.id: 1.0}
+        index.upsert([replace(two, dense=direction(0, 1))])
+        assert scores() == {one.id: 0.6, two.id: 0.0, three.id: 1.0}
+
+    def test_points_that_are_named_are_of_the_kind_that_is_asked_for(self, index: VectorIndex) -> None:
+        one = point()
+        index.upsert([one])
+        for kind, expected in ((PointKind.FACT, [one.id]), (PointKind.CELL, []), (PointKind.FACT, [one.id])):
+            [hits] = index.search([asking(direction(1), kinds=(kind,), ids=(one.id,), limit=1)])
+            assert [hit.id for hit in hits] == expected
+
     def test_deleted_points_are_gone_and_unknown_ids_are_ignored(self, index: VectorIndex) -> None:
         kept, gone = point(), point()
         index.upsert([kept, gone])

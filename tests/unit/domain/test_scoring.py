@@ -58,7 +58,8 @@ class TestFused:
         scores = Scores({ident(1): 20.0, ident(2): 5.0, ident(3): 1.0}, {ident(2): 0.4, ident(4): -0.1})
         some = [ident(3), ident(2), ident(2), ident(4), ident(9)]
         assert fused(scores, weights(), some) == {ident(2): 2.0, ident(3): 0.2, ident(4): 0.0}
-        assert fused(scores, weights(), some) == fused(scores.only(some), weights())
+        alone = Scores({ident(2): 5.0, ident(3): 1.0}, {ident(2): 0.4, ident(4): -0.1})
+        assert fused(scores, weights(), some) == fused(alone, weights())
         assert fused(scores, weights(), []) == {}
 
     def test_a_weight_of_zero_switches_a_signal_off(self) -> None:

@@ -20,6 +20,7 @@ from memforest_core.models.calls import CallRecord, Embedded, Step
 from memforest_core.recall.records import (
     Above,
     Around,
+    Below,
     CellRef,
     FactHead,
     FactText,
@@ -28,6 +29,8 @@ from memforest_core.recall.records import (
     Metadata,
     PlacedNode,
     SaidTurn,
+    TreeChild,
+    TreeRoot,
     TurnHead,
     TurnKey,
 )
@@ -211,8 +214,22 @@ class Forest:
             if node.tree_id in trees and (node.payload_id is None or node.payload_id in payloads)
         ]
 
-    def children(self, nodes: Sequence[UUID]) -> list[PlacedNode]:
-        return [node for node in self.placed if node.parent_id in nodes]
+    def tree_roots(self, roots: Sequence[UUID]) -> list[TreeRoot]:
+        found = {node.id: node for node in self.placed}
+        return [
+            TreeRoot(node.id, 1, node.tree_id, node.kind, node.label)
+            for node in (found[NodeId(root)] for root in roots if root in found)
+        ]
+
+    def children(self, nodes: Sequence[UUID]) -> list[Below]:
+        found: dict[NodeId, list[TreeChild]] = {}
+        for child in self.placed:
+            if child.parent_id is not None and child.parent_id in nodes:
+                span = child.time_start, child.time_end
+                point = child.payload_id or child.id
+                made = TreeChild(child.id, child.tree_id, child.parent_id, 1, child.payload_id, point, *span)
+                found.setdefault(child.parent_id, []).append(made)
+        return [Below(parent, 1, tuple(children)) for parent, children in found.items()]
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         return {node: text[:chars] for node, text in self.summaries_by_node.items() if node in nodes}

@@ -16,6 +16,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVector
 from memforest_core.recall.browsing import Browsed, browse
 from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.ranking import Siblings, Tally
 from memforest_core.recall.rows.reading import RecallRows
 from tests.support.weights import weights
@@ -58,6 +59,7 @@ class World:
         self.index.points = {named(f"talk/{at}"): (CELL, 0.0, 0.9 - at / 10) for at in range(6)}
         self.index.points |= {named("talk#0"): (NODE, 0.0, 0.9), named("talk#1"): (NODE, 0.0, 0.1)}
         self.roots: list[UUID] = [named("talk#root")]
+        self.kept = KeptTrees()
 
     def search(self) -> IndexSearch:
         dense = np.array([1.0, 0.0], dtype=np.float32)
@@ -69,7 +71,14 @@ class World:
 
         questions = dict.fromkeys(self.roots, "Which word?")
         return browse(
-            reading, search or self.search(), self.roots, beam, weights(), ranker, questions if ranker else None
+            reading,
+            search or self.search(),
+            self.forest.tree_roots(self.roots),
+            beam,
+            weights(),
+            self.kept,
+            ranker,
+            questions if ranker else None,
         )
 
     def cells(self, *numbers: int) -> set[UUID]:
@@ -87,6 +96,12 @@ class TestByScores:
         assert browsed.levels == len(world.index.calls) == world.forest.transactions == 2
         assert browsed.cells == world.cells(0, 1)
         assert (browsed.calls, browsed.degraded, browsed.positions) == (0, [], {})
+
+    def test_what_has_not_changed_is_not_read_again(self, world: World) -> None:
+        first = world.browse(beam=2)
+        read = world.forest.transactions
+        assert world.browse(beam=2) == first
+        assert world.forest.transactions == read
 
     def test_it_stops_when_the_index_is_away(self, world: World) -> None:
         world.index.away_after = 1
@@ -144,9 +159,10 @@ class TestByARanker:
         browsed = browse(
             lambda: world.forest.recalling(TENANT),
             world.search(),
-            world.roots,
+            world.forest.tree_roots(world.roots),
             10,
             weights(),
+            world.kept,
             ranker,
             {named("talk#root"): "What was the fourth?"},
         )

@@ -1,0 +1,157 @@
+"""What recall keeps in memory changes nothing: beside whatever is written, it finds what a process finds that has just
+begun."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
+from memforest_core.domain.evidence import Evidence, RecallResult
+from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.kept import KeptVectors
+from memforest_core.recall.kept_trees import KeptTrees
+from memforest_core.recall.service import RecallService
+from tests.integration.test_erasure import erase
+from tests.integration.test_merging import ask as ask_merge
+from tests.integration.test_merging import finished
+
+START = 1_700_000_000
+DAY = 86_400
+QUESTIONS = (
+    "What did Bob pay for the lamp numbered 7?",
+    "Where does Bob live now?",
+    "What is in the garage?",
+    "What did Bob do before he sold his boat?",
+    "Which instrument does Bob learn?",
+)
+PLACES = ("Davis", "Boston", "Oslo", "Lima", "Turin")
+THINGS = ("telescope", "kettle", "boat", "flute", "violin", "rug", "clock", "tent")
+
+
+class Memory:
+    """Bob's memory, changed at random, and the service that has answered from it all along."""
+
+    def __init__(self, running: Stack, seed: int) -> None:
+        self.running = running
+        self.rng = random.Random(seed)
+        self.sessions: list[str] = []
+        self.day = 0
+        self.merged = 0
+
+    def tell(self, owner: str = "bob") -> None:
+        self.day += 1
+        name, rng = f"{owner}-{self.day}", self.rng
+        sentences = [f"I paid {n} dollars for a {rng.choice(THINGS)} numbered {n}." for n in range(rng.randint(1, 9))]
+        sentences.append(f"I live in {rng.choice(PLACES)}.")
+        # Not in the order of time: leaves come between others too.
+        start = START + rng.randint(0, 60) * DAY
+        self.running.memory.client.enqueue(owner, name, said(*sentences, start=start, name=owner.title()))
+        self.running.runtime.extract()
+        self.running.runtime.reduce()
+        if owner == "bob":
+            self.sessions.append(name)
+
+    def rest(self) -> None:
+        self.running.drive()
+
+    def forget(self) -> None:
+        if len(self.sessions) > 1:
+            name = self.sessions.pop(self.rng.randrange(len(self.sessions)))
+            erase(self.running, session=name)
+
+    def merge(self) -> None:
+        self.merged += 1
+        other = f"carol{self.merged}"
+        self.tell(other)
+        self.rest()
+        finished(self.running, ask_merge(self.running, other, into="bob"))
+
+    def correct(self) -> None:
+        facts = self.running.rows("SELECT fact_id FROM memforest.fact WHERE superseded_at IS NULL ORDER BY fact_id")
+        fact = self.rng.choice(facts)[0]
+        text = f"Bob has {self.rng.randint(2, 90)} old umbrellas in the hall."
+        self.running.memory.lifecycle.correct("bob", fact, text=text, actor="tests")
+        while self.running.services.maintenance.tasks.run_one(self.running.tenant, self.running.runtime.worker):
+            pass
+
+
+def told(result: RecallResult) -> list[tuple[Evidence, float]]:
+    """Evidence with its score apart, rounded: sums in another order differ in the last place."""
+    assert not result.degraded
+    return [
+        (replace(piece, score=0.0, signals=dict.fromkeys(piece.signals, 0.0)), round(piece.score, 5))
+        for piece in result.evidence
+    ]
+
+
+def cold(running: Stack) -> RecallService:
+    """A service that has kept nothing, over an index that has kept nothing."""
+    index = running.services.index
+    assert isinstance(index, EdgeIndex)
+    index._kept = KeptVectors(index._dimension)
+    return replace(running.services.recall)
+
+
+def assert_same(running: Stack) -> None:
+    warm = [told(running.services.recall.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
+    fresh = cold(running)
+    assert fresh._gathering.kept is not running.services.recall._gathering.kept
+    anew = [told(fresh.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
+    assert warm == anew
+    assert any(warm)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_after_any_changes_a_warm_recall_finds_what_a_cold_one_finds(pipeline: Stack, seed: int) -> None:
+    memory = Memory(pipeline, seed)
+    for _ in range(4):
+        memory.tell()
+    memory.rest()
+    assert_same(pipeline)
+    changes: list[Callable[[], None]] = [memory.tell, memory.tell, memory.rest, memory.forget, memory.correct]
+    for _ in range(8):
+        memory.rng.choice(changes)()
+        assert_same(pipeline)
+    memory.merge()
+    assert_same(pipeline)
+    memory.rest()
+    assert_same(pipeline)
+
+
+def test_a_tree_that_has_not_changed_is_not_read_again(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory(pipeline, 3)
+    memory.tell()
+    memory.rest()
+    read: list[int] = []
+    keep = KeptTrees.keep
+    monkeypatch.setattr(KeptTrees, "keep", lambda kept, tenant, below: (read.append(1), keep(kept, tenant, below))[1])
+    recall = pipeline.services.recall
+    first = recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding")
+    assert read
+    read.clear()
+    assert recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding").evidence == first.evidence
+    assert not read
+    memory.tell()
+    recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding")
+    assert read
+
+
+def test_what_was_deleted_is_not_found_by_what_is_kept(pipeline: Stack) -> None:
+    """Given a recall that has just kept trees and vectors, when a session is deleted, then nothing of it is found,
+    although nothing was refreshed or indexed since."""
+    client = pipeline.memory.client
+    client.enqueue("bob", "garage", said("I keep a zorblax telescope in the garage.", "I live in Davis."))
+    client.enqueue("bob", "later", said("I bought a copper kettle.", "I live in Oslo.", start=START + DAY))
+    pipeline.drive()
+    question = "What is a zorblax telescope?"
+    before = pipeline.services.recall.recall(pipeline.tenant, "bob", question, mode="embedding")
+    assert any("zorblax" in piece.text for piece in before.evidence)
+    erase(pipeline, session="garage")
+    after = pipeline.services.recall.recall(pipeline.tenant, "bob", question, mode="embedding")
+    assert after.evidence
+    assert "zorblax" not in str(after.evidence)
