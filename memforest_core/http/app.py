@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI, Request
 from memforest_core import __version__
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
-from memforest_core.http import agents, bundles, endpoints, problems
+from memforest_core.http import agents, bundles, endpoints, problems, streams
 from memforest_core.http.gate import Gate, Limits
 from memforest_core.http.rates import Rates
 from memforest_core.keys.service import Callers
@@ -60,7 +60,7 @@ def make_app(memory: MemForest) -> FastAPI:
         limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), settings.server.requests_per_minute),
         threads=threads,
         guarded=lambda path: path.startswith(PREFIX + "/") or path == agents.PATH,
-        unbounded=frozenset({PREFIX + bundles.PATH}),
+        unbounded=frozenset({PREFIX + bundles.PATH, PREFIX + streams.BULK.path}),
     )
     _add_others(app, memories)
     app.router.routes.extend(tool_routes)
@@ -78,6 +78,7 @@ def _add_others(app: FastAPI, memories: endpoints.Memories) -> None:
     """What is no method of the library: files, and what a key is."""
     router = APIRouter(prefix=PREFIX)
     bundles.register(router, memories)
+    streams.register(router, memories)
 
     @router.get("/key", operation_id="key", summary="What the key of the request is.", responses={**problems.RESPONSES})
     async def key(request: Request) -> KeyAnswer:

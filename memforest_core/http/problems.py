@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -11,6 +11,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -169,8 +170,8 @@ def register(app: FastAPI) -> None:
         return answer(error.problem)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> Response:
-        return answer(_invalid(error))
+    async def malformed(_request: Request, error: RequestValidationError) -> Response:
+        return answer(invalid(error.errors(), skip=1))
 
     @app.exception_handler(HTTPException)
     async def plain_http(_request: Request, error: HTTPException) -> Response:
@@ -187,11 +188,11 @@ def register(app: FastAPI) -> None:
         return answer(_problem(status, "internal_error", "Something went wrong here; the server's log says where."))
 
 
-def _invalid(error: RequestValidationError) -> Problem:
-    """What is wrong with a request, without what it held."""
+def invalid(errors: Sequence[Mapping[str, Any] | ErrorDetails], *, skip: int = 0) -> Problem:
+    """What is wrong with a request, without what it held; ``skip`` parts of a field's place are not the caller's."""
     faults = [
-        Fault(field=".".join(str(part) for part in each["loc"][1:]) or str(each["loc"][0]), message=str(each["msg"]))
-        for each in error.errors()[:MAX_FAULTS]
+        Fault(field=".".join(map(str, each["loc"][skip:] or each["loc"])), message=str(each["msg"]))
+        for each in errors[:MAX_FAULTS]
     ]
     first = f"{faults[0].field}: {faults[0].message}" if faults else "the request can't be read"
     found = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"Mend the request: {first}.")

@@ -1,0 +1,202 @@
+"""What comes line by line: many sessions in one request, and the progress of a session or an operation as events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Send
+from starlette.types import Scope as ASGIScope
+
+from memforest_core.aio import AsyncMemForest
+from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
+from memforest_core.http.endpoints import Memories, called_on, caller_of, check_owners, check_scope, method_of
+from memforest_core.http.problems import RESPONSES, Problem, Refused, invalid, problem_of
+from memforest_core.http.wire import MAX_WAIT_S, body_model, parameters, told
+from memforest_core.keys.records import Caller
+from memforest_core.remote.records import Stored
+from memforest_core.remote.routes import ROUTES
+from memforest_core.work.records import OperationTask, TaskId
+
+NDJSON = "application/x-ndjson"
+EVENTS = "text/event-stream"
+BULK = Route("sessions_stream", Verb.POST, "/sessions/stream", Scope.WRITE)
+OF_SESSION = Route("session_events", Verb.GET, "/sessions/events", Scope.READ)
+OF_OPERATION = Route("operation_events", Verb.GET, "/operations/{operation}/events", Scope.READ, owners=())
+LINE_BYTES = 16 << 20
+"""One session of a stream has at most so many bytes."""
+LOOK_S = 0.5
+ALIVE_S = 15.0
+"""A comment is sent after so long without an event: proxies close silent connections."""
+ROOM_S = 60.0
+"""A stream waits so long for room in the queue, for one session."""
+
+_STORED = TypeAdapter(Stored)
+
+
+class Line(BaseModel):
+    """What became of one line of a stream."""
+
+    line: int
+    stored: Stored | None = None
+    problem: Problem | None = None
+
+
+def register(router: APIRouter, memories: Memories) -> None:
+    """Serve all three."""
+    enqueue = ROUTES["enqueue"]
+    session = body_model("enqueue", parameters(method_of(enqueue)), {})
+
+    @router.post(
+        BULK.path,
+        operation_id=BULK.id,
+        summary="Store many sessions: one a line, each as in POST /sessions.",
+        description="Each line is answered by a line, in order, when it is stored. A line that is refused leaves the"
+        " others as they are; what was stored before an error of the service stays, and may be sent again.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
+        openapi_extra={"requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}},
+    )
+    async def bulk(request: Request) -> Response:
+        caller = caller_of(request)
+        check_scope(caller, BULK)
+        memory = memories.of(caller.tenant)
+        return _Answers(_bulk(request, caller, memory, session))
+
+    @router.get(
+        OF_SESSION.path,
+        operation_id=OF_SESSION.id,
+        summary="The progress of a session as server-sent events, until it is ready.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+    )
+    async def session_events(
+        request: Request, owner: str, session_id: str, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
+    ) -> Response:
+        caller = caller_of(request)
+        check_scope(caller, OF_SESSION)
+        check_owners(caller, OF_SESSION, {"owner": owner})
+        memory = memories.of(caller.tenant)
+        first = await memory.status(owner, session_id)  # an unknown session is a problem, not an event
+        return _events(lambda: memory.status(owner, session_id), first, lambda found: found.ready, timeout_s)
+
+    @router.get(
+        OF_OPERATION.path,
+        operation_id=OF_OPERATION.id,
+        summary="The progress of an operation as server-sent events, until it has ended.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+    )
+    async def operation_events(
+        request: Request, operation: UUID, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
+    ) -> Response:
+        caller = caller_of(request)
+        check_scope(caller, OF_OPERATION)
+        check_owners(caller, OF_OPERATION, {})
+        lifecycle = memories.of(caller.tenant).lifecycle
+        task = TaskId(operation)
+        first: OperationTask = await lifecycle.operation(task)
+        return _events(lambda: lifecycle.operation(task), first, lambda found: found.finished, timeout_s)
+
+
+class _Answers(Response):
+    """Lines that are sent while the request is still being read: nobody else may receive meanwhile."""
+
+    media_type = NDJSON
+
+    def __init__(self, lines: AsyncIterator[bytes]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._lines = lines
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for line in self._lines:
+            await send({"type": "http.response.body", "body": line, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _bulk(
+    request: Request, caller: Caller, memory: AsyncMemForest, model: type[BaseModel]
+) -> AsyncIterator[bytes]:
+    """One answer a line."""
+    number = 0
+    async for line in _lines(request):
+        number += 1
+        if not line.strip():
+            continue
+        answer = Line(line=number)
+        try:
+            given = model.model_validate_json(line)
+            arguments = {name: getattr(given, name) for name in given.model_fields_set}
+            check_owners(caller, BULK, arguments)
+            arguments.setdefault("backfill", True)
+            arguments.setdefault("room_timeout_s", ROOM_S)
+            answer.stored = told(await called_on(memory, ROUTES["enqueue"])(**arguments))
+        except ValidationError as error:
+            answer.problem = invalid(error.errors())
+        except Refused as error:
+            answer.problem = error.problem
+        except MemForestError as error:
+            answer.problem = problem_of(error)
+            yield _line(answer)
+            if isinstance(error, QuotaExceeded) or not isinstance(error, CallerError):
+                return  # what follows would fail alike: the caller sends it again later
+            continue
+        yield _line(answer)
+
+
+def _line(answer: Line) -> bytes:
+    return answer.model_dump_json(exclude_none=True, exclude_defaults=True).encode() + b"\n"
+
+
+async def _lines(request: Request) -> AsyncIterator[bytes]:
+    """The lines of a body as they come; one that is too long ends it."""
+    rest = b""
+    async for chunk in request.stream():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+        if len(rest) > LINE_BYTES:
+            yield b'{"too": "long"}'
+            return
+    if rest:
+        yield rest
+
+
+def _events(look: Callable[[], Awaitable[Any]], first: Any, ended: Callable[[Any], bool], timeout_s: float) -> Response:
+    """Each change as an event ``progress``, the last one as ``end``; ``timeout`` when the time is over."""
+    adapter = TypeAdapter(type(first))
+
+    async def events() -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        ends, spoke, shown, found = loop.time() + timeout_s, loop.time(), b"", first
+        while True:
+            data = adapter.dump_json(found)
+            if ended(found):
+                yield _event("end", data)
+                return
+            if data != shown:
+                yield _event("progress", data)
+                shown, spoke = data, loop.time()
+            elif loop.time() - spoke > ALIVE_S:
+                yield b": still waiting\n\n"
+                spoke = loop.time()
+            if loop.time() >= ends:
+                yield _event("timeout", json.dumps({}).encode())
+                return
+            await asyncio.sleep(LOOK_S)
+            found = await look()
+
+    return StreamingResponse(events(), media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
