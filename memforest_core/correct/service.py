@@ -14,7 +14,7 @@ from memforest_core.correct.wording import Wanted, corrected
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OperationKind
-from memforest_core.domain.pages import checked_limit
+from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
@@ -36,7 +36,6 @@ SESSION, TURN = "session", "turn"
 """Arguments of a task: the fact, the id of what it is corrected to, whether the old one is erased and whether it is
 pinned (1 or 0), the session and the turn's ordinal in it."""
 
-MOST_PINS = 100_000
 
 PLACED_S = 1.0
 """How long a step waits for the reducer, which mostly needs some milliseconds, before it gives the task back."""
@@ -172,7 +171,7 @@ class Correction:
 
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
-        limit = checked_limit(limit, most=MOST_PINS)
+        limit = checked_limit(limit, MOST_LISTED)
         with correcting(self.engine, tenant) as rows:
             return rows.pins(known(rows.find_forest(checked_name(owner, "owner")), owner).id, limit)
 

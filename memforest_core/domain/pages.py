@@ -18,6 +18,8 @@ S = TypeVar("S")
 
 MAX_LIMIT = 1_000
 """Items of one page."""
+MOST_LISTED = 100_000
+"""Items of a list that comes whole."""
 
 
 @dataclass(frozen=True, slots=True)

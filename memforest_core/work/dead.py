@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.messages import Queue
@@ -46,7 +47,7 @@ class DeadLetters:
         which = _filter(owner, code, kinds)
         with self._store.looking_after(self._tenant) as rows:
             _check_owner(rows, which)
-            return rows.letters(which, limit)
+            return rows.letters(which, checked_limit(limit, MOST_LISTED))
 
     @repeated
     def show(self, id_: str, *, text: bool = False) -> DeadDetail:

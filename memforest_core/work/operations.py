@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, Role
+from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError
 from memforest_core.messages import Queue
@@ -113,7 +114,7 @@ class Operations:
     def list(self, tenant: TenantId, limit: int = 100) -> Sequence[OperationTask]:
         """The tenant's operations, the newest first. Raises StoreUnavailable."""
         with self._store.transaction(tenant) as rows:
-            return rows.list(OPERATIONS, limit)
+            return rows.list(OPERATIONS, checked_limit(limit, MOST_LISTED))
 
     def wait_steps(
         self,
@@ -180,7 +181,7 @@ class Operations:
         An owner is found by name also after its deletion, of which only a hash is kept.
         """
         with self._store.transaction(tenant) as rows:
-            return rows.audited(owner, action, task, since, limit)
+            return rows.audited(owner, action, task, since, checked_limit(limit, MOST_LISTED))
 
 
 def request(

@@ -104,6 +104,9 @@ def test_bad_input_is_told_in_a_sentence(memory: MemForest, owner: str) -> None:
         memory.enqueue(owner, "other", [{"role": "user", "content": "x", "colour": "red"}])  # type: ignore[typeddict-unknown-key]
     with pytest.raises(InvalidInput):
         memory.enqueue(owner, "other", MOVES, wait="forever")
+    for listed in (memory.lifecycle.operations, memory.lifecycle.audit, memory.dead.list):
+        with pytest.raises(InvalidInput, match="limit"):
+            listed(limit=-1)
     with pytest.raises(NotFound):
         memory.status(owner, "no such session")
     with pytest.raises(NotFound):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 
@@ -22,6 +23,12 @@ EXAMPLES = int(os.environ.get("MEMFOREST_FUZZ_EXAMPLES", "3"))
 KEPT = "What this tenant keeps to itself."
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
 """A 500 is not documented."""
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(_context: object, value: object) -> bytes:
+    """What is sent as lines: a text as it is."""
+    return (value if isinstance(value, str) else json.dumps(value)).encode(errors="replace")
 
 
 @pytest.mark.timeout(3_000)
