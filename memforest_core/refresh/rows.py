@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 from uuid import UUID, uuid4
@@ -30,7 +31,7 @@ from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import among, seconds_from_now
 from memforest_core.store.trees import lock_nodes, lock_trees, with_ancestors
-from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
+from memforest_core.store.vectors import VectorRows, from_bytes, pooled_half, text_hash, to_half
 
 MAX_CHILD_CHARS = 1_200
 """A leaf's text as its parent's summary sees it."""
@@ -140,13 +141,16 @@ _OTHER_SCENES = sa.text("""
 
 # As a summary: words that were read before a deletion are not saved.
 _TITLE = sa.text(f"""
-    UPDATE memforest.tree r SET title = :title, title_size = :size, title_source = :source
-      FROM memforest.node n
-     WHERE r.tenant_id = :t AND r.tree_id = :tree AND n.tenant_id = :t AND n.node_id = :node
-       AND r.root_id = n.node_id AND n.erased_version < :version
+    UPDATE memforest.tree r SET title = u.title, title_size = u.size, title_source = u.source
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:nodes AS uuid[]), CAST(:versions AS bigint[]), CAST(:titles AS text[]),
+                  CAST(:sizes AS int[]), CAST(:sources AS text[])) AS u(tree, node, version, title, size, source)
+      JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = u.node
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree AND r.root_id = n.node_id AND n.erased_version < u.version
        AND {_OURS}
     """)  # noqa: S608 - a constant of this module
 
+
+_POOLED = sa.func.coalesce(m.NodeSummary.pooled, m.NodeSummary.vector).label("pooled")
 
 _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}
 """A try that does not count."""
@@ -156,9 +160,11 @@ class RefreshRows(VectorRows):
     """Rows of one refreshing transaction."""
 
     def claim_ready(
-        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
+        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float
     ) -> tuple[LeaseToken, list[ReadyNode]]:
         """Take nodes of due trees that are dirty and have no dirty child, the lowest level first.
+
+        Their inputs are read in a transaction of their own: until the end of this one writers of their trees wait.
 
         A node whose refresh has failed before comes alone. In a tree first marked more than twice ``stale_s`` ago,
         dirty children do not hold a node back.
@@ -169,14 +175,6 @@ class RefreshRows(VectorRows):
         if not rows:
             # A node that failed before is refreshed alone, so that it fails alone.
             rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
-        if not rows:
-            return token, []
-        ids = [row.node_id for row in rows]
-        children = self.children_of(ids, model)
-        s = m.NodeSummary
-        found = sa.select(s.node_id, s.input_hash, s.text_, s.source)
-        summaries = self._db.execute(found.where(s.tenant_id == self._tenant, s.node_id.in_(ids)))
-        stored = {row.node_id: row for row in summaries}
         return token, [
             ReadyNode(
                 id=NodeId(row.node_id),
@@ -188,15 +186,33 @@ class RefreshRows(VectorRows):
                 version=row.version,
                 attempts=row.attempts,
                 stale=row.stale,
-                children=tuple(children[row.node_id]),
-                stored_hash=bytes(stored[row.node_id].input_hash) if row.node_id in stored else None,
-                stored_text=stored[row.node_id].text if row.node_id in stored else None,
-                stored_source=SummarySource(stored[row.node_id].source) if row.node_id in stored else None,
                 trace=row.trace,
                 titled=row.titled,
                 title=_title(row) if row.titled else None,
             )
             for row in rows
+        ]
+
+    def with_inputs(self, nodes: Sequence[ReadyNode], model: str) -> list[ReadyNode]:
+        """Claimed nodes with their children and the summaries that they have.
+
+        These may be newer than the claim: whoever changes a child raises the version of its parent.
+        """
+        ids = [node.id for node in nodes]
+        children = self.children_of(ids, model)
+        s = m.NodeSummary
+        found = sa.select(s.node_id, s.input_hash, s.text_, s.source)
+        summaries = self._db.execute(found.where(s.tenant_id == self._tenant, among(s.node_id, ids)))
+        stored = {row.node_id: row for row in summaries}
+        return [
+            replace(
+                node,
+                children=tuple(children[node.id]),
+                stored_hash=bytes(stored[node.id].input_hash) if node.id in stored else None,
+                stored_text=stored[node.id].text if node.id in stored else None,
+                stored_source=SummarySource(stored[node.id].source) if node.id in stored else None,
+            )
+            for node in nodes
         ]
 
     def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[*tuple[Any, ...]]]:
@@ -208,9 +224,9 @@ class RefreshRows(VectorRows):
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
         n, s = m.NodeRow, m.NodeSummary
         nodes = self._db.execute(
-            sa.select(n.parent_id, n.leaf_count, n.payload_id, s.text_, s.pooled, s.terms)
+            sa.select(n.parent_id, n.leaf_count, n.payload_id, s.text_, s.terms, _POOLED)
             .outerjoin(s, sa.and_(s.tenant_id == self._tenant, s.node_id == n.node_id))
-            .where(n.tenant_id == self._tenant, n.parent_id.in_(parents))
+            .where(n.tenant_id == self._tenant, among(n.parent_id, parents))
             .order_by(n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id)
         ).all()
         payloads = self._payloads([row.payload_id for row in nodes if row.payload_id], model)
@@ -232,7 +248,7 @@ class RefreshRows(VectorRows):
         drafts: dict[UUID, tuple[ForestId, str, str, str]] = {}
         for cell in self._db.execute(
             sa.select(m.Cell.cell_id, m.Cell.forest_id, m.Cell.text, m.Cell.summary, m.Cell.time_start).where(
-                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids)
+                m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, ids)
             )
         ):
             indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
@@ -241,7 +257,7 @@ class RefreshRows(VectorRows):
         x = m.FactRow
         speaker = x.statement["speaker"].astext.label("speaker")
         found = sa.select(x.fact_id, x.forest_id, x.text, x.mentioned_at, speaker)
-        holding = found.where(x.tenant_id == self._tenant, x.fact_id.in_(ids), x.superseded_at.is_(None))
+        holding = found.where(x.tenant_id == self._tenant, among(x.fact_id, ids), x.superseded_at.is_(None))
         for fact in self._db.execute(holding):
             searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
             drafts[fact.fact_id] = (ForestId(fact.forest_id), fact.text[:MAX_CHILD_CHARS], fact.text, searched)
@@ -254,7 +270,9 @@ class RefreshRows(VectorRows):
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """Summaries already made from the same inputs."""
         paid = m.Summary
-        found = sa.select(paid.input_hash, paid.text).where(paid.tenant_id == self._tenant, paid.input_hash.in_(hashes))
+        found = sa.select(paid.input_hash, paid.text).where(
+            paid.tenant_id == self._tenant, among(paid.input_hash, hashes)
+        )
         return {bytes(row.input_hash): row.text for row in self._db.execute(found)}
 
     def save(
@@ -281,7 +299,7 @@ class RefreshRows(VectorRows):
         if saved:
             self._write_summaries(saved, vector_model, redo_after_s)
             want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
-        left = set(self._under(token))
+        left = self._under(token, [artifact.node.id for artifact in artifacts])
         return [artifact for artifact in artifacts if artifact.node.id in left]
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
@@ -293,15 +311,15 @@ class RefreshRows(VectorRows):
             models=[artifact.model for artifact in saved],
             hashes=[artifact.input_hash for artifact in saved],
             versions=[artifact.node.version for artifact in saved],
-            vectors=[to_bytes(artifact.vector) for artifact in saved],
-            pooled=[to_bytes(artifact.pooled) for artifact in saved],
+            vectors=[to_half(artifact.vector) for artifact in saved],
+            pooled=[pooled_half(artifact.pooled, artifact.vector) for artifact in saved],
             terms=[pack_counts(artifact.counts) for artifact in saved],
             vector_model=vector_model,
         )
         degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED or _is_missed(a.title)]
         if degraded:
             s = m.NodeSummary
-            again = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(degraded))
+            again = sa.update(s).where(s.tenant_id == self._tenant, among(s.node_id, degraded))
             self._db.execute(again.values(redo_at=seconds_from_now(redo_after_s)))
         paid = sorted((each.paid, each.node.forest_id, each.node.tree_id) for each in saved if each.paid is not None)
         if paid:
@@ -313,35 +331,36 @@ class RefreshRows(VectorRows):
                 ],
             )
 
-    def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
-        """Give the nodes still held under this lease back for a later try, which they did not fail.
+    def release(self, token: LeaseToken, nodes: Sequence[NodeId], delay_s: float) -> Collection[NodeId]:
+        """Give those of these nodes that are still under this lease back for a later try, which they did not fail.
 
-        Returns the nodes that other transactions have locked; each is then given back as the ``only`` one of its own.
+        Returns the nodes that other transactions have locked; each is then given back in a transaction of its own:
+        for a single one this waits.
         """
-        return self._give_back(token, only, _RELEASED | {"available_at": seconds_from_now(delay_s)})
+        return self._give_back(token, nodes, _RELEASED | {"available_at": seconds_from_now(delay_s)})
 
     def fail(
-        self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
-    ) -> Sequence[NodeId]:
-        """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
+        self, token: LeaseToken, nodes: Sequence[NodeId], max_attempts: int, delay_s: float, code: str, text: str
+    ) -> Collection[NodeId]:
+        """Give those of these nodes that are still under this lease back as failed; after so many attempts they are
+        dead.
 
         A dead node does not delay the nodes above it: they are made without its text until it is retried. Returns as
         ``release``.
         """
         dead = m.NodeRow.attempts >= max_attempts
         values = {"available_at": seconds_from_now(delay_s), "dead": dead, "error_code": code, "error_text": text}
-        return self._give_back(token, only, values)
+        return self._give_back(token, nodes, values)
 
-    def _give_back(self, token: LeaseToken, only: NodeId | None, values: Mapping[str, Any]) -> Sequence[NodeId]:
-        under = self._under(token)
-        mine = under if only is None else [node for node in under if node == only]
-        self._let_go(self._take(token, mine, wait=only is not None), values)
-        return self._under(token)
+    def _give_back(self, token: LeaseToken, nodes: Sequence[NodeId], values: Mapping[str, Any]) -> Collection[NodeId]:
+        self._let_go(self._take(token, nodes, wait=len(nodes) == 1), values)
+        return self._under(token, nodes)
 
-    def _under(self, token: LeaseToken) -> Sequence[NodeId]:
-        """The nodes that are under this lease."""
-        held = sa.select(m.NodeRow.node_id).where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
-        return [NodeId(id_) for id_ in self._db.scalars(held)]
+    def _under(self, token: LeaseToken, nodes: Sequence[NodeId]) -> Collection[NodeId]:
+        """Those of the nodes that are under this lease, which no index knows."""
+        n = m.NodeRow
+        held = (n.tenant_id == self._tenant, among(n.node_id, nodes), n.lease_token == token)
+        return {NodeId(id_) for id_ in self._db.scalars(sa.select(n.node_id).where(*held))}
 
     def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
         """Lock those of the nodes that are under this lease and, unless it may ``wait``, not locked otherwise."""
@@ -358,7 +377,7 @@ class RefreshRows(VectorRows):
         """End the lease of nodes that are locked."""
         if nodes:
             n = m.NodeRow
-            change = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(nodes))
+            change = sa.update(n).where(n.tenant_id == self._tenant, among(n.node_id, nodes))
             self._db.execute(change.values(lease_token=None, lease_until=None, worker_id=None, **values))
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
@@ -369,7 +388,7 @@ class RefreshRows(VectorRows):
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         r = m.Tree
         age = sa.func.extract("epoch", sa.func.clock_timestamp() - r.first_mark_at).label("age")
-        found = sa.select(r.tree_id, r.marks, age).where(r.tenant_id == self._tenant, r.tree_id.in_(trees))
+        found = sa.select(r.tree_id, r.marks, age).where(r.tenant_id == self._tenant, among(r.tree_id, trees))
         seen = self._db.execute(found.order_by(r.tree_id)).all()
         # A tree that is being marked now stays due, and is settled after its next node, or as an idle one.
         held = lock_trees(self._db, self._tenant, [row.tree_id for row in seen], wait=False)
@@ -390,13 +409,24 @@ class RefreshRows(VectorRows):
             found[ForestId(row.forest_id)].append(unpack_counts(row.terms))
         return found
 
-    def put_title(self, node: ReadyNode, title: Title) -> bool:
-        """Give a scene a title, if nothing was deleted since the texts that it was made from were read."""
-        # Locked first: the next statement then sees what its last writer left.
-        lock_trees(self._db, self._tenant, [node.tree_id])
-        values = {"title": title.text, "size": title.size, "source": title.source.value}
-        own = {"tree": node.tree_id, "node": node.id, "version": node.version}
-        return self._run(_TITLE, **own, **values).rowcount == 1
+    def put_titles(self, titles: Sequence[tuple[ReadyNode, Title]]) -> list[tuple[ReadyNode, Title]]:
+        """Give scenes titles, where nothing was deleted since the texts that these were made from were read.
+
+        Waits for a scene that another transaction has locked only if it is the only one given: others are returned.
+        """
+        # Locked first: the next statement then sees what their last writers left.
+        held = lock_trees(self._db, self._tenant, [node.tree_id for node, _ in titles], wait=len(titles) == 1)
+        mine = [(node, title) for node, title in titles if node.tree_id in held]
+        self._run(
+            _TITLE,
+            trees=[node.tree_id for node, _ in mine],
+            nodes=[node.id for node, _ in mine],
+            versions=[node.version for node, _ in mine],
+            titles=[title.text for _, title in mine],
+            sizes=[title.size for _, title in mine],
+            sources=[title.source.value for _, title in mine],
+        )
+        return [each for each in titles if each[0].tree_id not in held]
 
     def redo(self, limit: int) -> int:
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
@@ -414,7 +444,7 @@ class RefreshRows(VectorRows):
         trees = [TreeId(row.tree_id) for row in mine]
         lock_trees(self._db, self._tenant, trees)
         self._run(_MARK_TREES, trees=trees)
-        done = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(ids))
+        done = sa.update(s).where(s.tenant_id == self._tenant, among(s.node_id, ids))
         self._db.execute(done.values(redo_at=None))
         return len(mine)
 

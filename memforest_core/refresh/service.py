@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -92,29 +92,29 @@ class RefreshService:
         """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable."""
         settings = self._settings
         with self._open_rows(tenant) as rows:
-            token, nodes = rows.claim_ready(
-                worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s, self._embedder.model
-            )
-            keys = {node.id: self._key(node.children) for node in nodes}
-            shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
-            paid = rows.paid_summaries(shown) if shown else {}
-            scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
+            token, nodes = rows.claim_ready(worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s)
             stale_s = [] if nodes else rows.settle_idle(IDLE_LIMIT)
         if not nodes:
             for seconds in stale_s:
                 self._telemetry.reached("summaries", tenant, seconds)
             return 0
         settled = False
-        if paid:
-            self._telemetry.saved_call(STEP, tenant, len(paid))
         try:
+            with self._open_rows(tenant) as rows:
+                nodes = rows.with_inputs(nodes, self._embedder.model)
+                keys = {node.id: self._key(node.children) for node in nodes}
+                shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
+                paid = rows.paid_summaries(shown) if shown else {}
+                scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
+            if paid:
+                self._telemetry.saved_call(STEP, tenant, len(paid))
             with self._spans(nodes):
                 self._refresh(tenant, token, nodes, keys, paid, scenes)
             settled = True
         except StoreUnavailable:
             settled = True
             # The nodes are given back at once, not when their lease ends.
-            self._let_go(tenant, lambda rows, only: rows.release(token, 0.0, only))
+            self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, 0.0))
             raise
         finally:
             if not settled:
@@ -147,32 +147,39 @@ class RefreshService:
         for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls):
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
         self._telemetry.called(tenant, calls)
-        for artifact in artifacts:
-            if artifact.title is not None:
-                self._put_title(tenant, artifact.node, artifact.title)
+        if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
+            for alone in self._put_titles(tenant, titled):
+                self._put_titles(tenant, [alone])
         for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
 
     @repeated
-    def _put_title(self, tenant: TenantId, node: ReadyNode, title: Title) -> None:
+    def _put_titles(
+        self, tenant: TenantId, titles: Sequence[tuple[ReadyNode, Title]]
+    ) -> Sequence[tuple[ReadyNode, Title]]:
         with self._open_rows(tenant) as rows:
-            rows.put_title(node, title)
+            return rows.put_titles(titles)
 
     @repeated
     def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:
         with self._open_rows(tenant) as rows:
             return rows.settle(trees)
 
-    def _let_go(self, tenant: TenantId, give_back: Callable[[RefreshRows, NodeId | None], Sequence[NodeId]]) -> None:
+    def _let_go(
+        self,
+        tenant: TenantId,
+        nodes: Sequence[ReadyNode],
+        give_back: Callable[[RefreshRows, Sequence[NodeId]], Collection[NodeId]],
+    ) -> None:
         """Give nodes back: all that are not locked at once, each of the others in a transaction of its own."""
 
         @repeated
-        def freed(only: NodeId | None = None) -> Sequence[NodeId]:
+        def freed(some: Sequence[NodeId]) -> Collection[NodeId]:
             with self._open_rows(tenant) as rows:
-                return give_back(rows, only)
+                return give_back(rows, some)
 
-        for node in freed():
-            freed(node)
+        for node in freed([node.id for node in nodes]):
+            freed([node])
 
     @repeated
     def _save_free(
@@ -215,13 +222,13 @@ class RefreshService:
             if decision.verdict is Verdict.RETRY and not decision.counts:
                 self._telemetry.retried(STEP, tenant, error.code)
                 wait = max(1.0, decision.delay_s)
-                self._let_go(tenant, lambda rows, only: rows.release(token, wait, only))
+                self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, wait))
                 return
         code, text = (error.code, error.message) if error is not None else (CRASHED, "See the worker's log.")
         tell = self._telemetry.buried if attempts >= most else self._telemetry.retried
         tell(STEP, tenant, code)
         wait = backoff(attempts, jitter)
-        self._let_go(tenant, lambda rows, only: rows.fail(token, most, wait, code, text, only))
+        self._let_go(tenant, nodes, lambda rows, some: rows.fail(token, some, most, wait, code, text))
 
     def _key(self, children: Sequence[ChildText]) -> bytes:
         return input_hash(self._summarizer.model, self._settings.budget_chars, [child.text for child in children])
