@@ -14,3 +14,6 @@ BEGIN
                   WHERE k.secret_hash = hash AND k.revoked_at IS NULL AND (own IS NULL OR k.tenant_id = ANY(own));
     PERFORM set_config('memforest.across', '', true);
 END $$;
+
+REVOKE ALL ON FUNCTION memforest.key_caller(bytea) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.key_caller(bytea) TO memforest_service, memforest_limited;
