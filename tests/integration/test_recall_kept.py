@@ -4,6 +4,7 @@ begun."""
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -75,9 +76,11 @@ class Memory:
         facts = self.running.rows("SELECT fact_id FROM memforest.fact WHERE superseded_at IS NULL ORDER BY fact_id")
         fact = self.rng.choice(facts)[0]
         text = f"Bob has {self.rng.randint(2, 90)} old umbrellas in the hall."
-        self.running.memory.lifecycle.correct("bob", fact, text=text, actor="tests")
-        while self.running.services.maintenance.tasks.run_one(self.running.tenant, self.running.runtime.worker):
-            pass
+        asked = self.running.memory.lifecycle.correct("bob", fact, text=text, actor="tests")
+        while not asked.state().finished:  # it looks again a second later when the reducer was not there yet
+            self.running.runtime.maintain()
+            self.running.runtime.reduce()
+            time.sleep(0.05)
 
 
 def told(result: RecallResult) -> list[tuple[Evidence, float]]:
