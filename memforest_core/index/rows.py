@@ -20,6 +20,8 @@ from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
+from memforest_core.store.rows import among
+from memforest_core.store.tables import BEHIND
 from memforest_core.store.trees import NEXT_VERSION
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.states import WorkState
@@ -34,10 +36,11 @@ UNSURE = f"""(
                 WHERE k.tenant_id = :t AND k.kind = '{OperationKind.PARITY.value}'
                   AND k.state IN ('held', 'ready', 'running')))"""  # noqa: S608 - constants of this package
 
+# No index has a column that a claim changes: Postgres then writes the row anew in its page, and nothing to the indexes.
 _CLAIM = sa.text(f"""
     WITH behind AS (
         SELECT point_id FROM memforest.index_row
-         WHERE tenant_id = :t AND kind = ANY(CAST(:kinds AS text[])) AND state = 'ready'
+         WHERE tenant_id = :t AND kind = ANY(CAST(:kinds AS text[])) AND {BEHIND} AND state = 'ready'
            AND available_at <= clock_timestamp() AND NOT {UNSURE}
          ORDER BY lane, available_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE memforest.index_row i
@@ -89,22 +92,14 @@ _RENEW = sa.text(f"""
 _BEHIND = sa.text(f"""
     SELECT CASE WHEN {UNSURE} THEN :n ELSE (
         SELECT count(*) FROM (
-            (SELECT 1 FROM memforest.index_row
-              WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' LIMIT :n)
-             UNION ALL
-            (SELECT 1 FROM memforest.index_row
-              WHERE tenant_id = :t AND forest_id = :f AND state = 'running' AND lease_until IS NOT NULL LIMIT :n)
-            ) rows) END
+            SELECT 1 FROM memforest.index_row
+             WHERE tenant_id = :t AND forest_id = :f AND {BEHIND} AND state IN ('ready', 'running') LIMIT :n) rows) END
     """)  # noqa: S608 - constants of this package
 
-_BEHIND_BY_KIND = sa.text("""
-    SELECT kind, count(*) FROM (
-        SELECT kind FROM memforest.index_row WHERE tenant_id = :t AND state = 'ready'
-         UNION ALL
-        SELECT kind FROM memforest.index_row
-         WHERE tenant_id = :t AND state = 'running' AND lease_until IS NOT NULL) rows
-     GROUP BY kind
-    """)
+_BEHIND_BY_KIND = sa.text(f"""
+    SELECT kind, count(*) FROM memforest.index_row
+     WHERE tenant_id = :t AND {BEHIND} AND state IN ('ready', 'running') GROUP BY kind
+    """)  # noqa: S608 - a constant
 
 # An index that was lost has no point of any row.
 _MARK_ALL = sa.text(f"""
@@ -183,38 +178,45 @@ class IndexRows(VectorRows):
         return token, [_stale(row, contents.get(row.point_id)) for row in rows]
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
-        """Lock the rows that are still under the lease until the transaction ends; the ids that may be written.
+        """Lock those of these rows that are still under the lease until the transaction ends; the ids that may be
+        written.
 
         These are unchanged since the claim, and their forests still exist. Rows that another transaction has locked
         are left out: it is about to change or delete them. ``put_vectors`` belongs into the same transaction.
         """
-        forests = self._db.scalars(sa.select(m.IndexRow.forest_id).where(*self._under(token)).distinct())
+        ids = list(versions)
+        forests = self._db.scalars(sa.select(m.IndexRow.forest_id).where(*self._under(token, ids)).distinct())
         alive = self.hold_forests([ForestId(forest) for forest in forests])
-        rows = self._db.execute(self._free_rows(token)).all()
+        rows = self._db.execute(self._free_rows(token, ids)).all()
         gone = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
         if gone:
             self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": gone})
         return frozenset(
             row.point_id
             for row in rows
-            if row.version == versions.get(row.point_id) and (row.deleted or row.forest_id in alive)
+            if row.version == versions[row.point_id] and (row.deleted or row.forest_id in alive)
         )
 
     def finish_points(
-        self, token: LeaseToken, written: Mapping[UUID, int], dropped: Mapping[UUID, int], alone: UUID | None = None
+        self,
+        token: LeaseToken,
+        claimed: Sequence[UUID],
+        written: Mapping[UUID, int],
+        dropped: Mapping[UUID, int],
+        alone: UUID | None = None,
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
         """The index holds the written versions, and tombstones of the dropped ones have done their work.
 
-        What else is under the lease is given back as behind. Returns all these, and what somebody else has locked: a
-        writer of the forest that has a row may wait for another one of these, so nothing is waited for but the row
-        that is given ``alone``, in a transaction of its own. Of what is in neither the lease was lost, or it was
-        buried while the lease held.
+        What else was ``claimed`` and is still under the lease is given back as behind. Returns all these, and what
+        somebody else has locked: a writer of the forest that has a row may wait for another one of these, so nothing is
+        waited for but the row that is given ``alone``, in a transaction of its own. Of what is in neither the lease was
+        lost, or it was buried while the lease held.
         """
         mine = {"t": self._tenant, "token": token}
         point = m.IndexRow.point_id
-        under = sa.select(point).where(*self._under(token))
+        under = sa.select(point).where(*self._under(token, claimed))
         waiting = under.where(point == alone).with_for_update()
-        held = self._db.scalars(self._free_rows(token) if alone is None else waiting).all()
+        held = self._db.scalars(self._free_rows(token, claimed) if alone is None else waiting).all()
         ended: set[UUID] = set()
         for statement, points in ((_FORGET, dropped), (_FINISH, written)):
             ids = [id_ for id_ in held if id_ in points]
@@ -227,8 +229,7 @@ class IndexRows(VectorRows):
         """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives."""
         ids = sorted(points, key=str)
         self._hold(ids)
-        lost = (*self._under(token), m.IndexRow.deleted, m.IndexRow.point_id.in_(ids))
-        self._db.execute(sa.delete(m.IndexRow).where(*lost))
+        self._db.execute(sa.delete(m.IndexRow).where(*self._under(token, ids), m.IndexRow.deleted))
         self._db.execute(_RENEW, {"t": self._tenant, "ids": ids})
 
     def renew_points(self, points: Sequence[UUID]) -> int:
@@ -238,8 +239,10 @@ class IndexRows(VectorRows):
         self._hold(points)
         return self._db.execute(_RENEW, {"t": self._tenant, "ids": list(points)}).rowcount
 
-    def give_back_points(self, token: LeaseToken, code: str, text: str, delay_s: float | None = None) -> None:
-        """Give the rows back after an error: for a try in ``delay_s`` seconds, or (None) as they were before the claim.
+    def give_back_points(
+        self, token: LeaseToken, claimed: Sequence[UUID], code: str, text: str, delay_s: float | None = None
+    ) -> None:
+        """Give the claimed rows back after an error: for a try in ``delay_s`` seconds, or (None) as they were before.
 
         As they were is for an index that was away: that is no failed try, and they keep their place in the queue. A
         row that somebody else has locked keeps its lease until that ends.
@@ -248,22 +251,24 @@ class IndexRows(VectorRows):
         if delay_s is not None:
             later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
             values = {"available_at": later}
-        held = self._db.scalars(self._free_rows(token)).all()
+        held = self._db.scalars(self._free_rows(token, claimed)).all()
         free = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
-        own = sa.update(m.IndexRow).where(*self._under(token), m.IndexRow.point_id.in_(held))
+        own = sa.update(m.IndexRow).where(*self._under(token, held))
         self._db.execute(own.values(**free, **values, error_code=code, error_text=text))
 
-    def _under(self, token: LeaseToken) -> tuple[sa.ColumnElement[bool], ...]:
-        return m.IndexRow.tenant_id == self._tenant, m.IndexRow.lease_token == token
+    def _under(self, token: LeaseToken, ids: Sequence[UUID]) -> tuple[sa.ColumnElement[bool], ...]:
+        """Those of these rows that are under a lease, which no index knows."""
+        row = m.IndexRow
+        return row.tenant_id == self._tenant, among(row.point_id, ids), row.lease_token == token
 
-    def _free_rows(self, token: LeaseToken) -> sa.Select[UUID, UUID, int, bool]:
-        """The rows under a lease that nobody else has locked, locked in the order of ids.
+    def _free_rows(self, token: LeaseToken, ids: Sequence[UUID]) -> sa.Select[UUID, UUID, int, bool]:
+        """Those of these rows under a lease that nobody else has locked, locked in the order of ids.
 
         A writer of the forest that has locked a row is about to take the lease off it. Waiting for that writer while
         holding other rows could deadlock, so rows that are locked are left out, and waited for one by one.
         """
         row = m.IndexRow
-        rows = sa.select(row.point_id, row.forest_id, row.version, row.deleted).where(*self._under(token))
+        rows = sa.select(row.point_id, row.forest_id, row.version, row.deleted).where(*self._under(token, ids))
         return rows.order_by(row.point_id).with_for_update(skip_locked=True)
 
     def behind(self, forest: ForestId, limit: int) -> int:

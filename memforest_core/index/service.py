@@ -115,16 +115,16 @@ class Indexer:
         try:
             self._write(tenant, token, points, known)
         except StoreUnavailable as error:
-            self._give_back(tenant, token, error)
+            self._give_back(tenant, token, points, error)
             raise
         except IndexUnavailable as error:
             self._pause.failed()
             outcome = error.code
-            self._give_back(tenant, token, error)
+            self._give_back(tenant, token, points, error)
         except MemForestError as error:
             outcome = error.code
             decision = decide(error, attempts=1, max_attempts=1, divisible=False, jitter=self.rng.random())
-            self._give_back(tenant, token, error, max(1.0, decision.delay_s))
+            self._give_back(tenant, token, points, error, max(1.0, decision.delay_s))
         self.telemetry.worked(STEP, tenant, self.clock() - started, outcome)
         if outcome == "done":
             for point in points:
@@ -164,9 +164,10 @@ class Indexer:
         self.index.delete([point.key(tenant) for point in (*gone, *cold)])
         self.index.upsert([_point(tenant, point, vectors) for point in there])
         written, dropped = _versions([*there, *cold]), _versions(gone)
-        ended, left = self._finish(tenant, token, written, dropped)
+        claimed = [point.id for point in points]
+        ended, left = self._finish(tenant, token, claimed, written, dropped)
         for alone in left:
-            ended |= self._finish(tenant, token, written, dropped, alone)[0]
+            ended |= self._finish(tenant, token, claimed, written, dropped, alone)[0]
         self._undo(tenant, token, [point for point in points if point.id not in ended])
 
     @repeated
@@ -189,19 +190,25 @@ class Indexer:
         self,
         tenant: TenantId,
         token: LeaseToken,
+        claimed: Sequence[UUID],
         written: dict[UUID, int],
         dropped: dict[UUID, int],
         alone: UUID | None = None,
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
         with self.store.indexing(tenant) as rows:
-            return rows.finish_points(token, written, dropped, alone)
+            return rows.finish_points(token, claimed, written, dropped, alone)
 
     @repeated
     def _give_back(
-        self, tenant: TenantId, token: LeaseToken, error: MemForestError, delay_s: float | None = None
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        points: Sequence[StalePoint],
+        error: MemForestError,
+        delay_s: float | None = None,
     ) -> None:
         with self.store.indexing(tenant) as rows:
-            rows.give_back_points(token, error.code, error.message, delay_s)
+            rows.give_back_points(token, [point.id for point in points], error.code, error.message, delay_s)
 
     def _undo(self, tenant: TenantId, token: LeaseToken, lost: Sequence[StalePoint]) -> None:
         """Delete the points of what has no row any more, or a tombstone: nobody else may know of them."""

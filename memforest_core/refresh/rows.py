@@ -30,7 +30,7 @@ from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import among, seconds_from_now
 from memforest_core.store.trees import lock_nodes, lock_trees, with_ancestors
-from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
+from memforest_core.store.vectors import VectorRows, from_bytes, pooled_half, text_hash, to_half
 
 MAX_CHILD_CHARS = 1_200
 """A leaf's text as its parent's summary sees it."""
@@ -148,6 +148,8 @@ _TITLE = sa.text(f"""
     """)  # noqa: S608 - a constant of this module
 
 
+_POOLED = sa.func.coalesce(m.NodeSummary.pooled, m.NodeSummary.vector).label("pooled")
+
 _RELEASED: dict[str, Any] = {"attempts": sa.func.greatest(m.NodeRow.attempts - 1, 0)}
 """A try that does not count."""
 
@@ -208,7 +210,7 @@ class RefreshRows(VectorRows):
         """Children in key order; leaves bring their payload's text and vector, nodes their own."""
         n, s = m.NodeRow, m.NodeSummary
         nodes = self._db.execute(
-            sa.select(n.parent_id, n.leaf_count, n.payload_id, s.text_, s.pooled, s.terms)
+            sa.select(n.parent_id, n.leaf_count, n.payload_id, s.text_, s.terms, _POOLED)
             .outerjoin(s, sa.and_(s.tenant_id == self._tenant, s.node_id == n.node_id))
             .where(n.tenant_id == self._tenant, n.parent_id.in_(parents))
             .order_by(n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id)
@@ -281,7 +283,7 @@ class RefreshRows(VectorRows):
         if saved:
             self._write_summaries(saved, vector_model, redo_after_s)
             want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
-        left = set(self._under(token))
+        left = self._under(token, [artifact.node.id for artifact in artifacts])
         return [artifact for artifact in artifacts if artifact.node.id in left]
 
     def _write_summaries(self, saved: Sequence[NodeArtifact], vector_model: str, redo_after_s: float) -> None:
@@ -293,8 +295,8 @@ class RefreshRows(VectorRows):
             models=[artifact.model for artifact in saved],
             hashes=[artifact.input_hash for artifact in saved],
             versions=[artifact.node.version for artifact in saved],
-            vectors=[to_bytes(artifact.vector) for artifact in saved],
-            pooled=[to_bytes(artifact.pooled) for artifact in saved],
+            vectors=[to_half(artifact.vector) for artifact in saved],
+            pooled=[pooled_half(artifact.pooled, artifact.vector) for artifact in saved],
             terms=[pack_counts(artifact.counts) for artifact in saved],
             vector_model=vector_model,
         )
@@ -313,35 +315,36 @@ class RefreshRows(VectorRows):
                 ],
             )
 
-    def release(self, token: LeaseToken, delay_s: float, only: NodeId | None = None) -> Sequence[NodeId]:
-        """Give the nodes still held under this lease back for a later try, which they did not fail.
+    def release(self, token: LeaseToken, nodes: Sequence[NodeId], delay_s: float) -> Collection[NodeId]:
+        """Give those of these nodes that are still under this lease back for a later try, which they did not fail.
 
-        Returns the nodes that other transactions have locked; each is then given back as the ``only`` one of its own.
+        Returns the nodes that other transactions have locked; each is then given back in a transaction of its own:
+        for a single one this waits.
         """
-        return self._give_back(token, only, _RELEASED | {"available_at": seconds_from_now(delay_s)})
+        return self._give_back(token, nodes, _RELEASED | {"available_at": seconds_from_now(delay_s)})
 
     def fail(
-        self, token: LeaseToken, max_attempts: int, delay_s: float, code: str, text: str, only: NodeId | None = None
-    ) -> Sequence[NodeId]:
-        """Give the nodes still held under this lease back as failed; after so many attempts they are dead.
+        self, token: LeaseToken, nodes: Sequence[NodeId], max_attempts: int, delay_s: float, code: str, text: str
+    ) -> Collection[NodeId]:
+        """Give those of these nodes that are still under this lease back as failed; after so many attempts they are
+        dead.
 
         A dead node does not delay the nodes above it: they are made without its text until it is retried. Returns as
         ``release``.
         """
         dead = m.NodeRow.attempts >= max_attempts
         values = {"available_at": seconds_from_now(delay_s), "dead": dead, "error_code": code, "error_text": text}
-        return self._give_back(token, only, values)
+        return self._give_back(token, nodes, values)
 
-    def _give_back(self, token: LeaseToken, only: NodeId | None, values: Mapping[str, Any]) -> Sequence[NodeId]:
-        under = self._under(token)
-        mine = under if only is None else [node for node in under if node == only]
-        self._let_go(self._take(token, mine, wait=only is not None), values)
-        return self._under(token)
+    def _give_back(self, token: LeaseToken, nodes: Sequence[NodeId], values: Mapping[str, Any]) -> Collection[NodeId]:
+        self._let_go(self._take(token, nodes, wait=len(nodes) == 1), values)
+        return self._under(token, nodes)
 
-    def _under(self, token: LeaseToken) -> Sequence[NodeId]:
-        """The nodes that are under this lease."""
-        held = sa.select(m.NodeRow.node_id).where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.lease_token == token)
-        return [NodeId(id_) for id_ in self._db.scalars(held)]
+    def _under(self, token: LeaseToken, nodes: Sequence[NodeId]) -> Collection[NodeId]:
+        """Those of the nodes that are under this lease, which no index knows."""
+        n = m.NodeRow
+        held = (n.tenant_id == self._tenant, among(n.node_id, nodes), n.lease_token == token)
+        return {NodeId(id_) for id_ in self._db.scalars(sa.select(n.node_id).where(*held))}
 
     def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
         """Lock those of the nodes that are under this lease and, unless it may ``wait``, not locked otherwise."""

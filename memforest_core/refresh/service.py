@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -114,7 +114,7 @@ class RefreshService:
         except StoreUnavailable:
             settled = True
             # The nodes are given back at once, not when their lease ends.
-            self._let_go(tenant, lambda rows, only: rows.release(token, 0.0, only))
+            self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, 0.0))
             raise
         finally:
             if not settled:
@@ -163,16 +163,21 @@ class RefreshService:
         with self._open_rows(tenant) as rows:
             return rows.settle(trees)
 
-    def _let_go(self, tenant: TenantId, give_back: Callable[[RefreshRows, NodeId | None], Sequence[NodeId]]) -> None:
+    def _let_go(
+        self,
+        tenant: TenantId,
+        nodes: Sequence[ReadyNode],
+        give_back: Callable[[RefreshRows, Sequence[NodeId]], Collection[NodeId]],
+    ) -> None:
         """Give nodes back: all that are not locked at once, each of the others in a transaction of its own."""
 
         @repeated
-        def freed(only: NodeId | None = None) -> Sequence[NodeId]:
+        def freed(some: Sequence[NodeId]) -> Collection[NodeId]:
             with self._open_rows(tenant) as rows:
-                return give_back(rows, only)
+                return give_back(rows, some)
 
-        for node in freed():
-            freed(node)
+        for node in freed([node.id for node in nodes]):
+            freed([node])
 
     @repeated
     def _save_free(
@@ -215,13 +220,13 @@ class RefreshService:
             if decision.verdict is Verdict.RETRY and not decision.counts:
                 self._telemetry.retried(STEP, tenant, error.code)
                 wait = max(1.0, decision.delay_s)
-                self._let_go(tenant, lambda rows, only: rows.release(token, wait, only))
+                self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, wait))
                 return
         code, text = (error.code, error.message) if error is not None else (CRASHED, "See the worker's log.")
         tell = self._telemetry.buried if attempts >= most else self._telemetry.retried
         tell(STEP, tenant, code)
         wait = backoff(attempts, jitter)
-        self._let_go(tenant, lambda rows, only: rows.fail(token, most, wait, code, text, only))
+        self._let_go(tenant, nodes, lambda rows, some: rows.fail(token, some, most, wait, code, text))
 
     def _key(self, children: Sequence[ChildText]) -> bytes:
         return input_hash(self._summarizer.model, self._settings.budget_chars, [child.text for child in children])

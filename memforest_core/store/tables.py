@@ -429,9 +429,8 @@ class NodeRow(OfTenant, Base):
         _belongs_to("tree", "tree_id"),
         _index("ix_node_order", "tenant_id", "tree_id", "level", "key_time", "key_ordinal", "key_item", "key_id"),
         _index("ix_node_parent", "tenant_id", "parent_id"),
-        _index("ix_node_payload", "tenant_id", "payload_id"),
+        _index("ix_node_payload", "tenant_id", "payload_id", where="payload_id IS NOT NULL"),
         _index("ix_node_dirty", "tenant_id", "tree_id", "level", where="version > clean_version"),
-        _index("ix_node_token", "tenant_id", "lease_token", where="lease_token IS NOT NULL"),
         _index("ix_node_dead", "tenant_id", where="dead"),
         CheckConstraint("clean_version <= version", name="clean"),
     )
@@ -486,7 +485,8 @@ class NodeSummary(OfTenant, Base):
     version: Mapped[int] = mapped_column(BigInteger)
     vector: Mapped[bytes]
     vector_model: Mapped[str]
-    pooled: Mapped[bytes]
+    pooled: Mapped[bytes | None]
+    """The mean vector of its leaves, where that is not its ``vector``."""
     terms: Mapped[bytes]
     redo_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
@@ -632,16 +632,18 @@ class CalendarDigest(OfTenant, Base):
     made_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
+BEHIND = "indexed_version < version"
+"""What holds of an index row from when its point is wanted until it is written, whoever has claimed it."""
+
+
 class IndexRow(OfTenant, Work, Base):
     """What the vector index should hold for a row; out of date while ``indexed_version`` is lower than the version."""
 
     __tablename__ = "index_row"
     __table_args__ = (
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
-        _index("ix_index_row_claim", "tenant_id", "kind", "lane", "available_at", where="state = 'ready'"),
-        _index("ix_index_row_lease", "lease_until", where="state = 'running'"),
+        _index("ix_index_row_behind", "tenant_id", "kind", "lane", "available_at", where=BEHIND),
         _index("ix_index_row_forest", "tenant_id", "forest_id"),
-        _index("ix_index_row_token", "tenant_id", "lease_token", where="lease_token IS NOT NULL"),
         _index("ix_index_row_unseen", "tenant_id", "forest_id", "kind", where="indexed_version = 0"),
         _index("ix_index_row_erased", "tenant_id", "forest_id", where="erased_version > 0"),
         _index("ix_index_row_cold", "tenant_id", "forest_id", "kind", where="cold"),

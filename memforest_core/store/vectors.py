@@ -1,4 +1,4 @@
-"""The vectors of texts in Postgres: float32 bytes under forest, model and content hash. No two forests share one."""
+"""The vectors of texts in Postgres: half precision under forest, model and content hash. No two forests share one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from memforest_core.store.rows import TenantRows
 
 Key = tuple[ForestId, bytes]
 """A forest and the content hash of a text in it."""
+
+HALF = b"h"
+"""What vectors of half precision end with."""
 
 UNUSED = """NOT EXISTS (SELECT 1 FROM memforest.cell c
                          WHERE c.tenant_id = :t AND c.forest_id = v.forest_id AND c.text_hash = v.text_hash)
@@ -73,12 +76,25 @@ def cell_hash(text: str, started: datetime) -> bytes:
 
 
 def to_bytes(vector: Vectors) -> bytes:
-    """Little-endian float32 bytes of a vector."""
+    """Little-endian float32 bytes of a vector: of sums, and of what leaves the store."""
     return np.ascontiguousarray(vector, dtype="<f4").tobytes()
 
 
+def to_half(vector: Vectors) -> bytes:
+    """Little-endian float16 bytes of a vector of length one, and one byte more that tells them from float32."""
+    return np.ascontiguousarray(vector, dtype="<f2").tobytes() + HALF
+
+
+def pooled_half(pooled: Vectors, vector: Vectors) -> bytes | None:
+    """What a summary keeps as the mean vector of its leaves: nothing, where its own vector is the same."""
+    stored = to_half(pooled)
+    return None if stored == to_half(vector) else stored
+
+
 def from_bytes(raw: bytes) -> Vectors:
-    """The vector of ``to_bytes``."""
+    """The vector of ``to_bytes`` or ``to_half`` as float32: only half precision has an odd number of bytes."""
+    if len(raw) % 2:
+        return np.frombuffer(raw, dtype="<f2", count=len(raw) // 2).astype(np.float32)
     return np.frombuffer(raw, dtype="<f4")
 
 
@@ -117,7 +133,7 @@ class VectorRows(TenantRows):
             m=model,
             f=[text.forest_id for text, _ in kept],
             h=[text_hash(text.text) for text, _ in kept],
-            v=[to_bytes(vector) for _, vector in kept],
+            v=[to_half(vector) for _, vector in kept],
         )
 
     def drop_unused(self, forest: ForestId, hashes: Collection[bytes]) -> int:

@@ -465,7 +465,7 @@ def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -
     assert not receipt(rested, task).clean
 
     with indexer.store.indexing(rested.tenant) as rows:
-        ended = rows.finish_points(token, {late.id: late.version}, {})
+        ended = rows.finish_points(token, [late.id], {late.id: late.version}, {})
     indexer._undo(rested.tenant, token, [point for point in points if point.id not in ended])
     finish(rested, task)
     assert receipt(rested, task).clean

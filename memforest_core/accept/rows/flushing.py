@@ -8,30 +8,31 @@ from memforest_core.accept.records import Backlog
 from memforest_core.domain.ids import ForestId, SessionId
 from memforest_core.store.owners import find_forest
 from memforest_core.store.rows import TenantRows
+from memforest_core.store.tables import BEHIND
 from memforest_core.work.jobs import WorkError
 
-_BACKLOG = sa.text("""
+_BACKLOG = sa.text(f"""
     SELECT (SELECT count(*) FROM memforest.cell
              WHERE tenant_id = :t AND forest_id = :f AND NOT placed AND state <> 'dead') AS cells,
            (SELECT count(*) FROM memforest.tree
              WHERE tenant_id = :t AND forest_id = :f AND due_at IS NOT NULL) AS trees,
            (SELECT count(*) FROM memforest.index_row
-             WHERE tenant_id = :t AND forest_id = :f AND state IN ('ready', 'running')) AS points
-    """)
+             WHERE tenant_id = :t AND forest_id = :f AND {BEHIND} AND state IN ('ready', 'running')) AS points
+    """)  # noqa: S608 - a constant
 
-_LAST_ERROR = sa.text("""
+_LAST_ERROR = sa.text(f"""
     SELECT error_code, error_text FROM (
         (SELECT error_code, error_text, available_at FROM memforest.cell
           WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
         UNION ALL
         (SELECT error_code, error_text, available_at FROM memforest.index_row
-          WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
+          WHERE tenant_id = :t AND forest_id = :f AND {BEHIND} AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
         UNION ALL
         (SELECT n.error_code, n.error_text, n.available_at FROM memforest.tree r
            JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
           WHERE r.tenant_id = :t AND r.forest_id = :f AND r.due_at IS NOT NULL AND n.error_code IS NOT NULL LIMIT 1)
     ) e ORDER BY available_at DESC LIMIT 1
-    """)
+    """)  # noqa: S608 - a constant
 
 _RELEASE = sa.text("""
     UPDATE memforest.cell SET state = 'ready', available_at = clock_timestamp()

@@ -95,11 +95,11 @@ _PUT_OFF_CELLS = sa.text("""
            available_at = clock_timestamp() + interval '100 years'
      WHERE tenant_id = :t AND forest_id = :f AND (state IN ('ready', 'held', 'running') OR again_at IS NOT NULL)
 """)
-_PUT_OFF_POINTS = sa.text("""
+_PUT_OFF_POINTS = sa.text(f"""
     UPDATE memforest.index_row SET available_at = clock_timestamp() + interval '100 years'
      WHERE tenant_id = :t AND point_id IN (
            SELECT point_id FROM memforest.index_row
-            WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' ORDER BY point_id FOR UPDATE)
+            WHERE tenant_id = :t AND forest_id = :f AND {m.BEHIND} AND state = 'ready' ORDER BY point_id FOR UPDATE)
 """)
 _PUT_OFF_TREES = sa.text("""
     UPDATE memforest.tree SET due_at = NULL, first_mark_at = NULL, marks = marks + 1

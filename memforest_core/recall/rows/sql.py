@@ -265,16 +265,12 @@ INDEX_UNSURE = sa.text("""
                       AND arguments ->> 'found' IN ('index_changed', 'unmarked'))
     """)
 
-# What is behind is ready or running; both states have partial indexes, which are empty when nothing is behind.
-
+# The index of such rows is nearly empty when nothing is behind.
 NOT_INDEXED = sa.text("""
     SELECT c.cell_id AS id, c.text
       FROM (SELECT point_id FROM memforest.index_row
-             WHERE tenant_id = :t AND kind = 'cell' AND state = 'ready' AND forest_id = :f AND indexed_version = 0
-             UNION ALL
-            SELECT point_id FROM memforest.index_row
-             WHERE tenant_id = :t AND kind = 'cell' AND state = 'running' AND lease_until IS NOT NULL
-               AND forest_id = :f AND indexed_version = 0) i
+             WHERE tenant_id = :t AND forest_id = :f AND kind = 'cell' AND indexed_version = 0
+               AND state IN ('ready', 'running')) i
       JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = i.point_id AND c.forest_id = :f
      ORDER BY c.time_start DESC, c.cell_id LIMIT :n
     """)

@@ -53,7 +53,8 @@ BEGIN
             WHEN 'refresh' THEN
                 (SELECT min(r.tenant_id) FROM tree r WHERE r.due_at IS NOT NULL AND r.tenant_id > reached)
             WHEN 'maintain' THEN
-                least((SELECT min(i.tenant_id) FROM index_row i WHERE i.state = 'ready' AND i.tenant_id > reached),
+                least((SELECT min(i.tenant_id) FROM index_row i
+                        WHERE i.indexed_version < i.version AND i.state = 'ready' AND i.tenant_id > reached),
                       (SELECT min(k.tenant_id) FROM maintenance k WHERE k.state = 'ready' AND k.tenant_id > reached))
             WHEN 'redo' THEN
                 (SELECT min(s.tenant_id) FROM node_summary s WHERE s.redo_at IS NOT NULL AND s.tenant_id > reached)
@@ -99,8 +100,8 @@ BEGIN
           LIMIT 1)
         UNION ALL
         (SELECT i.lane FROM index_row i
-          WHERE wanted = 'maintain' AND i.tenant_id = t.tenant_id AND i.state = 'ready'
-            AND i.available_at <= clock_timestamp()
+          WHERE wanted = 'maintain' AND i.tenant_id = t.tenant_id AND i.indexed_version < i.version
+            AND i.state = 'ready' AND i.available_at <= clock_timestamp()
           LIMIT 1)
         UNION ALL
         (SELECT k.lane FROM maintenance k
@@ -148,10 +149,10 @@ BEGIN
     SELECT c.tenant_id FROM cell c WHERE c.state = 'running'
        AND (c.lease_until <= clock_timestamp() OR c.worker_id NOT IN (SELECT worker_id FROM alive))
     UNION
-    SELECT i.tenant_id FROM index_row i WHERE i.state = 'running'
+    SELECT i.tenant_id FROM index_row i WHERE i.indexed_version < i.version AND i.state = 'running'
        AND (i.lease_until <= clock_timestamp() OR i.worker_id NOT IN (SELECT worker_id FROM alive))
     UNION
-    SELECT n.tenant_id FROM node n WHERE n.lease_token IS NOT NULL
+    SELECT n.tenant_id FROM node n WHERE n.version > n.clean_version AND n.lease_token IS NOT NULL
        AND (n.lease_until <= clock_timestamp() OR n.worker_id NOT IN (SELECT worker_id FROM alive))
     UNION
     SELECT k.tenant_id FROM maintenance k WHERE k.state = 'running'
@@ -187,9 +188,7 @@ BEGIN
         UNION ALL SELECT c.tenant_id, 'reduce', 'ready', c.extracted_at FROM cell c
                    WHERE c.state = 'done' AND NOT c.placed
         UNION ALL SELECT i.tenant_id, 'index_' || i.kind, i.state, i.available_at FROM index_row i
-                   WHERE i.state = 'ready'
-        UNION ALL SELECT i.tenant_id, 'index_' || i.kind, i.state, i.available_at FROM index_row i
-                   WHERE i.state = 'running'
+                   WHERE i.indexed_version < i.version AND i.state IN ('ready', 'running')
         UNION ALL SELECT n.tenant_id, 'refresh', n.state, coalesce(r.first_mark_at, n.available_at)
                     FROM node n JOIN tree r USING (tenant_id, tree_id)
                    WHERE n.version > n.clean_version AND NOT n.dead

@@ -51,7 +51,7 @@ _FREE_POINTS = sa.text(f"""
        SET state = 'ready', lost_leases = least(lost_leases + 1, 1000), lease_token = NULL, lease_until = NULL,
            worker_id = NULL
      WHERE tenant_id = :t AND point_id IN (
-        SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+        SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND {m.BEHIND} AND state = 'running' AND {_LOST}
            FOR NO KEY UPDATE SKIP LOCKED)
     """)  # noqa: S608 - constants of this module
 
@@ -59,7 +59,8 @@ _FREE_NODES = sa.text(f"""
     UPDATE memforest.node
        SET dead = lost_leases + 1 > :max_lost, {lost_lease("refreshing it")}
      WHERE tenant_id = :t AND node_id IN (
-        SELECT node_id FROM memforest.node WHERE tenant_id = :t AND lease_token IS NOT NULL AND {_LOST}
+        SELECT node_id FROM memforest.node
+         WHERE tenant_id = :t AND version > clean_version AND lease_token IS NOT NULL AND {_LOST}
          ORDER BY node_id FOR NO KEY UPDATE SKIP LOCKED)
     """)  # noqa: S608 - constants of this module
 

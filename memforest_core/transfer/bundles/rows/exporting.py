@@ -13,8 +13,8 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, known
 from memforest_core.store.rows import TenantRows
-from memforest_core.transfer.bundles.records import BundleTable, ForestHead, Row
-from memforest_core.transfer.bundles.rows.values import counting, reading
+from memforest_core.transfer.bundles.records import VECTOR, BundleTable, ForestHead, Row
+from memforest_core.transfer.bundles.rows.values import counting, in_full, reading
 
 _HASHES = sa.text("""
     SELECT text_hash FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
@@ -77,7 +77,7 @@ class ExportRows(TenantRows):
         statement = reading(table, self._tenant, self._forest, with_vectors)
         with self._db.execute(statement, execution_options=streaming) as rows:
             for some in rows.partitions(page):
-                yield [tuple(row) for row in some]
+                yield [in_full(table, tuple(row)) for row in some]
 
     def hashes(self, page: int) -> Iterator[Sequence[bytes]]:
         """The hashes of all texts of candidates and facts that have vectors, ``page`` rows at a time."""
@@ -102,4 +102,4 @@ class ExportRows(TenantRows):
             )
             .order_by(m.VectorRow.text_hash)
         )
-        return [(bytes(row.text_hash), bytes(row.vector)) for row in found]
+        return [in_full(VECTOR, (bytes(row.text_hash), bytes(row.vector))) for row in found]

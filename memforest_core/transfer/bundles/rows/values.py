@@ -15,6 +15,7 @@ from memforest_core.domain.times import from_micros
 from memforest_core.store import tables as m
 from memforest_core.store.copying import ValueKind, given, given_rows, given_values, of_forest, stored_table
 from memforest_core.store.trees import micros
+from memforest_core.store.vectors import from_bytes, to_bytes, to_half
 from memforest_core.transfer.bundles.records import CELL, SUMMARY, TABLES, VECTOR, BundleTable, Column, Row
 
 FOREVER = "timestamptz '9000-01-01 00:00+00'"
@@ -82,6 +83,8 @@ def _read(stored: sa.Column[Any], table: BundleTable, column: Column) -> sa.Colu
         return sa.case((stored.in_(("held", "running")), "ready"), else_=stored)
     if column.name != column.stored:
         return sa.cast(stored.is_not(None), sa.Integer)
+    if table is SUMMARY and column.name == "pooled":
+        return sa.func.coalesce(stored, m.NodeSummary.vector)
     match column.kind:
         case ValueKind.MOMENT:
             return sa.literal_column(micros(f'memforest."{stored.table.name}"."{stored.name}"'), sa.BigInteger)
@@ -105,6 +108,19 @@ _GIVEN: Mapping[ValueKind, tuple[Callable[[Any], Any], Any]] = {
     ValueKind.NUMBERS: (operator.methodcaller("translate", str.maketrans("[]", "{}")), sa.Text()),
 }
 """How values are given, where it is not as the store has them."""
+
+
+_HALVES: Mapping[BundleTable, Sequence[str]] = {VECTOR: ("vector",), SUMMARY: ("vector", "pooled")}
+"""Vectors that the store has in half precision, and bundles in full."""
+
+
+def in_full(table: BundleTable, row: Row) -> Row:
+    """A row of the store with its vectors as a bundle has them."""
+    values = list(row)
+    for place in map(table.at, _HALVES.get(table, ())):
+        value = values[place]
+        values[place] = to_bytes(from_bytes(value)) if isinstance(value, bytes) else value
+    return tuple(values)
 
 
 @cache
@@ -133,6 +149,12 @@ def writing(table: BundleTable) -> Insert:
 def written(table: BundleTable, rows: Sequence[Row]) -> dict[str, Any]:
     """The parameters of ``writing`` for these rows, whose derived hashes follow their columns."""
     lists = dict(zip(_types(table), zip(*rows, strict=True), strict=True))
+    for name in _HALVES.get(table, ()):
+        lists[name] = tuple(to_half(from_bytes(each)) for each in lists[name])
+    if table is SUMMARY:
+        # Where the mean vector of the leaves is the summary's own, the store has it once.
+        both = zip(lists["pooled"], lists["vector"], strict=True)
+        lists["pooled"] = tuple(None if pooled == vector else pooled for pooled, vector in both)
     for column in table.columns:
         if column.kind in _GIVEN:
             change, _ = _GIVEN[column.kind]

@@ -23,7 +23,7 @@ from memforest_core.store.copying import change_rows, columns_of
 from memforest_core.store.engine import transaction
 from memforest_core.store.rows import FIRST
 from memforest_core.store.trees import set_centroids
-from memforest_core.store.vectors import Key, VectorRows, to_bytes
+from memforest_core.store.vectors import Key, VectorRows, pooled_half, to_half
 from memforest_core.transfer.rebuild.records import NewVectors, Spent, StoredSummary, TextKind
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 
@@ -131,8 +131,8 @@ class ReembedRows(VectorRows):
         """Give summaries their vectors, unless they were written again meanwhile."""
         by = columns_of(vectors, "node_id", "version")
         new = {
-            "vector": [to_bytes(each.vector) for each in vectors],
-            "pooled": [to_bytes(each.pooled) for each in vectors],
+            "vector": [to_half(each.vector) for each in vectors],
+            "pooled": [pooled_half(each.pooled, each.vector) for each in vectors],
         }
         self._db.execute(change_rows("node_summary", self._tenant, by, new, vector_model=model))
 

@@ -85,7 +85,8 @@ _REMAINING = sa.text("""
            (SELECT count(*) FROM memforest.tree r
              WHERE r.tenant_id = :t AND r.forest_id = :f AND r.due_at IS NOT NULL) AS trees,
            (SELECT count(*) FROM memforest.index_row i
-             WHERE i.tenant_id = :t AND i.forest_id = :f AND i.state IN ('ready', 'running')) AS points
+             WHERE i.tenant_id = :t AND i.forest_id = :f AND i.indexed_version < i.version
+               AND i.state IN ('ready', 'running')) AS points
       FROM memforest.cell c WHERE c.tenant_id = :t AND c.forest_id = :f
     """)
 
