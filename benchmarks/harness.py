@@ -284,13 +284,16 @@ class MemoryTree:
         yield self
 
     def claim_ready(
-        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
+        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float
     ) -> tuple[LeaseToken, list[ReadyNode]]:
         dirty = [self._nodes[id_] for id_ in self._dirty]
         waiting = {node.parent_id for node in dirty if node.dirty}
         free = [node for node in dirty if node.dirty and node.id not in waiting]
         nodes = sorted(free, key=lambda node: (node.level, order(node)))[:limit]
         return LeaseToken(UUID(int=0)), [self._read(node) for node in nodes]
+
+    def with_inputs(self, nodes: Sequence[ReadyNode], model: str) -> list[ReadyNode]:
+        return list(nodes)
 
     def _read(self, node: Node) -> ReadyNode:
         stored = self._summaries.get(node.id)

@@ -13,6 +13,7 @@ from memforest_core.domain.ids import SessionId, TenantId, TreeId
 from memforest_core.domain.indexed import cell_text, count_terms, fact_terms_text, unpack_counts
 from memforest_core.index.vector_index import PointKind
 from memforest_core.store import tables as m
+from memforest_core.store.rows import among
 from memforest_core.store.vectors import from_bytes
 
 Content = dict[str, Any]
@@ -44,9 +45,11 @@ def read_contents(
     """The ids and contents of those rows of one kind that are there."""
     match kind:
         case PointKind.CELL:
-            return _cells(connection.execute(_CELLS.where(m.Cell.tenant_id == tenant, m.Cell.cell_id.in_(ids))))
+            return _cells(connection.execute(_CELLS.where(m.Cell.tenant_id == tenant, among(m.Cell.cell_id, ids))))
         case PointKind.FACT:
-            return _facts(connection.execute(_FACTS.where(m.FactRow.tenant_id == tenant, m.FactRow.fact_id.in_(ids))))
+            return _facts(
+                connection.execute(_FACTS.where(m.FactRow.tenant_id == tenant, among(m.FactRow.fact_id, ids)))
+            )
         case PointKind.NODE:
             return _nodes(connection.execute(_NODES, {"t": tenant, "ids": list(ids)}))
 

@@ -308,7 +308,7 @@ class IndexRows(VectorRows):
     def _hold(self, points: Sequence[UUID]) -> None:
         """Lock many points' rows, as the writer of their forests: those lock such rows in several statements."""
         row = m.IndexRow
-        mine = (row.tenant_id == self._tenant, row.point_id.in_(points))
+        mine = (row.tenant_id == self._tenant, among(row.point_id, points))
         forests = self._db.scalars(sa.select(row.forest_id).where(*mine).distinct())
         lock_forests(self._db, self._tenant, [ForestId(forest) for forest in forests])
         self._db.execute(sa.select(row.point_id).where(*mine).order_by(row.point_id).with_for_update(key_share=True))
@@ -316,7 +316,7 @@ class IndexRows(VectorRows):
     def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         """The rows of these points."""
         found = self._db.execute(
-            sa.select(*_POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.point_id.in_(ids))
+            sa.select(*_POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, among(m.IndexRow.point_id, ids))
         )
         return {row.point_id: _point_row(row) for row in found}
 

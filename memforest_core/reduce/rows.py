@@ -34,7 +34,7 @@ from memforest_core.reduce.routing.activity import NOTHING, Evidence
 from memforest_core.reduce.routing.scenes import Scene
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.copying import adding, change_rows, columns_of, given_to
+from memforest_core.store.copying import adding, change_rows, columns_of, given_to, in_columns
 from memforest_core.store.owners import lock_forest
 from memforest_core.store.people import people_of
 from memforest_core.store.removal import RemovalRows
@@ -115,7 +115,7 @@ class ReduceQueueRows(TenantRows):
                 m.Session,
                 sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id),
             )
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(waiting.cells))
+            .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, waiting.cells))
             .order_by(m.Cell.session_id, m.Cell.ordinal)
         ).all()
         candidates = self._candidates(waiting, model)
@@ -174,7 +174,7 @@ class ReduceQueueRows(TenantRows):
         """Make extracted cells wait again: the reducer places their candidates that have no fact."""
         self._db.execute(
             sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells), m.Cell.state == WorkState.DONE)
+            .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells), m.Cell.state == WorkState.DONE)
             .values(placed=False)
         )
 
@@ -200,7 +200,7 @@ class ReduceQueueRows(TenantRows):
         age = sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at)
         placed = self._db.execute(
             sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
+            .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells))
             .values(placed=True, placed_at=sa.func.clock_timestamp())
             .returning(age.label("age"), m.Cell.agains)
         )
@@ -273,7 +273,7 @@ class FactRows(TenantRows):
     def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
         """Which of these facts exist."""
         rows = self._db.scalars(
-            sa.select(m.FactRow.fact_id).where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids))
+            sa.select(m.FactRow.fact_id).where(m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, ids))
         )
         return frozenset(FactId(id_) for id_ in rows)
 
@@ -283,7 +283,7 @@ class FactRows(TenantRows):
             return []
         rows = self._db.execute(
             sa.select(m.FactRow.fact_id, m.FactRow.forest_id, m.FactRow.statement, m.FactRow.text_hash).where(
-                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(ids), m.FactRow.superseded_at.is_(None)
+                m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, ids), m.FactRow.superseded_at.is_(None)
             )
         ).all()
         keys = [(ForestId(row.forest_id), bytes(row.text_hash)) for row in rows]
@@ -309,35 +309,33 @@ class FactRows(TenantRows):
         """Store new facts and mark them for indexing; ``subjects`` are keys of entities."""
         if not facts:
             return
-        self._db.execute(
-            sa.insert(m.FactRow),
-            [
-                {
-                    "tenant_id": self._tenant,
-                    "fact_id": fact.id,
-                    "forest_id": forest,
-                    "text": fact.statement.text,
-                    "normalized": fact.normalized,
-                    "text_hash": text_hash(fact.statement.text),
-                    "time_start": fact.statement.time.start,
-                    "time_end": fact.statement.time.end,
-                    "mentioned_at": fact.statement.mentioned_at,
-                    "subject_key": subjects[fact.id],
-                    "attribute": fact.statement.attribute,
-                    "statement": to_document(fact.statement),
-                    "key_time": keys[fact.id].time,
-                    "key_ordinal": fact.cell_ordinal,
-                    "key_item": fact.item,
-                }
-                for fact in facts
-            ],
-        )
+        rows = [
+            {
+                "fact_id": fact.id,
+                "forest_id": forest,
+                "text": fact.statement.text,
+                "normalized": fact.normalized,
+                "text_hash": text_hash(fact.statement.text),
+                "time_start": fact.statement.time.start,
+                "time_end": fact.statement.time.end,
+                "mentioned_at": fact.statement.mentioned_at,
+                "subject_key": subjects[fact.id],
+                "attribute": fact.statement.attribute,
+                "statement": to_document(fact.statement),
+                "key_time": keys[fact.id].time,
+                "key_ordinal": fact.cell_ordinal,
+                "key_item": fact.item,
+            }
+            for fact in facts
+        ]
+        new = in_columns(rows)
+        self._db.execute(adding("fact", tuple(new)), given_to("fact", self._tenant, {}, new))
         want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts])
 
     def pin(self, facts: Sequence[FactId]) -> None:
         """Pin these facts; superseded ones stay as they are."""
         if facts:
-            own = [m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(facts), ~m.FactRow.pinned]
+            own = [m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts), ~m.FactRow.pinned]
             standing = m.FactRow.superseded_at.is_(None)
             self._db.execute(sa.update(m.FactRow).where(*own, standing).values(pinned=True))
 
@@ -404,7 +402,7 @@ class ScopeRows(TenantRows):
         if not ids:
             return {}
         rows = self._db.execute(
-            sa.select(m.Tree.__table__).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(ids))
+            sa.select(m.Tree.__table__).where(m.Tree.tenant_id == self._tenant, among(m.Tree.tree_id, ids))
         ).all()
         return {
             TreeId(row.tree_id): ScopeHead(TreeKind(row.kind), row.label, head_of(row) if row.root_id else None)

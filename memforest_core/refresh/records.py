@@ -64,7 +64,7 @@ class ChildText:
 
 @dataclass(frozen=True, slots=True)
 class ReadyNode:
-    """A claimed node: what was read, and the version it was read at.
+    """A claimed node: the version it had then, and what was read since.
 
     ``stale`` is True when children were not clean and the node was taken all the same, past the maximum staleness.
     The ``stored_`` fields are those of the summary it has.
@@ -79,10 +79,10 @@ class ReadyNode:
     version: int
     attempts: int
     stale: bool
-    children: tuple[ChildText, ...]
-    stored_hash: bytes | None
-    stored_text: str | None
-    stored_source: SummarySource | None
+    children: tuple[ChildText, ...] = ()
+    stored_hash: bytes | None = None
+    stored_text: str | None = None
+    stored_source: SummarySource | None = None
     trace: str | None = None
     """The W3C traceparent of the session whose tree this is."""
     titled: bool = False

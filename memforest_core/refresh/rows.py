@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 from uuid import UUID, uuid4
@@ -140,10 +141,11 @@ _OTHER_SCENES = sa.text("""
 
 # As a summary: words that were read before a deletion are not saved.
 _TITLE = sa.text(f"""
-    UPDATE memforest.tree r SET title = :title, title_size = :size, title_source = :source
-      FROM memforest.node n
-     WHERE r.tenant_id = :t AND r.tree_id = :tree AND n.tenant_id = :t AND n.node_id = :node
-       AND r.root_id = n.node_id AND n.erased_version < :version
+    UPDATE memforest.tree r SET title = u.title, title_size = u.size, title_source = u.source
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:nodes AS uuid[]), CAST(:versions AS bigint[]), CAST(:titles AS text[]),
+                  CAST(:sizes AS int[]), CAST(:sources AS text[])) AS u(tree, node, version, title, size, source)
+      JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = u.node
+     WHERE r.tenant_id = :t AND r.tree_id = u.tree AND r.root_id = n.node_id AND n.erased_version < u.version
        AND {_OURS}
     """)  # noqa: S608 - a constant of this module
 
@@ -158,9 +160,11 @@ class RefreshRows(VectorRows):
     """Rows of one refreshing transaction."""
 
     def claim_ready(
-        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float, model: str
+        self, worker: WorkerId, limit: int, lease_s: float, stale_s: float
     ) -> tuple[LeaseToken, list[ReadyNode]]:
         """Take nodes of due trees that are dirty and have no dirty child, the lowest level first.
+
+        Their inputs are read in a transaction of their own: until the end of this one writers of their trees wait.
 
         A node whose refresh has failed before comes alone. In a tree first marked more than twice ``stale_s`` ago,
         dirty children do not hold a node back.
@@ -171,14 +175,6 @@ class RefreshRows(VectorRows):
         if not rows:
             # A node that failed before is refreshed alone, so that it fails alone.
             rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
-        if not rows:
-            return token, []
-        ids = [row.node_id for row in rows]
-        children = self.children_of(ids, model)
-        s = m.NodeSummary
-        found = sa.select(s.node_id, s.input_hash, s.text_, s.source)
-        summaries = self._db.execute(found.where(s.tenant_id == self._tenant, s.node_id.in_(ids)))
-        stored = {row.node_id: row for row in summaries}
         return token, [
             ReadyNode(
                 id=NodeId(row.node_id),
@@ -190,15 +186,33 @@ class RefreshRows(VectorRows):
                 version=row.version,
                 attempts=row.attempts,
                 stale=row.stale,
-                children=tuple(children[row.node_id]),
-                stored_hash=bytes(stored[row.node_id].input_hash) if row.node_id in stored else None,
-                stored_text=stored[row.node_id].text if row.node_id in stored else None,
-                stored_source=SummarySource(stored[row.node_id].source) if row.node_id in stored else None,
                 trace=row.trace,
                 titled=row.titled,
                 title=_title(row) if row.titled else None,
             )
             for row in rows
+        ]
+
+    def with_inputs(self, nodes: Sequence[ReadyNode], model: str) -> list[ReadyNode]:
+        """Claimed nodes with their children and the summaries that they have.
+
+        These may be newer than the claim: whoever changes a child raises the version of its parent.
+        """
+        ids = [node.id for node in nodes]
+        children = self.children_of(ids, model)
+        s = m.NodeSummary
+        found = sa.select(s.node_id, s.input_hash, s.text_, s.source)
+        summaries = self._db.execute(found.where(s.tenant_id == self._tenant, among(s.node_id, ids)))
+        stored = {row.node_id: row for row in summaries}
+        return [
+            replace(
+                node,
+                children=tuple(children[node.id]),
+                stored_hash=bytes(stored[node.id].input_hash) if node.id in stored else None,
+                stored_text=stored[node.id].text if node.id in stored else None,
+                stored_source=SummarySource(stored[node.id].source) if node.id in stored else None,
+            )
+            for node in nodes
         ]
 
     def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[*tuple[Any, ...]]]:
@@ -212,7 +226,7 @@ class RefreshRows(VectorRows):
         nodes = self._db.execute(
             sa.select(n.parent_id, n.leaf_count, n.payload_id, s.text_, s.terms, _POOLED)
             .outerjoin(s, sa.and_(s.tenant_id == self._tenant, s.node_id == n.node_id))
-            .where(n.tenant_id == self._tenant, n.parent_id.in_(parents))
+            .where(n.tenant_id == self._tenant, among(n.parent_id, parents))
             .order_by(n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id)
         ).all()
         payloads = self._payloads([row.payload_id for row in nodes if row.payload_id], model)
@@ -234,7 +248,7 @@ class RefreshRows(VectorRows):
         drafts: dict[UUID, tuple[ForestId, str, str, str]] = {}
         for cell in self._db.execute(
             sa.select(m.Cell.cell_id, m.Cell.forest_id, m.Cell.text, m.Cell.summary, m.Cell.time_start).where(
-                m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(ids)
+                m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, ids)
             )
         ):
             indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
@@ -243,7 +257,7 @@ class RefreshRows(VectorRows):
         x = m.FactRow
         speaker = x.statement["speaker"].astext.label("speaker")
         found = sa.select(x.fact_id, x.forest_id, x.text, x.mentioned_at, speaker)
-        holding = found.where(x.tenant_id == self._tenant, x.fact_id.in_(ids), x.superseded_at.is_(None))
+        holding = found.where(x.tenant_id == self._tenant, among(x.fact_id, ids), x.superseded_at.is_(None))
         for fact in self._db.execute(holding):
             searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
             drafts[fact.fact_id] = (ForestId(fact.forest_id), fact.text[:MAX_CHILD_CHARS], fact.text, searched)
@@ -256,7 +270,9 @@ class RefreshRows(VectorRows):
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """Summaries already made from the same inputs."""
         paid = m.Summary
-        found = sa.select(paid.input_hash, paid.text).where(paid.tenant_id == self._tenant, paid.input_hash.in_(hashes))
+        found = sa.select(paid.input_hash, paid.text).where(
+            paid.tenant_id == self._tenant, among(paid.input_hash, hashes)
+        )
         return {bytes(row.input_hash): row.text for row in self._db.execute(found)}
 
     def save(
@@ -303,7 +319,7 @@ class RefreshRows(VectorRows):
         degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED or _is_missed(a.title)]
         if degraded:
             s = m.NodeSummary
-            again = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(degraded))
+            again = sa.update(s).where(s.tenant_id == self._tenant, among(s.node_id, degraded))
             self._db.execute(again.values(redo_at=seconds_from_now(redo_after_s)))
         paid = sorted((each.paid, each.node.forest_id, each.node.tree_id) for each in saved if each.paid is not None)
         if paid:
@@ -361,7 +377,7 @@ class RefreshRows(VectorRows):
         """End the lease of nodes that are locked."""
         if nodes:
             n = m.NodeRow
-            change = sa.update(n).where(n.tenant_id == self._tenant, n.node_id.in_(nodes))
+            change = sa.update(n).where(n.tenant_id == self._tenant, among(n.node_id, nodes))
             self._db.execute(change.values(lease_token=None, lease_until=None, worker_id=None, **values))
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
@@ -372,7 +388,7 @@ class RefreshRows(VectorRows):
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         r = m.Tree
         age = sa.func.extract("epoch", sa.func.clock_timestamp() - r.first_mark_at).label("age")
-        found = sa.select(r.tree_id, r.marks, age).where(r.tenant_id == self._tenant, r.tree_id.in_(trees))
+        found = sa.select(r.tree_id, r.marks, age).where(r.tenant_id == self._tenant, among(r.tree_id, trees))
         seen = self._db.execute(found.order_by(r.tree_id)).all()
         # A tree that is being marked now stays due, and is settled after its next node, or as an idle one.
         held = lock_trees(self._db, self._tenant, [row.tree_id for row in seen], wait=False)
@@ -393,13 +409,19 @@ class RefreshRows(VectorRows):
             found[ForestId(row.forest_id)].append(unpack_counts(row.terms))
         return found
 
-    def put_title(self, node: ReadyNode, title: Title) -> bool:
-        """Give a scene a title, if nothing was deleted since the texts that it was made from were read."""
-        # Locked first: the next statement then sees what its last writer left.
-        lock_trees(self._db, self._tenant, [node.tree_id])
-        values = {"title": title.text, "size": title.size, "source": title.source.value}
-        own = {"tree": node.tree_id, "node": node.id, "version": node.version}
-        return self._run(_TITLE, **own, **values).rowcount == 1
+    def put_titles(self, titles: Sequence[tuple[ReadyNode, Title]]) -> int:
+        """Give scenes titles, where nothing was deleted since the texts they were made from were read; how many."""
+        # Locked first: the next statement then sees what their last writers left.
+        lock_trees(self._db, self._tenant, [node.tree_id for node, _ in titles])
+        return self._run(
+            _TITLE,
+            trees=[node.tree_id for node, _ in titles],
+            nodes=[node.id for node, _ in titles],
+            versions=[node.version for node, _ in titles],
+            titles=[title.text for _, title in titles],
+            sizes=[title.size for _, title in titles],
+            sources=[title.source.value for _, title in titles],
+        ).rowcount
 
     def redo(self, limit: int) -> int:
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""
@@ -417,7 +439,7 @@ class RefreshRows(VectorRows):
         trees = [TreeId(row.tree_id) for row in mine]
         lock_trees(self._db, self._tenant, trees)
         self._run(_MARK_TREES, trees=trees)
-        done = sa.update(s).where(s.tenant_id == self._tenant, s.node_id.in_(ids))
+        done = sa.update(s).where(s.tenant_id == self._tenant, among(s.node_id, ids))
         self._db.execute(done.values(redo_at=None))
         return len(mine)
 

@@ -92,22 +92,22 @@ class RefreshService:
         """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable."""
         settings = self._settings
         with self._open_rows(tenant) as rows:
-            token, nodes = rows.claim_ready(
-                worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s, self._embedder.model
-            )
-            keys = {node.id: self._key(node.children) for node in nodes}
-            shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
-            paid = rows.paid_summaries(shown) if shown else {}
-            scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
+            token, nodes = rows.claim_ready(worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s)
             stale_s = [] if nodes else rows.settle_idle(IDLE_LIMIT)
         if not nodes:
             for seconds in stale_s:
                 self._telemetry.reached("summaries", tenant, seconds)
             return 0
         settled = False
-        if paid:
-            self._telemetry.saved_call(STEP, tenant, len(paid))
         try:
+            with self._open_rows(tenant) as rows:
+                nodes = rows.with_inputs(nodes, self._embedder.model)
+                keys = {node.id: self._key(node.children) for node in nodes}
+                shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
+                paid = rows.paid_summaries(shown) if shown else {}
+                scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
+            if paid:
+                self._telemetry.saved_call(STEP, tenant, len(paid))
             with self._spans(nodes):
                 self._refresh(tenant, token, nodes, keys, paid, scenes)
             settled = True
@@ -147,16 +147,15 @@ class RefreshService:
         for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls):
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
         self._telemetry.called(tenant, calls)
-        for artifact in artifacts:
-            if artifact.title is not None:
-                self._put_title(tenant, artifact.node, artifact.title)
+        if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
+            self._put_titles(tenant, titled)
         for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
 
     @repeated
-    def _put_title(self, tenant: TenantId, node: ReadyNode, title: Title) -> None:
+    def _put_titles(self, tenant: TenantId, titles: Sequence[tuple[ReadyNode, Title]]) -> None:
         with self._open_rows(tenant) as rows:
-            rows.put_title(node, title)
+            rows.put_titles(titles)
 
     @repeated
     def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:

@@ -130,6 +130,11 @@ def columns_of(records: Collection[object], *names: str) -> dict[str, list[Any]]
     return {name: list(map(attrgetter(name), records)) for name in names}
 
 
+def in_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Rows that have the same names, as columns."""
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
 def copy_rows(
     name: str,
     tenant: TenantId,
@@ -193,10 +198,10 @@ def change_rows(
 
 @cache
 def adding(name: str, new: tuple[str, ...]) -> Insert:
-    """As ``add_rows``, made once for these columns; ``given_to`` makes its parameters."""
+    """As ``add_rows``, in the order of the rows, made once for these columns; ``given_to`` makes its parameters."""
     rows = given_rows(_types(name, (), new))
     selected = sa.select(sa.bindparam("tenant", type_=sa.Text()), *map(given, new)).select_from(rows)
-    return insert(stored_table(name)).from_select(["tenant_id", *new], selected)
+    return insert(stored_table(name)).from_select(["tenant_id", *new], selected.order_by(given("place")))
 
 
 @cache

@@ -572,7 +572,8 @@ def test_a_summary_that_was_read_before_a_deletion_is_never_saved_after_it(reste
     )
     refresh = rested.services.refresh
     with refresh._open_rows(rested.tenant) as rows:
-        token, nodes = rows.claim_ready(rested.runtime.worker, 500, 60.0, 60.0, rested.services.embedder.model)
+        token, claimed = rows.claim_ready(rested.runtime.worker, 500, 60.0, 60.0)
+        nodes = rows.with_inputs(claimed, rested.services.embedder.model)
     reading = {node.id for node in nodes if any("telescope" in child.text for child in node.children)}
     assert reading
     erase(rested, session="garage", turns=["turn@0"])

@@ -422,7 +422,7 @@ def claimed_slowly(pipeline: Stack) -> list[ReadyNode]:
     with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
         connection.execute(sa.text("SET LOCAL search_path = hook, pg_catalog"))
         rows = RefreshRows(connection, pipeline.tenant)
-        return rows.claim_ready(pipeline.runtime.worker, 100, 60.0, 3_600.0, pipeline.services.embedder.model)[1]
+        return rows.claim_ready(pipeline.runtime.worker, 100, 60.0, 3_600.0)[1]
 
 
 def until(reached: Callable[[], bool]) -> None:

@@ -205,7 +205,7 @@ def test_nothing_older_than_a_deletion_is_saved_as_a_title(bob: Stack) -> None:
     def put() -> bool:
         with RefreshRows.opened(bob.services.engine, bob.tenant) as rows:
             node = _Root(root.root_id, root.id, version)
-            return rows.put_title(node, title)  # type: ignore[arg-type]
+            return rows.put_titles([(node, title)]) == 1  # type: ignore[list-item]
 
     assert put() and scene(bob).title == "New"
     bob.execute("UPDATE memforest.node SET erased_version = version WHERE node_id = :n", n=root.root_id)
@@ -216,7 +216,7 @@ def test_nothing_older_than_a_deletion_is_saved_as_a_title(bob: Stack) -> None:
 
 
 class _Root:
-    """What ``put_title`` reads of a node."""
+    """What ``put_titles`` reads of a node."""
 
     def __init__(self, node: object, tree: object, version: int) -> None:
         self.id, self.tree_id, self.version = node, tree, version

@@ -21,7 +21,7 @@ from memforest_core.errors import ModelAuthFailed
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.reduce.service import Reduced
-from memforest_core.store.vectors import text_hash
+from memforest_core.store.vectors import from_bytes, text_hash, to_bytes
 from memforest_core.transfer.bundles.records import TABLES
 from memforest_core.transfer.bundles.schema import Digests
 from memforest_core.verify.service import open_verification
@@ -187,7 +187,7 @@ def test_vectors_of_a_bundle_are_believed_for_its_forest_only(running: Stack, tm
         " WHERE v.text_hash = :h",
         h=text_hash(fact),
     )
-    assert {row.owner: bytes(row.vector) == evil for row in kept} == {
+    assert {row.owner: to_bytes(from_bytes(row.vector)) == evil for row in kept} == {
         "mallory": False,
         "imported": True,
         "victim": False,

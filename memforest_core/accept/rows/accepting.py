@@ -20,9 +20,10 @@ from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
+from memforest_core.store.copying import adding, given_to, in_columns
 from memforest_core.store.engine import set_tenant, store_errors
 from memforest_core.store.owners import ForestRef, find_forest
-from memforest_core.store.rows import TenantRows, seconds_from_now
+from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.turns import row_of, turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkError
@@ -141,10 +142,8 @@ class AcceptRows(TenantRows):
 
     def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
         """Store new turns, and note their human speakers."""
-        self._db.execute(
-            sa.insert(m.TurnRow),
-            [{"tenant_id": self._tenant, "session_id": session, **row_of(turn)} for turn in turns],
-        )
+        new = in_columns([{"session_id": session, **row_of(turn)} for turn in turns])
+        self._db.execute(adding("turn", tuple(new)), given_to("turn", self._tenant, {}, new))
         people: dict[tuple[str, str], datetime | None] = {}
         for turn in turns:
             if turn.role is Role.USER:
@@ -178,7 +177,6 @@ class AcceptRows(TenantRows):
         stays_open = held_for_s is not None and not cells[-1].full
         rows: list[dict[str, Any]] = [
             {
-                "tenant_id": self._tenant,
                 "cell_id": cell_id(session, cell.ordinal),
                 "forest_id": forest,
                 "session_id": session,
@@ -202,13 +200,15 @@ class AcceptRows(TenantRows):
         ids = [row["cell_id"] for row in rows]
         c = m.Cell
         held = c.state == WorkState.HELD
-        shorter = sa.select(c.text_hash).where(c.tenant_id == self._tenant, c.cell_id.in_(ids), held)
+        shorter = sa.select(c.text_hash).where(c.tenant_id == self._tenant, among(c.cell_id, ids), held)
         replaced = self._db.scalars(shorter).all()
-        upsert = insert(c)
+        new = in_columns(rows)
+        upsert = adding("cell", tuple(new))
         renewed = ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
         fresh = {name: upsert.excluded[name] for name in renewed} | {"available_at": sa.func.clock_timestamp()}
         key = ["tenant_id", "cell_id"]
-        self._db.execute(upsert.on_conflict_do_update(index_elements=key, set_=fresh, where=held), rows)
+        renewing = upsert.on_conflict_do_update(index_elements=key, set_=fresh, where=held)
+        self._db.execute(renewing, given_to("cell", self._tenant, {}, new))
         if stays_open:
             last = sa.update(c).where(c.tenant_id == self._tenant, c.cell_id == ids[-1])
             self._db.execute(last.values(available_at=seconds_from_now(held_for_s or 0.0)))

@@ -21,8 +21,9 @@ compatible = False
 
 SCHEMA = "memforest"
 BATCH = 2_000
-FILL = {"index_row": (50, 80), "placement": (90, 100)}
-"""Per cent of a page that inserts fill, new and before. A claimed batch of index rows has to fit in beside the rows."""
+FILL = {"index_row": (50, 80), "tree": (50, 80), "placement": (90, 100)}
+"""Per cent of a page that inserts fill, new and before. Claimed index rows and a scene with its centroid have to fit in
+beside the old ones."""
 BEHIND = sa.text("indexed_version < version")
 
 
