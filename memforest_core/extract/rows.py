@@ -173,8 +173,6 @@ class ExtractRows(VectorRows):
         )
         if not ended:
             return False
-        own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
-        self.put_vectors(model, own)
         ids = [cell.cell_id for cell in result.cells]
         forgotten = self._make_way(ids)
         rows = [
@@ -193,6 +191,9 @@ class ExtractRows(VectorRows):
         ]
         if rows:
             self._db.execute(sa.insert(m.CandidateRow), rows)
+        # Late: whoever stores a vector of the same text meanwhile waits for the end.
+        own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
+        self.put_vectors(model, own)
         self.drop_unused(window.forest_id, forgotten)
         if result.answer is not None and result.input_hash is not None:
             self._db.execute(

@@ -409,19 +409,24 @@ class RefreshRows(VectorRows):
             found[ForestId(row.forest_id)].append(unpack_counts(row.terms))
         return found
 
-    def put_titles(self, titles: Sequence[tuple[ReadyNode, Title]]) -> int:
-        """Give scenes titles, where nothing was deleted since the texts they were made from were read; how many."""
+    def put_titles(self, titles: Sequence[tuple[ReadyNode, Title]]) -> list[tuple[ReadyNode, Title]]:
+        """Give scenes titles, where nothing was deleted since the texts that these were made from were read.
+
+        Waits for a scene that another transaction has locked only if it is the only one given: others are returned.
+        """
         # Locked first: the next statement then sees what their last writers left.
-        lock_trees(self._db, self._tenant, [node.tree_id for node, _ in titles])
-        return self._run(
+        held = lock_trees(self._db, self._tenant, [node.tree_id for node, _ in titles], wait=len(titles) == 1)
+        mine = [(node, title) for node, title in titles if node.tree_id in held]
+        self._run(
             _TITLE,
-            trees=[node.tree_id for node, _ in titles],
-            nodes=[node.id for node, _ in titles],
-            versions=[node.version for node, _ in titles],
-            titles=[title.text for _, title in titles],
-            sizes=[title.size for _, title in titles],
-            sources=[title.source.value for _, title in titles],
-        ).rowcount
+            trees=[node.tree_id for node, _ in mine],
+            nodes=[node.id for node, _ in mine],
+            versions=[node.version for node, _ in mine],
+            titles=[title.text for _, title in mine],
+            sizes=[title.size for _, title in mine],
+            sources=[title.source.value for _, title in mine],
+        )
+        return [each for each in titles if each[0].tree_id not in held]
 
     def redo(self, limit: int) -> int:
         """Mark nodes with a degraded summary, whose time has come, dirty again; how many."""

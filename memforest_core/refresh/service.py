@@ -148,14 +148,17 @@ class RefreshService:
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
         self._telemetry.called(tenant, calls)
         if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
-            self._put_titles(tenant, titled)
+            for alone in self._put_titles(tenant, titled):
+                self._put_titles(tenant, [alone])
         for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
 
     @repeated
-    def _put_titles(self, tenant: TenantId, titles: Sequence[tuple[ReadyNode, Title]]) -> None:
+    def _put_titles(
+        self, tenant: TenantId, titles: Sequence[tuple[ReadyNode, Title]]
+    ) -> Sequence[tuple[ReadyNode, Title]]:
         with self._open_rows(tenant) as rows:
-            rows.put_titles(titles)
+            return rows.put_titles(titles)
 
     @repeated
     def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:

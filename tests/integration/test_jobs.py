@@ -361,7 +361,7 @@ def test_index_rows_and_nodes_are_freed_too(pipeline: Stack) -> None:
     pipeline.drive()
     lease = "lease_token = gen_random_uuid(), lease_until = clock_timestamp() + interval '1 h', worker_id = :w"
     gone = uuid4()
-    pipeline.execute("UPDATE memforest.index_row SET state = 'ready' WHERE kind = 'cell'")
+    pipeline.execute("UPDATE memforest.index_row SET state = 'ready', version = version + 1 WHERE kind = 'cell'")
     pipeline.execute("UPDATE memforest.node SET version = version + 1 WHERE parent_id IS NULL")
     pipeline.execute(f"UPDATE memforest.index_row SET state = 'running', {lease} WHERE kind = 'cell'", w=gone)
     pipeline.execute(f"UPDATE memforest.node SET {lease} WHERE parent_id IS NULL", w=gone)

@@ -103,7 +103,8 @@ def assert_taken_over(owners: Stack, services_of: MemForest, facts: set[str]) ->
     """Vectors, summaries, centroids and points are the new model's, and the pipeline goes on with it."""
     services = services_of._services
     assert {row.text for row in owners.rows("SELECT text FROM memforest.fact")} == facts
-    for row in owners.rows("SELECT vector_model, vector, pooled FROM memforest.node_summary"):
+    vectors = "vector, coalesce(pooled, vector) AS pooled"
+    for row in owners.rows(f"SELECT vector_model, {vectors} FROM memforest.node_summary"):
         assert (row.vector_model, len(from_bytes(row.vector)), len(from_bytes(row.pooled))) == (
             "hashed-words",
             HASH_DIMENSION,

@@ -200,19 +200,19 @@ def test_nothing_older_than_a_deletion_is_saved_as_a_title(bob: Stack) -> None:
     touch(bob)
     root = scene(bob)
     ((version,),) = bob.rows("SELECT version FROM memforest.node WHERE node_id = :n", n=root.root_id)
-    title = Title("New", 5, TitleSource.MODEL)
 
-    def put() -> bool:
+    def put(text: str) -> bool:
+        node, title = _Root(root.root_id, root.id, version), Title(text, 5, TitleSource.MODEL)
         with RefreshRows.opened(bob.services.engine, bob.tenant) as rows:
-            node = _Root(root.root_id, root.id, version)
-            return rows.put_titles([(node, title)]) == 1  # type: ignore[list-item]
+            assert rows.put_titles([(node, title)]) == []  # type: ignore[list-item]
+        return scene(bob).title == text
 
-    assert put() and scene(bob).title == "New"
+    assert put("New")
     bob.execute("UPDATE memforest.node SET erased_version = version WHERE node_id = :n", n=root.root_id)
-    assert not put()
+    assert not put("Newer")
     bob.execute("UPDATE memforest.node SET erased_version = 0 WHERE node_id = :n", n=root.root_id)
     bob.execute("UPDATE memforest.tree SET title = 'Mine', title_source = NULL WHERE tree_id = :t", t=root.id)
-    assert not put() and scene(bob).title == "Mine"
+    assert not put("Newest") and scene(bob).title == "Mine"
 
 
 class _Root:

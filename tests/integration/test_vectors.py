@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -164,6 +165,67 @@ def test_a_bundle_in_another_tenant_owns_its_own_points(running: Stack, tmp_path
     running.drive(100)
     assert {tenant: index.count(tenant) for tenant in counts} == {**counts, other.tenant: 0}
     assert "Denver" in running.memory.recall("anna", "Where did Bob move?").evidence[0].text
+
+
+def test_vectors_that_were_stored_in_full_are_read_and_go_on(running: Stack) -> None:
+    """Given vectors of the version before, in float32 and with each mean vector, when the owner says more, then what is
+    made of both is as good as new: nothing is embedded twice, nothing is damaged."""
+    running.memory.ingest("alice", "s", MOVED)
+    running.drive()
+    assert {len(row.vector) for row in running.rows("SELECT vector FROM memforest.vector")} == {2 * 384 + 1}
+    assert running.rows("SELECT 1 FROM memforest.node_summary WHERE pooled IS NOT NULL") == []
+    running.execute("UPDATE memforest.node_summary SET pooled = vector")
+    for table, key, columns in (
+        ("vector", "text_hash", ["vector"]),
+        ("node_summary", "node_id", ["vector", "pooled"]),
+    ):
+        for column in columns:
+            for row in running.rows(f"SELECT {key} AS key, {column} AS raw FROM memforest.{table}"):
+                change = f"UPDATE memforest.{table} SET {column} = :v WHERE {key} = :k"
+                running.execute(change, v=to_bytes(from_bytes(row.raw)), k=row.key)
+    calls = "SELECT count(*) FROM memforest.llm_call WHERE step = 'embed'"
+    before = running.rows(calls)
+    running.execute(
+        "UPDATE memforest.index_row SET state = 'ready', version = version + 1, indexed_version = 0 WHERE state = 'done'"
+    )
+    running.drive()
+    assert running.rows(calls) == before
+    running.memory.ingest("alice", "again", MOVED)
+    running.drive()
+    assert "Denver" in running.memory.recall("alice", "Where did Alice move?").evidence[0].text
+    assert open_verification(running.services).run(running.tenant).clean
+
+
+CLAIMED = {"state", "attempts", "lease_token", "lease_until", "worker_id"}
+
+
+@pytest.mark.parametrize(("table", "changed"), [("index_row", CLAIMED), ("node", CLAIMED - {"state"})])
+def test_no_index_has_a_column_that_a_claim_changes(running: Stack, table: str, changed: set[str]) -> None:
+    """Then Postgres writes a claimed row in its page, and nothing to the indexes."""
+    definitions = running.rows(
+        f"SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'memforest.{table}'::regclass"
+    )
+    words = set(re.findall(r"\w+", " ".join(row[0].split(" USING ")[1] for row in definitions)))
+    assert {"tenant_id", "version"} <= words
+    assert not words & changed
+
+
+def test_a_claimed_row_is_found_until_it_is_written(running: Stack) -> None:
+    """Given points that one worker has claimed, then nobody else gets them, they count as behind, and are freed with the
+    lease."""
+    running.memory.ingest("alice", "s", MOVED)
+    store = running.services.indexer.store
+    claim = (tuple(PointKind), running.runtime.worker, 500, 60.0)
+    with store.indexing(running.tenant) as rows:
+        _, points = rows.claim_points(*claim)
+    with store.indexing(running.tenant) as rows:
+        assert rows.claim_points(*claim)[1] == []
+        assert rows.behind_by_kind() == {PointKind.CELL: len(points)}
+        assert rows.behind(points[0].forest_id, 100) == len(points) > 0
+    running.execute("UPDATE memforest.index_row SET lease_until = now()")
+    running.services.reconciler.run()
+    with store.indexing(running.tenant) as rows:
+        assert {point.id for point in rows.claim_points(*claim)[1]} == {point.id for point in points}
 
 
 def test_vectors_of_a_bundle_are_believed_for_its_forest_only(running: Stack, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID, uuid4
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from alembic import command
@@ -312,6 +313,43 @@ def test_vectors_go_to_each_forest_that_has_their_text(servers: SessionServers) 
             cells = connection.scalars(sa.text("SELECT DISTINCT text_hash FROM memforest.cell")).all()
     assert [(row.forest_id, bytes(row.text_hash)) for row in kept] == [(UUID(int=1), told), (UUID(int=2), told)]
     assert [bytes(each) for each in cells] == [told]
+
+
+def test_vectors_are_in_full_again_for_the_version_before(servers: SessionServers) -> None:
+    """Given vectors of half precision and some in full, when the schema goes back, then all are in full."""
+    vector = np.linspace(-1, 1, 384).astype("<f4")
+    half, full = vector.astype("<f2").tobytes() + b"h", vector.tobytes()
+    rounded = vector.astype("<f2").astype("<f4").tobytes()
+    with empty(servers) as settings:
+        upgrade(settings, "0020")
+        with connected(settings) as connection:
+            values = {"f": UUID(int=1), "r": UUID(int=2), "half": half, "full": full}
+            for statement in (
+                "INSERT INTO memforest.tenant (tenant_id) VALUES ('t')",
+                "INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES ('t', :f, 'anna')",
+                "INSERT INTO memforest.vector VALUES ('t', :f, 'm', '1', :half), ('t', :f, 'm', '2', :full)",
+                "INSERT INTO memforest.tree (tenant_id, tree_id, forest_id, kind, scope_key, label, state, k)"
+                " VALUES ('t', :r, :f, 'entity', 'anna', 'Anna', 'active', 3)",
+                "INSERT INTO memforest.node (tenant_id, node_id, tree_id, level, key_time, key_ordinal, key_item, key_id,"
+                " leaf_count, version, clean_version) SELECT 't', CAST(md5(CAST(n AS text)) AS uuid), :r, 1, n, 0, 0, '',"
+                " 1, 1, 1 FROM generate_series(1, 2) n",
+                "INSERT INTO memforest.node_summary (tenant_id, node_id, text, source, model, input_hash, version, vector,"
+                " vector_model, pooled, terms) SELECT 't', node_id, '', 'model', 'm', '', 1, :half, 'm',"
+                " CASE key_time WHEN 1 THEN CAST(:full AS bytea) END, '' FROM memforest.node",
+            ):
+                used = {name: value for name, value in values.items() if f":{name}" in statement}
+                connection.execute(sa.text(statement), used)
+        downgrade(settings, "0019")
+        with connected(settings) as connection:
+            stored = connection.scalars(sa.text("SELECT vector FROM memforest.vector ORDER BY text_hash")).all()
+            summaries = connection.execute(
+                sa.text(
+                    "SELECT s.vector, s.pooled FROM memforest.node_summary s JOIN memforest.node n USING (node_id)"
+                    " ORDER BY n.key_time"
+                )
+            ).all()
+    assert [bytes(each) for each in stored] == [rounded, full]
+    assert [(bytes(row.vector), bytes(row.pooled)) for row in summaries] == [(rounded, full), (rounded, rounded)]
 
 
 def test_operations_under_way_keep_their_forests_and_their_order(servers: SessionServers) -> None:
