@@ -18,6 +18,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.store.repeating import repeated
+from memforest_core.store.vectors import as_stored
 from memforest_core.work.decision import decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
@@ -234,7 +235,7 @@ class Indexer:
             return None
         texts = list(dict.fromkeys(own.text for own in missing))
         embedded = self.embedder.embed(texts)
-        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+        vectors = dict(zip(texts, map(as_stored, embedded.vectors), strict=True))
         return {own: vectors[own.text] for own in missing}, embedded.record
 
 

@@ -85,6 +85,11 @@ def to_half(vector: Vectors) -> bytes:
     return np.ascontiguousarray(vector, dtype="<f2").tobytes() + HALF
 
 
+def as_stored(vector: Vectors) -> Vectors:
+    """A vector as it is read again: an index that is filled anew then has the same points."""
+    return from_bytes(to_half(vector))
+
+
 def pooled_half(pooled: Vectors, vector: Vectors) -> bytes | None:
     """What a summary keeps as the mean vector of its leaves: nothing, where its own vector is the same."""
     stored = to_half(pooled)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from memforest_core.store.functions import install
+
 revision = "0019"
 down_revision = "0018"
 branch_labels = None
@@ -15,7 +17,7 @@ compatible = True
 
 
 def upgrade() -> None:
-    """The functions are installed at the end of an upgrade."""
+    install(op.get_bind())
 
 
 def downgrade() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -130,7 +131,7 @@ class ReembedRows(VectorRows):
     def put_summaries(self, model: str, vectors: Sequence[NewVectors]) -> None:
         """Give summaries their vectors, unless they were written again meanwhile."""
         by = columns_of(vectors, "node_id", "version")
-        new = {
+        new: dict[str, Sequence[Any]] = {
             "vector": [to_half(each.vector) for each in vectors],
             "pooled": [pooled_half(each.pooled, each.vector) for each in vectors],
         }
