@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from memforest_core.store.functions import install
+
 revision = "0020"
 down_revision = "0019"
 branch_labels = None
@@ -38,6 +40,7 @@ def upgrade() -> None:
         schema=SCHEMA,
     )
     _tenant_table(TABLE)
+    install(op.get_bind())
 
 
 def downgrade() -> None:
