@@ -34,7 +34,7 @@ TRIGGERS = sa.text(
 
 SOURCES = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace"
 
-CHANGED_LATER = {"waiting", "busy", "lost", "backlog", "key_caller"}
+CHANGED_LATER = {"waiting", "busy", "key_caller", "lost", "backlog"}
 """By revisions 0019 to 0021: the files have them as they are now."""
 
 Found = list[tuple[str, str, str, str | None]]

@@ -321,7 +321,7 @@ def test_vectors_are_in_full_again_for_the_version_before(servers: SessionServer
     half, full = vector.astype("<f2").tobytes() + b"h", vector.tobytes()
     rounded = vector.astype("<f2").astype("<f4").tobytes()
     with empty(servers) as settings:
-        upgrade(settings, "0020")
+        upgrade(settings, "0021")
         with connected(settings) as connection:
             values = {"f": UUID(int=1), "r": UUID(int=2), "half": half, "full": full}
             for statement in (
@@ -339,7 +339,7 @@ def test_vectors_are_in_full_again_for_the_version_before(servers: SessionServer
             ):
                 used = {name: value for name, value in values.items() if f":{name}" in statement}
                 connection.execute(sa.text(statement), used)
-        downgrade(settings, "0019")
+        downgrade(settings, "0020")
         with connected(settings) as connection:
             stored = connection.scalars(sa.text("SELECT vector FROM memforest.vector ORDER BY text_hash")).all()
             summaries = connection.execute(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0021"
-down_revision = "0020"
+from memforest_core.store.functions import install
+
+revision = "0020"
+down_revision = "0019"
 branch_labels = None
 depends_on = None
 
@@ -38,6 +40,7 @@ def upgrade() -> None:
         schema=SCHEMA,
     )
     _tenant_table(TABLE)
+    install(op.get_bind())
 
 
 def downgrade() -> None:
