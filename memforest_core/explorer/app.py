@@ -46,6 +46,7 @@ PAGES: dict[str, Page] = {
     "/days": owner.days,
     "/trees": trees.trees,
     "/tree": trees.tree,
+    "/node": trees.node,
     "/session": session.session,
     "/fact": facts.fact,
     "/forget": facts.forget_page,

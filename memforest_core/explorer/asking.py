@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
-from memforest_core.domain.evidence import Evidence, Mode, RecallResult
+from memforest_core.domain.evidence import Evidence, Mode, PathNode, RecallResult
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import InvalidInput
 from memforest_core.explorer.drawing import Slice, shares, stacked
 from memforest_core.explorer.visits import Outcome, Shown, Visit, known
@@ -13,6 +15,18 @@ K = 10
 FREE = (Mode.FLAT, Mode.ROOT, Mode.EMBEDDING)
 """Modes that call no chat model: they are compared without being asked for."""
 MAX_TOKENS = 100_000
+SIGNALS = ("fact", "cell", "interval", "session", "topic", "chain", "speaker", "time", "neighbour", "order", "ranked")
+"""Signals whose colours are the same for every question."""
+COLOURS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A tree that voted for a piece, with the nodes from its root down."""
+
+    kind: TreeKind
+    label: str
+    nodes: tuple[PathNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +36,7 @@ class Piece:
     rank: int
     evidence: Evidence
     signals: tuple[Slice, ...]
+    voters: tuple[Voter, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +56,26 @@ def ask(visit: Visit) -> Outcome:
     if question is None:
         known(owner, visit.memory.sessions(owner, limit=1))
         return Shown("ask.html", values)
-    result: RecallResult = known(owner, visit.memory.recall(owner, question, K, mode))
+    # Looking counts as no visit: it changes neither what is important nor what policies keep.
+    service, tenant = replace(visit.memory.services.recall, visits=None), visit.caller.tenant
+    result: RecallResult = known(owner, service.recall(tenant, owner, question, K, mode))
     others = {
-        str(each): result if each == result.mode else visit.memory.recall(owner, question, K, each)
+        str(each): result if each == result.mode else service.recall(tenant, owner, question, K, each)
         for each in dict.fromkeys([*FREE, result.mode])
     }
     most = max((piece.score for piece in result.evidence), default=0.0)
     pieces = [
-        Piece(rank, piece, tuple(stacked(piece.signals, most))) for rank, piece in enumerate(result.evidence, start=1)
+        Piece(rank, piece, tuple(stacked(piece.signals, most)), _voters(piece))
+        for rank, piece in enumerate(result.evidence, start=1)
     ]
-    names = sorted({part.name for piece in pieces for part in piece.signals})
-    compared = {"others": others, "compared": _compared(list(others.values())), "signals": names}
-    return Shown("ask.html", {**values, "result": result, "pieces": pieces, **compared})
+    names = dict.fromkeys([*SIGNALS, *(part.name for piece in pieces for part in piece.signals)])
+    colours = {name: number % COLOURS + 1 for number, name in enumerate(names)}
+    used = [name for name in names if any(part.name == name for piece in pieces for part in piece.signals)]
+    compared = {"others": others, "compared": _compared(list(others.values()))}
+    return Shown(
+        "ask.html",
+        {**values, "result": result, "pieces": pieces, "signals": used, "colours": colours, **compared},
+    )
 
 
 def context(visit: Visit) -> Outcome:
@@ -69,6 +92,11 @@ def context(visit: Visit) -> Outcome:
     sections = list(made.section_tokens.items())
     bars = shares([own for _, own in sections])
     return Shown("context.html", {**values, "tokens": tokens or "", "made": made, "sections": sections, "bars": bars})
+
+
+def _voters(piece: Evidence) -> tuple[Voter, ...]:
+    trees = groupby(piece.path, key=lambda node: (node.tree_kind, node.label))
+    return tuple(Voter(kind, label, tuple(nodes)) for (kind, label), nodes in trees)
 
 
 def _has_model(visit: Visit) -> bool:

@@ -6,26 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-NARROWEST = 0.6
+from memforest_core.domain.times import LATEST
+
+NARROWEST = 1.2
 """A bar is at least so wide: an instant can be seen, and clicked."""
-TICKS = 5
+TICKS = 6
 """Dates that an axis names at most."""
 _STEPS = tuple(
     timedelta(**step)
     for step in (
         {"minutes": 1},
-        {"minutes": 10},
+        {"minutes": 2},
+        {"minutes": 5},
+        {"minutes": 15},
+        {"minutes": 30},
         {"hours": 1},
+        {"hours": 3},
         {"hours": 6},
+        {"hours": 12},
         {"days": 1},
+        {"days": 2},
         {"days": 7},
-        {"days": 30},
-        {"days": 91},
-        {"days": 365},
-        {"days": 1_826},
-        {"days": 18_262},
     )
 )
+_MONTHS = (1, 3, 6, 12, 24, 60, 120, 300, 1_200, 6_000)
+"""Steps that are as long as the calendar says."""
+_MONTH = timedelta(days=30.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +79,32 @@ class Axis:
     def ticks(self) -> list[Tick]:
         """Evenly spaced dates, as fine as the span needs."""
         span = self.end - self.start
-        step = next((step for step in _STEPS if span / step <= TICKS), span / TICKS)
-        form = "%H:%M" if step < timedelta(days=1) else "%d %b %Y" if step < timedelta(days=300) else "%Y"
-        if step < timedelta(days=1) and span > timedelta(hours=18):
-            form = "%d %b %H:%M"
-        first = _round(self.start.astimezone(UTC), step)
-        moments = (first + number * step for number in range(TICKS + 2))
-        return [Tick(round(self._place(at), 3), f"{at:{form}}") for at in moments if self.start <= at <= self.end]
+        step = next((step for step in _STEPS if span / step <= TICKS), None)
+        if step is None:
+            months = next((months for months in _MONTHS if span / (months * _MONTH) <= TICKS), _MONTHS[-1])
+            moments, form = _months(self.start, months), "%b %Y" if months < 12 else "%Y"
+        else:
+            moments, form = _evenly(self.start, step), "%d %b %Y" if step >= timedelta(days=1) else "%d %b %H:%M"
+        shown = (at for at in moments if self.start <= at <= self.end)
+        return [Tick(round(self._place(at), 3), f"{at:{form}}") for at in shown]
 
     def _place(self, moment: datetime) -> float:
         share = (moment - self.start) / (self.end - self.start)
         return 100.0 * min(1.0, max(0.0, share))
 
 
-def _round(moment: datetime, step: timedelta) -> datetime:
-    """The first moment at or after this one that the step divides, counted from the year 1."""
-    if step >= timedelta(days=365):
-        return moment.replace(year=moment.year + 1, month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
-    first = datetime.min.replace(tzinfo=UTC)
-    rest = (moment - first) % step
-    return moment if not rest else moment + (step - rest)
+def _evenly(start: datetime, step: timedelta) -> list[datetime]:
+    """Moments from this one on that the step divides, counted from the year 1."""
+    rest = (start - datetime.min.replace(tzinfo=UTC)) % step
+    first = start.astimezone(UTC) - rest
+    return [first + number * step for number in range(TICKS + 2)]
+
+
+def _months(start: datetime, step: int) -> list[datetime]:
+    """First days of months from this moment on, so many months apart, counted from the year 0."""
+    first = (12 * start.year + start.month - 1) // step * step
+    months = (first + number * step for number in range(TICKS + 2))
+    return [datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC) for month in months if month < 12 * LATEST.year]
 
 
 @dataclass(frozen=True, slots=True)

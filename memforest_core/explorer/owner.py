@@ -36,6 +36,11 @@ class Chain:
     attribute: str
     states: tuple[DrawnState, ...]
 
+    @property
+    def on_top(self) -> list[DrawnState]:
+        """As they are drawn: of bars that overlap the narrow ones lie on top."""
+        return sorted(self.states, key=lambda drawn: -drawn.bar.width)
+
 
 def sessions(visit: Visit) -> Outcome:
     """Profile, numbers, and sessions, the newest first."""

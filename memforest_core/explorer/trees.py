@@ -12,7 +12,7 @@ from memforest_core.errors import NotFound
 from memforest_core.explorer.drawing import Axis, Bar
 from memforest_core.explorer.provenance import sentences
 from memforest_core.explorer.rows import DrawnNode, ExplorerRows
-from memforest_core.explorer.visits import Outcome, Shown, Visit, known
+from memforest_core.explorer.visits import Moved, Outcome, Shown, Visit, href, known
 from memforest_core.observe.records import TreeOverview
 from memforest_core.refresh.records import SummarySource
 
@@ -85,6 +85,13 @@ def tree(visit: Visit) -> Outcome:
     return Shown("tree.html", values)
 
 
+def node(visit: Visit) -> Outcome:
+    """The page of the tree that a node is in."""
+    owner, wanted = visit.owner("trees"), visit.needed("node")
+    found = visit.memory.services.reading.node(visit.caller.tenant, wanted, limit=1)
+    return Moved(href("/tree", owner=owner, tree=found.tree_id, node=wanted))
+
+
 def _node(rows: ExplorerRows, tree: TreeOverview, node: str) -> DrawnNode:
     found = rows.node(tree.id, NodeId(checked_id(node, "node")))
     if found is None:
@@ -133,7 +140,8 @@ def _over_time(nodes: Sequence[DrawnNode], axis: Axis) -> list[DrawnBar]:
         if node.start is not None:
             end: datetime = node.end or node.start
             bars.append(DrawnBar(node, axis.bar(node.start, end)))
-    return bars
+    # Of bars that overlap the narrow ones lie on top.
+    return sorted(bars, key=lambda drawn: -drawn.bar.width)
 
 
 def _share(left: int, width: int, of: int) -> Bar:
