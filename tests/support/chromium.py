@@ -209,10 +209,11 @@ class Tab:
         found: list[dict[str, Any]] = self._call("Network.getCookies")["cookies"]
         return found
 
-    def picture(self, file: Path) -> Path:
-        """A picture of the whole page, however long it is."""
+    def picture(self, file: Path, height: int | None = None) -> Path:
+        """A picture of the whole page, however long it is, or of its upper ``height`` pixels."""
         size = self._call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        shown = size["height"] if height is None else min(height, size["height"])
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": shown, "scale": 1}
         shot = self._call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(shot["data"]))
         return file
