@@ -109,7 +109,8 @@ def taken(tab: Tab, name: str, height: int = DESK_PIXELS) -> None:
         few = whole.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     few.save(file, optimize=True)
     size = file.stat().st_size
-    assert size < MAX_BYTES, f"{file} has {size:,} bytes"
+    if size > MAX_BYTES:
+        raise SystemExit(f"{file} has {size:,} bytes: show less of it.")
     print(f"{file.name}: {size:,} bytes")
 
 

@@ -6,9 +6,12 @@ import html
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from benchmarks.support.sayings import said
@@ -17,6 +20,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.explorer.app import PAGES
 from memforest_core.explorer.login import COOKIE, HEADERS
 from memforest_core.explorer.visits import href
+from memforest_core.extract.rows import ExtractRows
 from memforest_core.http.app import make_app
 from memforest_core.keys.service import HELD_S, Keys
 from memforest_core.work.records import DeadKind
@@ -42,27 +46,59 @@ def tell(running: Stack) -> None:
     client.enqueue("bob", "shopping", said(*[f"I bought item{n} for {n} dollars in Denver." for n in range(12)]))
     client.enqueue("carol", "tea", said("I love tea.", name="Carol"))
     client.enqueue(EVIL, EVIL, said(f"I live in {EVIL}.", f"I moved to Boston {EVIL}", name=EVIL))
+    running.drive()
+    running.memory.lifecycle.forget("carol", session="tea", actor="test", dry_run=True)
+
+
+@dataclass(frozen=True)
+class Site:
+    """The service over a stack."""
+
+    stack: Stack
+    app: FastAPI
+
+    def secret(self, **options: str) -> str:
+        """A new key."""
+        return Keys(self.stack.services.engine).create(self.stack.tenant, "looker", **options).secret
+
+    def visitor(self, key: str | None) -> TestClient:
+        """A browser that has this key, and follows no redirect by itself."""
+        return TestClient(self.app, cookies={} if key is None else {COOKIE: key}, follow_redirects=False)
+
+    @property
+    def admin(self) -> TestClient:
+        return self.visitor(self.secret(scope="admin"))
+
+
+@contextmanager
+def serving(stack: Stack) -> Iterator[Site]:
+    app = make_app(stack.memory)
+    with TestClient(app):
+        yield Site(stack, app)
 
 
 @pytest.fixture
-def stack(rested: Stack) -> Stack:
-    return rested
+def site(rested: Stack) -> Iterator[Site]:
+    """A service whose memory a test may change."""
+    with serving(rested) as running:
+        yield running
 
 
-def secret(stack: Stack, **options: str) -> str:
-    return Keys(stack.services.engine).create(stack.tenant, "looker", **options).secret
-
-
-def visitor(stack: Stack, key: str | None) -> TestClient:
-    """A browser that has this key, and follows no redirect by itself."""
-    cookies = {} if key is None else {COOKIE: key}
-    return TestClient(make_app(stack.memory), cookies=cookies, follow_redirects=False)
+@pytest.fixture(scope="module")
+def calm(grown_once: Stack) -> Iterator[Site]:
+    """A service whose memory nobody changes."""
+    with serving(grown_once) as running:
+        yield running
 
 
 @pytest.fixture
-def admin(stack: Stack) -> Iterator[TestClient]:
-    with visitor(stack, secret(stack, scope="admin")) as client:
-        yield client
+def stack(site: Site) -> Stack:
+    return site.stack
+
+
+@pytest.fixture
+def admin(site: Site) -> TestClient:
+    return site.admin
 
 
 def links(page: str) -> set[str]:
@@ -88,19 +124,19 @@ def fact_of(stack: Stack, owner: str, words: str) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(PAGES))
-def test_without_a_key_every_page_leads_to_the_login(stack: Stack, path: str) -> None:
-    with visitor(stack, None) as client:
-        answer = client.get(path, params={"owner": "bob"})
+def test_without_a_key_every_page_leads_to_the_login(calm: Site, path: str) -> None:
+    client = calm.visitor(None)
+    answer = client.get(path, params={"owner": "bob"})
 
     assert (answer.status_code, urlsplit(answer.headers["location"]).path) == (303, "/login")
 
 
-def test_a_login_is_remembered_where_no_script_and_no_other_site_gets_it(stack: Stack) -> None:
-    key = secret(stack, scope="read")
-    with visitor(stack, None) as client:
-        refused = client.post("/login", data={"key": "mf_wrong", "next": "/"}, headers=OWN)
-        answer = client.post("/login", data={"key": key, "next": "/owner?owner=bob"}, headers=OWN)
-        shown = client.get(answer.headers["location"])
+def test_a_login_is_remembered_where_no_script_and_no_other_site_gets_it(calm: Site) -> None:
+    key = calm.secret(scope="read")
+    client = calm.visitor(None)
+    refused = client.post("/login", data={"key": "mf_wrong", "next": "/"}, headers=OWN)
+    answer = client.post("/login", data={"key": key, "next": "/owner?owner=bob"}, headers=OWN)
+    shown = client.get(answer.headers["location"])
 
     assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
     assert answer.headers["location"] == "/owner?owner=bob"
@@ -110,16 +146,17 @@ def test_a_login_is_remembered_where_no_script_and_no_other_site_gets_it(stack: 
     assert key not in shown.text
 
 
-def test_over_tls_the_key_goes_over_tls_only(stack: Stack) -> None:
-    with TestClient(make_app(stack.memory), base_url="https://memory.example", follow_redirects=False) as client:
-        answer = client.post("/login", data={"key": secret(stack)}, headers=OWN)
+def test_over_tls_the_key_goes_over_tls_only(calm: Site) -> None:
+    client = TestClient(calm.app, base_url="https://memory.example", follow_redirects=False)
+    answer = client.post("/login", data={"key": calm.secret()}, headers=OWN)
 
     assert "Secure" in answer.headers["set-cookie"].split("; ")
 
 
-def test_every_page_that_is_linked_can_be_seen_and_holds_to_the_policy(admin: TestClient) -> None:
+def test_every_page_that_is_linked_can_be_seen_and_holds_to_the_policy(calm: Site) -> None:
     """Given what hostile owners, sessions and words are stored, when every kind of link is followed, then each page is
     there, has the policy, and holds no markup of theirs, no inline script and no inline style."""
+    admin = calm.admin
     seen: dict[tuple[str, str, tuple[str, ...]], str] = {}
     todo = ["/", "/owners", href("/ask", owner=EVIL, question="Where do I live?"), href("/audit", owner=EVIL)]
     todo += [href("/context", owner=EVIL, question="Where do I live?"), href("/ask", owner="bob", question="Davis?")]
@@ -206,98 +243,105 @@ def test_a_pin_is_set_and_taken_back(stack: Stack, admin: TestClient) -> None:
 @pytest.mark.parametrize(
     "headers", [{}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}]
 )
-def test_a_form_of_another_site_does_nothing(stack: Stack, admin: TestClient, headers: dict[str, str]) -> None:
+def test_a_form_of_another_site_does_nothing(calm: Site, headers: dict[str, str]) -> None:
+    stack = calm.stack
+    admin = calm.admin
     answer = admin.post("/forget", data={"owner": "bob", "session": "moving"}, headers=headers)
 
     assert answer.status_code == 403
-    assert stack.memory.lifecycle.operations() == []
+    assert {task.actor for task in stack.memory.lifecycle.operations()} == {"test"}
 
 
-def test_a_form_that_is_too_long_is_refused(admin: TestClient) -> None:
+def test_a_form_that_is_too_long_is_refused(calm: Site) -> None:
+    admin = calm.admin
     answer = admin.post("/correct", data={"text": "x" * 70_000}, headers=OWN)
 
     assert answer.status_code == 413
 
 
-def test_a_key_that_reads_is_shown_nothing_that_it_may_not_do(stack: Stack) -> None:
+def test_a_key_that_reads_is_shown_nothing_that_it_may_not_do(calm: Site) -> None:
+    stack = calm.stack
     fact = fact_of(stack, "bob", "Davis")
-    with visitor(stack, secret(stack, scope="read")) as client:
-        first = client.get("/")
-        pages = [client.get(href(path, owner="bob", fact=fact, session="moving")) for path in ("/fact", "/session")]
-        refused = [client.get(path) for path in ("/dead", "/audit", "/policies")]
-        refused += [client.get(href("/forget", owner="bob", fact=fact))]
-        for path in ("/forget", "/correct", "/pin"):
-            refused.append(client.post(path, data={"owner": "bob", "fact": fact, "text": "x"}, headers=OWN))
-        for path in ("/dead/retry", "/dead/discard", "/operation/cancel"):
-            refused.append(client.post(path, data={"id": fact, "all": "1"}, headers=OWN))
+    client = calm.visitor(calm.secret(scope="read"))
+    first = client.get("/")
+    pages = [client.get(href(path, owner="bob", fact=fact, session="moving")) for path in ("/fact", "/session")]
+    refused = [client.get(path) for path in ("/dead", "/audit", "/policies")]
+    refused += [client.get(href("/forget", owner="bob", fact=fact))]
+    for path in ("/forget", "/correct", "/pin"):
+        refused.append(client.post(path, data={"owner": "bob", "fact": fact, "text": "x"}, headers=OWN))
+    for path in ("/dead/retry", "/dead/discard", "/operation/cancel"):
+        refused.append(client.post(path, data={"id": fact, "all": "1"}, headers=OWN))
 
     assert first.headers["location"] == "/owners"
     assert all("/forget" not in page.text and "<textarea" not in page.text for page in pages)
     assert {answer.status_code for answer in refused} == {403}
-    assert stack.memory.lifecycle.operations() == []
+    assert {task.actor for task in stack.memory.lifecycle.operations()} == {"test"}
 
 
-def test_a_key_of_some_owners_reaches_no_other(stack: Stack) -> None:
+def test_a_key_of_some_owners_reaches_no_other(site: Site, stack: Stack) -> None:
     """Given a key that is bound to owners, then it sees only those, and forgets only of those."""
     fact, other = fact_of(stack, "carol", "tea"), fact_of(stack, "bob", "Davis")
     tree = stack.services.inspection.trees(stack.tenant, "bob")[0].id
-    with visitor(stack, secret(stack, scope="admin", owners="car*")) as client:
-        listed = client.get("/owners").text
-        asked = client.post("/forget", data={"owner": "carol", "fact": fact}, headers=OWN)
-        own = client.get(asked.headers["location"])
-        elsewhere = stack.memory.lifecycle.forget("bob", session="moving", actor="test", dry_run=True)
-        refused = [
-            *(
-                client.get(href(path, owner="bob", session="moving", fact=other))
-                for path in PAGES
-                if path[1:] and path != "/owners"
-            ),
-            client.get("/operations"),
-            client.get("/costs"),
-            client.get(href("/operation", id=elsewhere.id, owner="carol")),
-            client.get(href("/operation", id=elsewhere.id)),
-            client.get(href("/tree", owner="carol", tree=tree)),
-            client.get(href("/fact", owner="carol", fact=other)),
-            client.post("/forget", data={"owner": "bob", "fact": other}, headers=OWN),
-        ]
+    client = site.visitor(site.secret(scope="admin", owners="car*"))
+    listed = client.get("/owners").text
+    asked = client.post("/forget", data={"owner": "carol", "fact": fact}, headers=OWN)
+    own = client.get(asked.headers["location"])
+    elsewhere = stack.memory.lifecycle.forget("bob", session="moving", actor="test", dry_run=True)
+    refused = [
+        *(
+            client.get(href(path, owner="bob", session="moving", fact=other))
+            for path in PAGES
+            if path[1:] and path != "/owners"
+        ),
+        client.get("/operations"),
+        client.get("/costs"),
+        client.get(href("/operation", id=elsewhere.id, owner="carol")),
+        client.get(href("/operation", id=elsewhere.id)),
+        client.get(href("/tree", owner="carol", tree=tree)),
+        client.get(href("/fact", owner="carol", fact=other)),
+        client.post("/forget", data={"owner": "bob", "fact": other}, headers=OWN),
+    ]
 
     assert {owner for owner in ("bob", "carol") if href("/owner", owner=owner) in links(listed)} == {"carol"}
     assert own.status_code == 200
     assert {answer.status_code for answer in refused} <= {403, 404, 400}
 
 
-def test_a_key_of_another_tenant_sees_nothing_of_this_one(stack: Stack) -> None:
+def test_a_key_of_another_tenant_sees_nothing_of_this_one(calm: Site) -> None:
+    stack = calm.stack
     key = Keys(stack.services.engine).create(TenantId("other"), "looker", scope="admin").secret
-    with visitor(stack, key) as client:
-        pages = [client.get("/"), client.get("/owners"), client.get("/owner?owner=bob")]
+    client = calm.visitor(key)
+    pages = [client.get("/"), client.get("/owners"), client.get("/owner?owner=bob")]
 
     assert [page.status_code for page in pages] == [200, 200, 404]
     assert all(href("/owner", owner="carol") not in links(page.text) for page in pages)
 
 
-def test_a_revoked_key_ends_the_visit(stack: Stack) -> None:
+def test_a_revoked_key_ends_the_visit(calm: Site) -> None:
+    stack = calm.stack
     keys = Keys(stack.services.engine)
     made = keys.create(stack.tenant, "looker", scope="read")
-    with visitor(stack, made.secret) as client:
-        before = client.get("/owners").status_code
-        keys.revoke(stack.tenant, made.key.id)
-        time.sleep(HELD_S)
-        after = client.get("/owners")
+    client = calm.visitor(made.secret)
+    before = client.get("/owners").status_code
+    keys.revoke(stack.tenant, made.key.id)
+    time.sleep(HELD_S)
+    after = client.get("/owners")
 
     assert (before, urlsplit(after.headers["location"]).path) == (200, "/login")
 
 
-def test_a_page_that_follows_something_is_sent_to_the_login_whole(stack: Stack) -> None:
-    with visitor(stack, None) as client:
-        answer = client.get("/", headers={"HX-Request": "true"})
+def test_a_page_that_follows_something_is_sent_to_the_login_whole(calm: Site) -> None:
+    client = calm.visitor(None)
+    answer = client.get("/", headers={"HX-Request": "true"})
 
     assert (answer.status_code, answer.headers["hx-redirect"]) == (200, "/login")
 
 
-def test_pages_count_towards_the_rate_of_their_key(stack: Stack) -> None:
+def test_pages_count_towards_the_rate_of_their_key(calm: Site) -> None:
+    stack = calm.stack
     made = Keys(stack.services.engine).create(stack.tenant, "looker", scope="read", requests_per_minute=2)
-    with visitor(stack, made.secret) as client:
-        answers = [client.get("/owners") for _ in range(3)]
+    client = calm.visitor(made.secret)
+    answers = [client.get("/owners") for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert "retry-after" in answers[-1].headers
@@ -305,15 +349,12 @@ def test_pages_count_towards_the_rate_of_their_key(stack: Stack) -> None:
 
 def test_dead_work_is_tried_again_and_discarded(stack: Stack, admin: TestClient) -> None:
     """Given two dead cells, when one is retried and one discarded, then none is left."""
-    stack.execute(
-        "UPDATE memforest.cell SET state = 'dead', placed = false, error_code = 'crashed', error_text = 'It crashed.'"
-        " WHERE session_id IN (SELECT session_id FROM memforest.session WHERE external_id = 'moving')"
-    )
-    stack.memory.client.enqueue("dan", "one", said("I live in Rome."))
-    stack.execute(
-        "UPDATE memforest.cell SET state = 'dead', error_code = 'crashed', error_text = 'It crashed.'"
-        " WHERE session_id IN (SELECT session_id FROM memforest.session WHERE external_id = 'one')"
-    )
+    for owner in ("dan", "eve"):
+        stack.memory.client.enqueue(owner, "one", said("I live in Rome."))
+        with ExtractRows.opened(stack.services.engine, stack.tenant) as rows:
+            window = rows.claim_window(stack.runtime.worker, 60.0)
+            assert window is not None
+            rows.bury_window(window, "crashed", "It crashed.")
     letters = stack.memory.dead.list(kinds=[DeadKind.CELL])
     owners = {letter.owner: str(letter.id) for letter in letters}
     assert "It crashed." in admin.get("/dead").text
@@ -321,7 +362,7 @@ def test_dead_work_is_tried_again_and_discarded(stack: Stack, admin: TestClient)
     assert "It crashed." in admin.get(href("/dead", id=owners["dan"])).text
 
     admin.post("/dead/retry", data={"id": owners["dan"]}, headers=OWN)
-    admin.post("/dead/discard", data={"id": owners["bob"]}, headers=OWN)
+    admin.post("/dead/discard", data={"id": owners["eve"]}, headers=OWN)
     admin.post("/dead/retry", data={"all": "1"}, headers=OWN)
     stack.drive()
 
@@ -348,7 +389,9 @@ def test_a_tree_is_drawn_with_what_is_behind_and_followed(stack: Stack, admin: T
 
 
 @pytest.mark.parametrize("axis", ["order", "time"])
-def test_a_level_holds_each_leaf_of_the_tree_once(stack: Stack, admin: TestClient, axis: str) -> None:
+def test_a_level_holds_each_leaf_of_the_tree_once(calm: Site, axis: str) -> None:
+    stack = calm.stack
+    admin = calm.admin
     tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
     page = admin.get(href("/tree", owner="bob", tree=tree.id, axis=axis)).text
     bars = re.findall(r'class="node l-0[^"]*" x="([\d.]+)" y="1" width="([\d.]+)"', page)
@@ -359,7 +402,9 @@ def test_a_level_holds_each_leaf_of_the_tree_once(stack: Stack, admin: TestClien
         assert sum(float(width) for _, width in bars) == pytest.approx(100, abs=0.1)
 
 
-def test_zooming_draws_what_is_below_a_node(stack: Stack, admin: TestClient) -> None:
+def test_zooming_draws_what_is_below_a_node(calm: Site) -> None:
+    stack = calm.stack
+    admin = calm.admin
     tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
     root = stack.memory.node(next(each.root_id for each in stack.memory.trees("bob").items if each.id == tree.id))
     below = root.children.items[0]
@@ -369,8 +414,10 @@ def test_zooming_draws_what_is_below_a_node(stack: Stack, admin: TestClient) -> 
     assert "Whole tree" in page
 
 
-def test_asking_counts_as_no_visit(stack: Stack, admin: TestClient) -> None:
+def test_asking_counts_as_no_visit(calm: Site) -> None:
     """Given a question asked in the explorer, then what policies and topics go by is as before."""
+    stack = calm.stack
+    admin = calm.admin
     counter = stack.services.recall.visits
     assert counter is not None
     before = stack.rows("SELECT count(*) FROM memforest.visit")
@@ -381,7 +428,8 @@ def test_asking_counts_as_no_visit(stack: Stack, admin: TestClient) -> None:
     assert stack.rows("SELECT count(*) FROM memforest.visit") == before
 
 
-def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(admin: TestClient) -> None:
+def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(calm: Site) -> None:
+    admin = calm.admin
     for path in ("/owner", "/states", "/facts", "/topics", "/days", "/trees", "/ask", "/context"):
         answer = admin.get(href(path, owner="nobody"))
         assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
@@ -389,7 +437,8 @@ def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(admin: TestCl
         assert 'href="/"' in answer.text
 
 
-def test_static_files_are_ours_alone(admin: TestClient) -> None:
+def test_static_files_are_ours_alone(calm: Site) -> None:
+    admin = calm.admin
     kinds = {"explorer.css": "text/css", "htmx.min.js": "text/javascript", "icon.svg": "image/svg+xml"}
     for name, kind in kinds.items():
         assert admin.get(f"/static/{name}").headers["content-type"].startswith(kind)
@@ -397,15 +446,17 @@ def test_static_files_are_ours_alone(admin: TestClient) -> None:
         assert admin.get(f"/static/{name}").status_code == 404
 
 
-def test_the_api_answers_as_before(admin: TestClient) -> None:
+def test_the_api_answers_as_before(calm: Site) -> None:
     """Given the pages at the root, then the API still answers with problems, and takes no cookie."""
+    admin = calm.admin
     assert admin.get("/v1/sessions", params={"owner": "bob"}).status_code == 401
     assert admin.get("/v1/nothing").headers["content-type"] == "application/problem+json"
     assert admin.get("/health").json()["status"] == "ok"
     assert "/owners" not in admin.get("/openapi.json").json()["paths"]
 
 
-def test_owners_come_by_their_beginning_and_page_by_page(stack: Stack) -> None:
+def test_owners_come_by_their_beginning_and_page_by_page(calm: Site) -> None:
+    stack = calm.stack
     reading = stack.services.reading
     first = reading.owners(stack.tenant, limit=2)
     rest = reading.owners(stack.tenant, limit=2, cursor=first.cursor)
@@ -419,9 +470,9 @@ def test_owners_come_by_their_beginning_and_page_by_page(stack: Stack) -> None:
     assert reading.owners(stack.tenant, prefix="%").items == ()
 
 
-def test_headers_are_on_refusals_too(stack: Stack) -> None:
-    with visitor(stack, None) as client:
-        answers = [client.get("/login"), client.get("/"), client.post("/logout"), client.get("/static/explorer.css")]
+def test_headers_are_on_refusals_too(calm: Site) -> None:
+    client = calm.visitor(None)
+    answers = [client.get("/login"), client.get("/"), client.post("/logout"), client.get("/static/explorer.css")]
 
     for answer in answers:
         assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]

@@ -74,12 +74,12 @@ class Chromium:
     @contextmanager
     def tab(self, *, scripts: bool = True) -> Iterator[Tab]:
         """A tab to act in, as a person does, who has no cookies at first; without ``scripts`` pages run none."""
-        # Chromium reads commands from its descriptor 3 and answers on 4.
+        # Chromium reads commands from its descriptor 3 and answers on 4; of others sh takes those below 10 only.
         asking, commands = os.pipe()
         answers, telling = os.pipe()
         browser = subprocess.Popen(
             [
-                *("sh", "-c", f'exec 3<&{asking} 4>&{telling}; exec "$@"', "sh", self.program, *OPTIONS),
+                *("sh", "-c", f'exec 3</dev/fd/{asking} 4>/dev/fd/{telling}; exec "$@"', "sh", self.program, *OPTIONS),
                 f"--user-data-dir={self.directory / 'tab'}",
                 "--remote-debugging-pipe",
                 "--incognito",
