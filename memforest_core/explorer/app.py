@@ -95,7 +95,7 @@ class Explorer:
 
     def _looked(self, page: Page) -> Endpoint:
         async def called(request: Request) -> Response:
-            return await self.threads.run(self._answer, request, page, {})
+            return await self._answered(request, page, {})
 
         return called
 
@@ -104,31 +104,35 @@ class Explorer:
             form = await _form(request)
             if isinstance(form, Refused):
                 return _failed(form.problem, None)
-            return await self.threads.run(self._answer, request, page, form)
+            return await self._answered(request, page, form)
 
         return called
 
-    def _answer(self, request: Request, page: Page, form: dict[str, str]) -> Response:
-        """The response of a page, or why there is none. Blocks."""
+    async def _answered(self, request: Request, page: Page, form: dict[str, str]) -> Response:
+        """The response of a page, or why there is none."""
         caller: Caller | None = None
         try:
-            caller = self._caller(request)
+            caller = await self._caller(request)
             if caller is None:
                 return _to_login(request)
-            visit = Visit(caller, self.memory.for_tenant(caller.tenant), dict(request.query_params), form)
-            return _sent(page(visit), visit)
+            return await self.threads.run(self._made, caller, request, page, form)
         except Refused as error:
             return _failed(error.problem, caller)
         except MemForestError as error:
             return _failed(problem_of(error), caller)
 
-    def _caller(self, request: Request) -> Caller | None:
+    def _made(self, caller: Caller, request: Request, page: Page, form: dict[str, str]) -> Response:
+        """A page for a key that holds. Blocks. Raises Refused, MemForestError."""
+        visit = Visit(caller, self.memory.for_tenant(caller.tenant), dict(request.query_params), form)
+        return _sent(page(visit), visit)
+
+    async def _caller(self, request: Request) -> Caller | None:
         """Whose key the browser has; None without one that holds. Raises Refused, StoreUnavailable."""
         secret = request.cookies.get(COOKIE, "")
-        caller = self.callers.find(secret) if secret else None
+        caller = await self.threads.run(self.callers.find, secret) if secret else None
         if caller is None:
             return None
-        wait_s = self.rates.admit(caller.key_id, caller.requests_per_minute or self.requests_per_minute)
+        wait_s = await self.rates.admit(caller.key_id, caller.requests_per_minute or self.requests_per_minute)
         if wait_s > 0:
             sentence = "This key has sent its requests of this minute: wait a moment."
             raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "rate_limited", sentence, retry_after=wait_s)

@@ -12,8 +12,8 @@ from memforest_core.api import MemForest
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.http.endpoints import check_owners, check_scope
 from memforest_core.http.problems import Refused
-from memforest_core.http.routes import ROUTES
 from memforest_core.keys.records import Caller
+from memforest_core.remote.routes import ROUTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ import html
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
-from fastapi import FastAPI
-from starlette.testclient import TestClient
 
 from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
@@ -21,7 +20,7 @@ from memforest_core.explorer.app import PAGES
 from memforest_core.explorer.login import COOKIE, HEADERS
 from memforest_core.explorer.visits import href
 from memforest_core.extract.rows import ExtractRows
-from memforest_core.http.app import make_app
+from memforest_core.http.serving import HttpServer, listen
 from memforest_core.keys.service import HELD_S, Keys
 from memforest_core.work.records import DeadKind
 
@@ -55,26 +54,32 @@ class Site:
     """The service over a stack."""
 
     stack: Stack
-    app: FastAPI
+    address: str
+    clients: ExitStack
 
     def secret(self, **options: str) -> str:
         """A new key."""
         return Keys(self.stack.services.engine).create(self.stack.tenant, "looker", **options).secret
 
-    def visitor(self, key: str | None) -> TestClient:
+    def visitor(self, key: str | None) -> httpx.Client:
         """A browser that has this key, and follows no redirect by itself."""
-        return TestClient(self.app, cookies={} if key is None else {COOKIE: key}, follow_redirects=False)
+        cookies = {} if key is None else {COOKIE: key}
+        return self.clients.enter_context(httpx.Client(base_url=self.address, cookies=cookies, timeout=60.0))
 
     @property
-    def admin(self) -> TestClient:
+    def admin(self) -> httpx.Client:
         return self.visitor(self.secret(scope="admin"))
 
 
 @contextmanager
 def serving(stack: Stack) -> Iterator[Site]:
-    app = make_app(stack.memory)
-    with TestClient(app):
-        yield Site(stack, app)
+    server = HttpServer(stack.memory, listen("127.0.0.1", 0))
+    server.start()
+    try:
+        with ExitStack() as clients:
+            yield Site(stack, server.address, clients)
+    finally:
+        server.stop()
 
 
 @pytest.fixture
@@ -97,7 +102,7 @@ def stack(site: Site) -> Stack:
 
 
 @pytest.fixture
-def admin(site: Site) -> TestClient:
+def admin(site: Site) -> httpx.Client:
     return site.admin
 
 
@@ -147,8 +152,8 @@ def test_a_login_is_remembered_where_no_script_and_no_other_site_gets_it(calm: S
 
 
 def test_over_tls_the_key_goes_over_tls_only(calm: Site) -> None:
-    client = TestClient(calm.app, base_url="https://memory.example", follow_redirects=False)
-    answer = client.post("/login", data={"key": calm.secret()}, headers=OWN)
+    behind_a_proxy = {**OWN, "X-Forwarded-Proto": "https"}
+    answer = calm.visitor(None).post("/login", data={"key": calm.secret()}, headers=behind_a_proxy)
 
     assert "Secure" in answer.headers["set-cookie"].split("; ")
 
@@ -180,7 +185,7 @@ def test_every_page_that_is_linked_can_be_seen_and_holds_to_the_policy(calm: Sit
     assert {owner for path, owner, _ in seen if path == "/session"} == {"bob", "carol", EVIL}
 
 
-def test_a_fact_leads_to_its_turn_and_is_gone_once_forgotten(stack: Stack, admin: TestClient) -> None:
+def test_a_fact_leads_to_its_turn_and_is_gone_once_forgotten(stack: Stack, admin: httpx.Client) -> None:
     """Given a fact, then its page leads to the turn that says it; when it is forgotten, there is a receipt and no
     page."""
     fact = fact_of(stack, "bob", "Davis")
@@ -202,7 +207,7 @@ def test_a_fact_leads_to_its_turn_and_is_gone_once_forgotten(stack: Stack, admin
     assert [entry.actor for entry in stack.memory.lifecycle.audit("bob", action="erase")][-1] == "looker: explorer"
 
 
-def test_counting_takes_nothing(stack: Stack, admin: TestClient) -> None:
+def test_counting_takes_nothing(stack: Stack, admin: httpx.Client) -> None:
     form = {"owner": "bob", "session": "moving", "dry_run": "1"}
     asked = admin.post("/forget", data=form, headers=OWN)
     stack.drive()
@@ -211,7 +216,7 @@ def test_counting_takes_nothing(stack: Stack, admin: TestClient) -> None:
     assert len(stack.memory.sessions("bob").items) == 2
 
 
-def test_everything_goes_only_when_the_owner_is_typed(stack: Stack, admin: TestClient) -> None:
+def test_everything_goes_only_when_the_owner_is_typed(stack: Stack, admin: httpx.Client) -> None:
     refused = admin.post("/forget", data={"owner": "bob", "everything": "bo"}, headers=OWN)
     admin.post("/forget", data={"owner": "bob", "everything": "bob"}, headers=OWN)
     stack.drive()
@@ -221,7 +226,7 @@ def test_everything_goes_only_when_the_owner_is_typed(stack: Stack, admin: TestC
     assert stack.memory.sessions("carol").items
 
 
-def test_a_corrected_fact_says_what_it_is_now(stack: Stack, admin: TestClient) -> None:
+def test_a_corrected_fact_says_what_it_is_now(stack: Stack, admin: httpx.Client) -> None:
     fact = fact_of(stack, "bob", "Davis")
     form = {"owner": "bob", "fact": fact, "text": "Bob lived in Reno."}
     admin.post("/correct", data=form, headers=OWN)
@@ -232,7 +237,7 @@ def test_a_corrected_fact_says_what_it_is_now(stack: Stack, admin: TestClient) -
     assert "Bob lived in Reno." in page
 
 
-def test_a_pin_is_set_and_taken_back(stack: Stack, admin: TestClient) -> None:
+def test_a_pin_is_set_and_taken_back(stack: Stack, admin: httpx.Client) -> None:
     fact = fact_of(stack, "bob", "Davis")
     for form, pinned in (({}, True), ({"pinned": "1"}, False)):
         admin.post("/pin", data={"owner": "bob", "fact": fact, **form}, headers=OWN)
@@ -347,7 +352,7 @@ def test_pages_count_towards_the_rate_of_their_key(calm: Site) -> None:
     assert "retry-after" in answers[-1].headers
 
 
-def test_dead_work_is_tried_again_and_discarded(stack: Stack, admin: TestClient) -> None:
+def test_dead_work_is_tried_again_and_discarded(stack: Stack, admin: httpx.Client) -> None:
     """Given two dead cells, when one is retried and one discarded, then none is left."""
     for owner in ("dan", "eve"):
         stack.memory.client.enqueue(owner, "one", said("I live in Rome."))
@@ -370,7 +375,7 @@ def test_dead_work_is_tried_again_and_discarded(stack: Stack, admin: TestClient)
     assert stack.memory.facts("dan").items
 
 
-def test_a_tree_is_drawn_with_what_is_behind_and_followed(stack: Stack, admin: TestClient) -> None:
+def test_a_tree_is_drawn_with_what_is_behind_and_followed(stack: Stack, admin: httpx.Client) -> None:
     """Given a tree that grew, then its dirty nodes are marked and the page asks again, until the refresh is done."""
     tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
     address = href("/tree", owner="bob", tree=tree.id)
