@@ -52,15 +52,19 @@ _SUMS = (
     ),
 )
 
+_DEAREST: tuple[sa.ColumnElement[Any], ...] = (sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls"))
+
 # What was deleted has no name any more, but its calls were paid for: they keep the id.
 _OWNER = sa.func.coalesce(m.Forest.owner, sa.cast(_CALL.forest_id, sa.Text), "")
 _SESSION = sa.func.coalesce(m.Session.external_id, sa.cast(_CALL.session_id, sa.Text), "")
+_HOUR = sa.func.to_char(sa.func.timezone("UTC", _CALL.at), 'YYYY-MM-DD"T"HH24')
 _DAY = sa.func.to_char(sa.func.timezone("UTC", _CALL.at), "YYYY-MM-DD")
 _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
     CostBy.SESSION: (_SESSION, _OWNER),
     CostBy.OWNER: (_OWNER, sa.literal("")),
     CostBy.STEP: (_CALL.step, sa.literal("")),
     CostBy.DAY: (_DAY, sa.literal("")),
+    CostBy.HOUR: (_HOUR, sa.literal("")),
     CostBy.MODEL: (_CALL.model, sa.literal("")),
 }
 
@@ -71,6 +75,7 @@ _TREES = sa.text("""
              WHERE d.tenant_id = :t AND d.tree_id = r.tree_id AND d.version > d.clean_version) AS dirty_nodes
       FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = r.root_id
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state = 'active'
+       AND (CAST(:tree AS uuid) IS NULL OR r.tree_id = :tree)
      ORDER BY r.kind, n.time_start NULLS LAST, r.label, r.tree_id
     """)
 
@@ -225,8 +230,8 @@ class ObserveRows:
             for row in self._db.execute(statement)
         ]
 
-    def trees(self, forest: ForestId) -> list[TreeOverview]:
-        """Active trees, by kind, then by time."""
+    def trees(self, forest: ForestId, tree: TreeId | None = None) -> list[TreeOverview]:
+        """Active trees, by kind, then by time; or only this one."""
         return [
             TreeOverview(
                 id=TreeId(row.tree_id),
@@ -242,7 +247,7 @@ class ObserveRows:
                 due_at=row.due_at,
                 title=row.title or "",
             )
-            for row in self._db.execute(_TREES, {"t": self._tenant, "f": forest})
+            for row in self._db.execute(_TREES, {"t": self._tenant, "f": forest, "tree": tree})
         ]
 
     def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[TreeNode]:
@@ -270,13 +275,17 @@ class ObserveRows:
         return Spent(**_amounts(self._db.execute(statement).one()))
 
     def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
-        """Spending by one thing: days in order, all else the dearest first."""
+        """Spending by one thing: days and hours in order, all else the dearest first."""
         name, owner = _NAMES[by]
         statement = (
             self._calls(name.label("name"), owner.label("owner"), *_SUMS)
             .group_by(sa.text("1, 2"))
             .order_by(
-                *([] if by is CostBy.DAY else [sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls")]),
+                *(
+                    []
+                    if by in (CostBy.DAY, CostBy.HOUR)
+                    else [sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls")]
+                ),
                 sa.text("1, 2"),
             )
         )
