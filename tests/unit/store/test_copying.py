@@ -11,6 +11,7 @@ from memforest_core.store.copying import CONTENT, copy_rows, old, rows_below, st
 from memforest_core.transfer.bundles.records import TABLES
 
 NOT_CONTENT = {
+    "api_key",
     "audit", "calendar_digest", "collection", "extraction_cache", "forest", "index_row", "llm_call", "maintenance",
     "maintenance_forest", "migration", "retention_policy", "running_session", "session_window", "summary_cache", "tenant", "tenant_role",
     "window_item", "worker",
