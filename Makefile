@@ -23,8 +23,9 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
-demo: setup  ## remember a conversation and ask about it, on the embedded stack, without a key
-	$(BIN)/memforest demo
+KEEP ?=
+demo: setup  ## remember a conversation and ask about it, without a key; KEEP=1 goes on with its pages until Ctrl-C
+	$(BIN)/memforest demo $(if $(KEEP),--keep)
 
 # Much of the time a test waits for a worker, a page or a clock: so one process more than there are processors.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from memforest_core.cli.demo_view import Answer, DemoReport, as_document, print_
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import Exit, print_json
+from memforest_core.cli.page import ServedPage, served_page
 
 if TYPE_CHECKING:
     from memforest_core.api import MemForest
@@ -34,7 +36,10 @@ def demo(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Keep the memory here instead of a temporary directory."),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the temporary directory behind.")] = False,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Leave the node running, with its pages, until Ctrl-C; its directory stays."),
+    ] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the pipeline at most.")] = 600.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,12 +56,32 @@ def demo(
             if not as_json:
                 print_header(memory.settings.llm.model, directory, startup_s)
             report = _run(memory, progress, directory, startup_s, timeout)
-        if as_json:
-            print_json(as_document(report))
-        else:
-            print_report(report, kept=data is not None or keep)
+            progress.end()
+            if keep:
+                _stay(memory, directory, report, as_json)
+        if not keep:
+            _tell(report, as_json, kept=data is not None, page=None)
     if not report.ok:
         raise typer.Exit(Exit.FAILED)
+
+
+def _stay(memory: MemForest, directory: Path, report: DemoReport, as_json: bool) -> None:
+    """Show the report and serve the pages until Ctrl-C or SIGTERM."""
+    from memforest_workers.signals import stop_requested
+
+    place = directory.expanduser().resolve()
+    with stop_requested() as stop, served_page(memory, place) as page:
+        _tell(report, as_json, kept=True, page=page)
+        stop.wait()
+
+
+def _tell(report: DemoReport, as_json: bool, *, kept: bool, page: ServedPage | None) -> None:
+    if as_json:
+        served = None if page is None else {"address": page.address, "key_file": str(page.key_file)}
+        print_json(as_document(report) | {"page": served})
+    else:
+        print_report(report, kept=kept, page=page)
+    sys.stdout.flush()  # whoever started this may wait for these lines
 
 
 @contextmanager

@@ -76,6 +76,10 @@ class StageProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Draw no more."""
         if self._bars is not None:
             self._bars.stop()
 

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from memforest_core.cli.page import ServedPage
     from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
     from memforest_core.observe.records import ModelCalls, Totals
 
+PAGES = "http://127.0.0.1:8080"
+"""Where the pages are unless server.port is set."""
 LINE_CHARS = 110
 """Of a piece of evidence in the short form."""
 
@@ -64,8 +67,8 @@ def print_header(model: str, directory: Path, startup_s: float) -> None:
     out.print(f"Everything is kept in {directory}.", soft_wrap=True)
 
 
-def print_report(report: DemoReport, *, kept: bool) -> None:
-    """Print answers, times, model calls and what to do next."""
+def print_report(report: DemoReport, *, kept: bool, page: ServedPage | None = None) -> None:
+    """Print answers, times, model calls, what to do next, and where the pages are."""
     out = console()
     for number, answer in enumerate(report.answers, start=1):
         _print_answer(out, number, answer, whole=number == 1)
@@ -82,12 +85,17 @@ def print_report(report: DemoReport, *, kept: bool) -> None:
     out.print("\nNext", style="bold")
     for line in next_steps(report, kept=kept):
         out.print(line, soft_wrap=True, style="dim")
+    if page is not None:
+        out.print("")
+        for line in [*page.lines, "Stop with Ctrl-C."]:
+            out.print(line, soft_wrap=True)
 
 
 def next_steps(report: DemoReport, *, kept: bool) -> list[str]:
     """What to type next: on the demo's own memory where it was kept, else on one's own words."""
     if not kept:
         return [
+            f"memforest demo --keep                          # the same, with its pages at {PAGES}",
             "memforest demo --data demo-data                # the same, kept: ask it yourself",
             "memforest ingest chats.jsonl --data my-data    # your own conversations, then: memforest recall ...",
         ]

@@ -15,6 +15,7 @@ import typer
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import console, print_json, report_progress
+from memforest_core.cli.page import ServedPage, served_page
 
 if TYPE_CHECKING:
     from memforest_core.embedded.flower import EmbeddedFlower
@@ -33,6 +34,9 @@ def up(
     flower_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Flower's port on 127.0.0.1; 0 takes a free one.")
     ] = FLOWER_PORT,
+    serve: Annotated[
+        bool, typer.Option("--serve/--no-serve", help="Also answer over HTTP, with pages, at the setting server.port.")
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Run Postgres, broker, vector engine and a worker in one directory until Ctrl-C or SIGTERM.
@@ -45,9 +49,13 @@ def up(
     with opened_memory(data, create=True, concurrency=concurrency, alone=True) as memory:
         directory = data.expanduser().resolve()
         broker_url = memory.settings.broker.url.get_secret_value()
-        with _flower(directory, broker_url, flower_port if flower else None) as page, stop_requested() as stop:
+        with (
+            _flower(directory, broker_url, flower_port if flower else None) as page,
+            stop_requested() as stop,
+            served_page(memory, directory, wanted=serve) as explorer,
+        ):
             _tell_start(memory.settings)
-            _announce(memory.settings, directory, concurrency, page.address if page else None, as_json)
+            _announce(memory.settings, directory, concurrency, page.address if page else None, explorer, as_json)
             _wait(stop, page)
         if not as_json:
             console(stderr=True).print("Stopping; what is under way gets a few seconds.")
@@ -86,7 +94,9 @@ def _tell_start(settings: Settings) -> None:
     report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")
 
 
-def _announce(settings: Settings, data: Path, concurrency: int, page: str | None, as_json: bool) -> None:
+def _announce(
+    settings: Settings, data: Path, concurrency: int, page: str | None, explorer: ServedPage | None, as_json: bool
+) -> None:
     from memforest_core.embedded.node import addresses
 
     environment = {
@@ -96,7 +106,8 @@ def _announce(settings: Settings, data: Path, concurrency: int, page: str | None
     }
     if as_json:
         state = {"pid": os.getpid(), "data": data, "concurrency": concurrency, "environment": environment}
-        print_json(state | {"flower": page})
+        served = {"page": explorer and explorer.address, "key_file": explorer and explorer.key_file}
+        print_json(state | {"flower": page} | served)
     else:
         out = console()
         out.print(f"MemForest is up in {data} (process {os.getpid()}, {concurrency} tasks at once).", soft_wrap=True)
@@ -105,5 +116,7 @@ def _announce(settings: Settings, data: Path, concurrency: int, page: str | None
         out.print(f"Commands reach it with --data {data}; app servers of this user with:\n", soft_wrap=True)
         for name, value in environment.items():
             out.print(f"  export {name}='{value}'", soft_wrap=True)
+        for line in ["", *explorer.lines] if explorer is not None else []:
+            out.print(line, soft_wrap=True)
         out.print("\nStop with Ctrl-C.")
     sys.stdout.flush()  # whoever started this may wait for these lines

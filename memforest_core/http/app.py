@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Request
 from memforest_core import __version__
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
+from memforest_core.explorer.app import Explorer
 from memforest_core.http import agents, bundles, endpoints, problems, streams
 from memforest_core.http.gate import Gate, Limits
 from memforest_core.http.rates import Rates
@@ -53,11 +54,13 @@ def make_app(memory: MemForest) -> FastAPI:
         redoc_url=None,
     )
     problems.register(app)
+    callers = Callers(memory.services.engine)
+    most = settings.server.requests_per_minute
     app.add_middleware(
         Gate,
-        callers=Callers(memory.services.engine),
+        callers=callers,
         rates=rates,
-        limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), settings.server.requests_per_minute),
+        limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), most),
         threads=threads,
         guarded=lambda path: path.startswith(PREFIX + "/") or path == agents.PATH,
         unbounded=frozenset({PREFIX + bundles.PATH, PREFIX + streams.BULK.path}),
@@ -70,6 +73,7 @@ def make_app(memory: MemForest) -> FastAPI:
             endpoints.add(router, route, memories, tag)
         app.include_router(router)
     _add_health(app, memory, threads)
+    app.router.routes.extend(Explorer(memory, threads, callers, rates, most).routes)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

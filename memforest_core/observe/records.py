@@ -111,6 +111,7 @@ class CostBy(StrEnum):
     OWNER = "owner"
     STEP = "step"
     DAY = "day"
+    HOUR = "hour"
     MODEL = "model"
 
 

@@ -52,15 +52,19 @@ _SUMS = (
     ),
 )
 
+_DEAREST: tuple[sa.ColumnElement[Any], ...] = (sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls"))
+
 # What was deleted has no name any more, but its calls were paid for: they keep the id.
 _OWNER = sa.func.coalesce(m.Forest.owner, sa.cast(_CALL.forest_id, sa.Text), "")
 _SESSION = sa.func.coalesce(m.Session.external_id, sa.cast(_CALL.session_id, sa.Text), "")
+_HOUR = sa.func.to_char(sa.func.timezone("UTC", _CALL.at), 'YYYY-MM-DD"T"HH24')
 _DAY = sa.func.to_char(sa.func.timezone("UTC", _CALL.at), "YYYY-MM-DD")
 _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
     CostBy.SESSION: (_SESSION, _OWNER),
     CostBy.OWNER: (_OWNER, sa.literal("")),
     CostBy.STEP: (_CALL.step, sa.literal("")),
     CostBy.DAY: (_DAY, sa.literal("")),
+    CostBy.HOUR: (_HOUR, sa.literal("")),
     CostBy.MODEL: (_CALL.model, sa.literal("")),
 }
 
@@ -270,13 +274,17 @@ class ObserveRows:
         return Spent(**_amounts(self._db.execute(statement).one()))
 
     def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
-        """Spending by one thing: days in order, all else the dearest first."""
+        """Spending by one thing: days and hours in order, all else the dearest first."""
         name, owner = _NAMES[by]
         statement = (
             self._calls(name.label("name"), owner.label("owner"), *_SUMS)
             .group_by(sa.text("1, 2"))
             .order_by(
-                *([] if by is CostBy.DAY else [sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls")]),
+                *(
+                    []
+                    if by in (CostBy.DAY, CostBy.HOUR)
+                    else [sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls")]
+                ),
                 sa.text("1, 2"),
             )
         )

@@ -15,6 +15,19 @@ from memforest_core.domain.scopes import TreeKind
 
 
 @dataclass(frozen=True, slots=True)
+class StoredOwner:
+    """One owner's memory, in numbers."""
+
+    owner: str
+    display_name: str | None
+    sessions: int
+    turns: int
+    facts: int
+    updated_at: datetime | None
+    """When its last turn was accepted; None before the first one."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredSession:
     """One session."""
 

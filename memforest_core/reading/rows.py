@@ -15,7 +15,7 @@ from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeI
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import from_micros
 from memforest_core.domain.turns import Turn
-from memforest_core.reading.records import FactSource, StoredFact, StoredSession, StoredTree, TreeNode
+from memforest_core.reading.records import FactSource, StoredFact, StoredOwner, StoredSession, StoredTree, TreeNode
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRef, find_forest, visible
 from memforest_core.store.people import speakers_of
@@ -48,6 +48,44 @@ class ReadingRows(TenantRows):
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest."""
         return find_forest(self._db, self._tenant, owner)
+
+    def owners(self, prefix: str, after: str | None, limit: int) -> Sequence[StoredOwner]:
+        """Owners whose ids begin with ``prefix``, in the order of their ids, from the one after this one."""
+        f, s, x = m.Forest, m.Session, m.FactRow
+        own = (s.tenant_id == f.tenant_id, s.forest_id == f.forest_id)
+        said = (
+            sa.select(
+                sa.func.count().label("sessions"),
+                sa.func.coalesce(sa.func.sum(s.turn_count), 0).label("turns"),
+                sa.func.max(s.updated_at).label("updated_at"),
+            )
+            .where(*own)
+            .lateral()
+        )
+        facts = (
+            sa.select(sa.func.count().label("facts"))
+            .where(x.tenant_id == f.tenant_id, x.forest_id == f.forest_id)
+            .lateral()
+        )
+        statement = (
+            sa.select(f.owner, f.display_name, said.c.sessions, said.c.turns, facts.c.facts, said.c.updated_at)
+            .select_from(f)
+            .join(said, sa.true())
+            .join(facts, sa.true())
+            .where(f.tenant_id == self._tenant, visible(), f.owner.startswith(prefix, autoescape=True))
+        )
+        if after is not None:
+            statement = statement.where(f.owner > after)
+        found = self._db.execute(statement.order_by(f.owner).limit(limit))
+        return [
+            StoredOwner(row.owner, row.display_name, row.sessions, int(row.turns), row.facts, row.updated_at)
+            for row in found
+        ]
+
+    def fact(self, forest: ForestId, fact: UUID) -> Row | None:
+        """The row of one fact."""
+        own = (m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact)
+        return self._db.execute(sa.select(*m.FactRow.__table__.c).where(*own)).first()
 
     def session(self, forest: ForestId, external_id: str) -> SessionId | None:
         """A session's id by the caller's."""

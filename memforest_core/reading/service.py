@@ -13,7 +13,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
+from memforest_core.reading.records import StoredFact, StoredNode, StoredOwner, StoredSession, StoredTree
 from memforest_core.reading.rows import FactFilter, ReadingRows, fact_of, node_of, place_of, session_of, tree_of
 from memforest_core.recall.timeline.chains import Speakers
 from memforest_core.store.engine import Engine
@@ -25,6 +25,19 @@ class ReadingService:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    def owners(
+        self, tenant: TenantId, *, prefix: str = "", limit: int = 100, cursor: str | None = None
+    ) -> Page[StoredOwner]:
+        """Owners who have a memory and whose ids begin with ``prefix``, in the order of their ids.
+
+        ``limit`` and ``cursor`` as in ``sessions``. Raises InvalidInput, StoreUnavailable.
+        """
+        limit = checked_limit(limit)
+        after = None if cursor is None else str(from_cursor(cursor, str)[0])
+        with ReadingRows.opened(self._engine, tenant) as rows:
+            found = rows.owners(prefix, after, limit + 1)
+        return page_of(found, limit, lambda owner: owner, lambda owner: [owner.owner])
 
     def sessions(
         self, tenant: TenantId, owner: str, *, limit: int = 100, cursor: str | None = None
@@ -126,6 +139,15 @@ class ReadingService:
             found = rows.facts(forest.id, wanted, after, limit + 1)
             sources = rows.sources([row.fact_id for row in found[:limit]])
         return page_of(found, limit, lambda row: fact_of(row, sources), lambda row: [row.seq])
+
+    def fact(self, tenant: TenantId, owner: str, fact: UUID | str) -> StoredFact:
+        """One fact of an owner with the turns that say it. Raises NotFound, InvalidInput, StoreUnavailable."""
+        wanted = checked_id(str(fact), "fact")
+        with self._reading(tenant, owner) as (rows, forest):
+            found = None if forest is None else rows.fact(forest.id, wanted)
+            if found is None:
+                raise NotFound(f"Owner {owner!r:.80} has no fact {wanted}.")
+            return fact_of(found, rows.sources([wanted]))
 
     def trees(
         self, tenant: TenantId, owner: str, *, kind: str | None = None, limit: int = 100, cursor: str | None = None

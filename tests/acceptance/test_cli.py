@@ -89,7 +89,7 @@ def stopped_at_last(process: subprocess.Popen[str]) -> Iterator[None]:
 def started_up(directory: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """An embedded node in the foreground, and the line that it announces itself with."""
     process = subprocess.Popen(
-        [*MEMFOREST, "up", "--data", str(directory), "--json"],
+        [*MEMFOREST, "up", "--data", str(directory), "--no-serve", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

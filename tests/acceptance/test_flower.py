@@ -109,7 +109,7 @@ class Node:
 def started(directory: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
     """``memforest up --flower`` in a process of its own."""
     return subprocess.Popen(
-        [*UP, "--data", str(directory), "--flower", "--json", *options],
+        [*UP, "--data", str(directory), "--flower", "--no-serve", "--json", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,0 +1,272 @@
+"""The pages as a person uses them, in a real browser over a node at work: from the login to a fact that is forgotten."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.support.processes import environment
+from memforest_core.api import MemForest
+from memforest_core.demo import load_conversation
+from memforest_core.explorer.visits import href
+from memforest_core.http.serving import HttpServer, listen
+from memforest_core.keys.service import Keys
+from tests.support.chromium import Chromium, Tab
+
+MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
+READY_S = 120.0
+STOP_S = 60.0
+OWNER = "bob"
+WIDTHS = (1_400, 390)
+PAGES = (
+    "/",
+    "/owners",
+    *(href(path, owner=OWNER) for path in ("/owner", "/states", "/facts", "/topics", "/days", "/trees")),
+    href("/ask", owner=OWNER, question="Where did Bob live before Seattle?"),
+    href("/context", owner=OWNER, question="Where does Bob live?"),
+    href("/session", owner=OWNER, session="chat-2025-04-06"),
+    *("/operations", "/audit", "/policies", "/dead", "/costs"),
+)
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemForest]:
+    """A node that remembers the demo's conversation."""
+    with MemForest.embedded(tmp_path_factory.mktemp("memory")) as running:
+        for session in load_conversation():
+            running.ingest(session.owner, session.session_id, list(session.turns))
+        running.flush(OWNER)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address(memory: MemForest) -> Iterator[str]:
+    server = HttpServer(memory, listen("127.0.0.1", 0))
+    server.start()
+    yield server.address
+    server.stop()
+
+
+@pytest.fixture
+def key(memory: MemForest) -> str:
+    return Keys(memory.services.engine).create(memory.tenant, "browser", scope="admin").secret
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Tab]:
+    with Chromium(tmp_path).tab() as opened:
+        opened.looks(WIDTHS[0])
+        yield opened
+        assert opened.complaints == []
+
+
+def log_in(tab: Tab, address: str, key: str) -> None:
+    tab.open(address)
+    tab.fill("#key", key)
+    tab.follow("Log in")
+
+
+def test_a_person_asks_opens_a_tree_follows_a_fact_to_its_turn_and_forgets_it(
+    memory: MemForest, address: str, key: str, tab: Tab
+) -> None:
+    """Given a browser without a key, when its person logs in, asks, opens the tree that voted, follows a fact to the
+    turn that said it, and forgets the fact and its turn, then both are gone for them and for recall."""
+    log_in(tab, address, key)
+    assert "Overview" in tab.text
+    tab.follow(OWNER)
+    tab.follow("Ask")
+    tab.fill("#question", "Where does Maya live?")
+    tab.click("main form.ask button")
+    assert tab.run("document.querySelectorAll('.evidence > li').length") == 10
+    assert tab.run("document.querySelectorAll('.evidence > li:first-child .stack rect').length") > 2
+
+    tab.click(".evidence .path a")
+    assert tab.run("document.querySelectorAll('#tree rect.node').length") > 3
+    while not tab.run("document.querySelector('#node h2').innerText.startsWith('Leaf')"):
+        tab.click("#node .children a")
+
+    tab.open(address + href("/facts", owner=OWNER))
+    wanted = "Nine people report to Bob now"
+    tab.run(
+        f"[...document.querySelectorAll('main td a')].find(a => a.innerText.includes({json.dumps(wanted)})).id = 'it'"
+    )
+    tab.click("#it")
+    fact = tab.url
+    tab.click(".turn .source")
+    said = str(tab.run("document.querySelector('#wanted').innerText"))
+    assert "Nine people report to me now" in said
+    assert wanted in said
+
+    tab.open(fact)
+    tab.follow("Forget this fact")
+    tab.follow("Forget")
+    tab.until("document.querySelector('.receipt .good') !== null")
+    assert "clean: nothing refers to it" in tab.text
+    tab.open(fact)
+    assert "has no fact" in tab.text
+    tab.complaints.clear()  # the browser notes each page that is not found
+
+    tab.open(address + href("/session", owner=OWNER, session="chat-2025-04-06", turn="chat-2025-04-06-05"))
+    assert wanted not in tab.text
+    tab.click("#wanted .act")
+    tab.follow("Forget")
+    tab.until("document.querySelector('.receipt .good') !== null")
+    tab.open(address + href("/session", owner=OWNER, session="chat-2025-04-06", turn="chat-2025-04-06-05"))
+    assert "Forgotten." in str(tab.run("document.querySelector('#wanted').innerText"))
+    found = memory.recall(OWNER, "How many people report to Bob?")
+    assert all("people report to" not in piece.text for piece in found.evidence)
+
+
+def test_all_pages_fit_a_desk_and_a_phone_in_the_light_and_in_the_dark(address: str, key: str, tab: Tab) -> None:
+    """Given every page, then none is wider than its window, none makes the browser complain, and each has a heading."""
+    log_in(tab, address, key)
+    tab.open(address + href("/trees", owner=OWNER))
+    tree = str(tab.run("document.querySelector('main table a').getAttribute('href')"))
+    tab.open(address + href("/facts", owner=OWNER))
+    fact = str(tab.run("document.querySelector('main table a').getAttribute('href')"))
+    for width in WIDTHS:
+        for dark in (False, True):
+            tab.looks(width, dark=dark)
+            for path in (*PAGES, tree, fact):
+                tab.open(address + path)
+                wide = tab.run("document.documentElement.scrollWidth")
+                assert wide <= width, f"{path} is {wide} pixels wide on {width}"
+                assert tab.run("document.querySelectorAll('h1').length") == 1, path
+        assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 19)"
+
+
+def test_the_pages_work_without_scripts(address: str, key: str, tmp_path: Path) -> None:
+    """Given a browser that runs no script, then its person logs in, asks, looks into a tree and counts what would
+    go."""
+    with Chromium(tmp_path).tab(scripts=False) as tab:
+        log_in(tab, address, key)
+        tab.open(address + href("/ask", owner=OWNER, question="Where does Bob live?"))
+        assert tab.run("document.querySelectorAll('.evidence > li').length") == 10
+        tab.open(address + href("/trees", owner=OWNER))
+        tab.click("main table a")
+        assert tab.run("document.querySelectorAll('#tree rect.node').length") > 3
+        tab.open(address + href("/forget", owner=OWNER, session="chat-2023-03-14"))
+        tab.follow("Only count what would go")
+        assert "dry run" in tab.text
+        tab.follow("Log out")
+        tab.open(address + "/owners")
+        assert "Log in with a key" in tab.text
+
+
+def test_the_cookie_is_out_of_reach(address: str, key: str, tab: Tab) -> None:
+    log_in(tab, address, key)
+    (cookie,) = tab.cookies()
+
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert tab.run("document.cookie") == ""
+    assert key not in tab.page.html
+
+
+def test_an_injected_script_is_refused_by_the_policy(address: str, key: str, tab: Tab) -> None:
+    """Given a script and a style that somebody got into a page, then the browser runs neither."""
+    log_in(tab, address, key)
+    tab.run("document.body.insertAdjacentHTML('beforeend', '<p id=styled style=\"position:fixed\">x</p>')")
+    tab.run(
+        "(() => { const s = document.createElement('script'); s.text = 'window.ran = 1'; document.body.append(s) })()"
+    )
+
+    assert tab.run("window.ran === undefined")
+    assert tab.run("getComputedStyle(document.querySelector('#styled')).position") == "static"
+    assert tab.complaints != []
+    tab.complaints.clear()
+
+
+def test_a_page_follows_the_work_that_is_done_meanwhile(memory: MemForest, address: str, key: str, tab: Tab) -> None:
+    """Given the page of a session that was just handed over, then it shows its facts once they are there, by itself."""
+    log_in(tab, address, key)
+    memory.enqueue("ann", "new", [{"role": "user", "content": "I moved to Lisbon in May 2024.", "name": "Ann"}])
+    tab.open(address + href("/session", owner="ann", session="new"))
+    tab.until("document.querySelector('#live .stat dd').innerText === 'summaries'")
+    assert tab.run("document.querySelector('#live').hasAttribute('hx-get')") is False
+
+
+def started(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*MEMFOREST, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**variables),
+    )
+
+
+def announced(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The line of JSON that a command writes once it is ready."""
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], READY_S)
+    assert ready, "no announcement"
+    found: dict[str, Any] = json.loads(process.stdout.readline())
+    return found
+
+
+def stopped(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code and what is left on stderr."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        _, err = process.communicate(timeout=STOP_S)
+    finally:
+        process.kill()
+    return process.returncode, err
+
+
+def test_up_serves_the_pages_and_leads_to_them(tmp_path: Path, tab: Tab) -> None:
+    """Given a node that was started, then its announcement names the page and a file with a key, which only its user
+    can read and which logs in; started again, it is the same key."""
+    keys = set()
+    for _ in range(2):
+        process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT="0")
+        try:
+            told = announced(process)
+            file = Path(told["key_file"])
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            keys.add(file.read_text().strip())
+            tab.open(told["page"])
+            tab.fill("#key", next(iter(keys)))
+            tab.follow("Log in")
+            assert "embedded" in tab.text
+            tab.follow("Log out")
+        finally:
+            code, _ = stopped(process)
+        assert code == 0
+    assert len(keys) == 1
+
+
+def test_up_goes_on_without_pages_when_the_port_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT=port)
+        try:
+            told = announced(process)
+        finally:
+            code, err = stopped(process)
+    assert (told["page"], code) == (None, 0)
+    assert port in err
+    assert "The node goes on without its pages." in err
+
+
+def test_the_demo_keeps_its_node_and_names_the_page(tmp_path: Path) -> None:
+    process = started("demo", "--keep", "--json", "--data", str(tmp_path / "data"), MEMFOREST_SERVER__PORT="0")
+    try:
+        page = announced(process)["page"]
+        with urllib.request.urlopen(f"{page['address']}/login", timeout=20) as answer:
+            assert "Log in" in answer.read().decode()
+    finally:
+        code, _ = stopped(process)
+    assert code == 0
+    assert (tmp_path / "data" / "key").exists()

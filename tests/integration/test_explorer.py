@@ -1,0 +1,484 @@
+"""The pages over real stores: who may see and do what, that nothing said is taken for markup, and that all is there."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
+from memforest_core.domain.ids import TenantId
+from memforest_core.explorer.app import PAGES
+from memforest_core.explorer.login import COOKIE, HEADERS
+from memforest_core.explorer.visits import href
+from memforest_core.extract.rows import ExtractRows
+from memforest_core.http.serving import HttpServer, listen
+from memforest_core.keys.service import HELD_S, Keys
+from memforest_core.work.records import DeadKind
+
+EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
+"""An owner, a session, a name and words that would be markup if they were not escaped."""
+OWN = {"Sec-Fetch-Site": "same-origin"}
+DIRECTIVES = {
+    "default-src 'none'",
+    "style-src 'self'",
+    "script-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+}
+
+
+def tell(running: Stack) -> None:
+    client = running.memory.client
+    client.enqueue("bob", "moving", said("I live in Davis.", "I moved to Boston.", start=1_710_000_000))
+    client.enqueue("bob", "shopping", said(*[f"I bought item{n} for {n} dollars in Denver." for n in range(12)]))
+    client.enqueue("carol", "tea", said("I love tea.", name="Carol"))
+    client.enqueue(EVIL, EVIL, said(f"I live in {EVIL}.", f"I moved to Boston {EVIL}", name=EVIL))
+    running.drive()
+    running.memory.lifecycle.forget("carol", session="tea", actor="test", dry_run=True)
+
+
+@dataclass(frozen=True)
+class Site:
+    """The service over a stack."""
+
+    stack: Stack
+    address: str
+    clients: ExitStack
+
+    def secret(self, **options: str) -> str:
+        """A new key."""
+        return Keys(self.stack.services.engine).create(self.stack.tenant, "looker", **options).secret
+
+    def visitor(self, key: str | None) -> httpx.Client:
+        """A browser that has this key, and follows no redirect by itself."""
+        cookies = {} if key is None else {COOKIE: key}
+        return self.clients.enter_context(httpx.Client(base_url=self.address, cookies=cookies, timeout=60.0))
+
+    @property
+    def admin(self) -> httpx.Client:
+        return self.visitor(self.secret(scope="admin"))
+
+
+@contextmanager
+def serving(stack: Stack) -> Iterator[Site]:
+    server = HttpServer(stack.memory, listen("127.0.0.1", 0))
+    server.start()
+    try:
+        with ExitStack() as clients:
+            yield Site(stack, server.address, clients)
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def site(rested: Stack) -> Iterator[Site]:
+    """A service whose memory a test may change."""
+    with serving(rested) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def calm(grown_once: Stack) -> Iterator[Site]:
+    """A service whose memory nobody changes."""
+    with serving(grown_once) as running:
+        yield running
+
+
+@pytest.fixture
+def stack(site: Site) -> Stack:
+    return site.stack
+
+
+@pytest.fixture
+def admin(site: Site) -> httpx.Client:
+    return site.admin
+
+
+def links(page: str) -> set[str]:
+    found = (html.unescape(address).split("#")[0] for address in re.findall(r'href="([^"]+)"', page))
+    return {address for address in found if address.startswith("/") and not address.startswith("/static/")}
+
+
+def shape(address: str) -> tuple[str, str, tuple[str, ...]]:
+    """The page that an address is of, whose it is, and what it names."""
+    parts = urlsplit(address)
+    query = parse_qs(parts.query)
+    return parts.path, query.get("owner", [""])[0], tuple(sorted(query))
+
+
+def one(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    assert found is not None, f"{pattern} is not in {text}"
+    return html.unescape(found[1])
+
+
+def fact_of(stack: Stack, owner: str, words: str) -> str:
+    return next(str(fact.id) for fact in stack.memory.facts(owner).items if words in fact.text)
+
+
+@pytest.mark.parametrize("path", sorted(PAGES))
+def test_without_a_key_every_page_leads_to_the_login(calm: Site, path: str) -> None:
+    client = calm.visitor(None)
+    answer = client.get(path, params={"owner": "bob"})
+
+    assert (answer.status_code, urlsplit(answer.headers["location"]).path) == (303, "/login")
+
+
+def test_a_login_is_remembered_where_no_script_and_no_other_site_gets_it(calm: Site) -> None:
+    key = calm.secret(scope="read")
+    client = calm.visitor(None)
+    refused = client.post("/login", data={"key": "mf_wrong", "next": "/"}, headers=OWN)
+    answer = client.post("/login", data={"key": key, "next": "/owner?owner=bob"}, headers=OWN)
+    shown = client.get(answer.headers["location"])
+
+    assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
+    assert answer.headers["location"] == "/owner?owner=bob"
+    kept = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(kept.split("; "))
+    assert shown.status_code == 200
+    assert key not in shown.text
+
+
+def test_over_tls_the_key_goes_over_tls_only(calm: Site) -> None:
+    behind_a_proxy = {**OWN, "X-Forwarded-Proto": "https"}
+    answer = calm.visitor(None).post("/login", data={"key": calm.secret()}, headers=behind_a_proxy)
+
+    assert "Secure" in answer.headers["set-cookie"].split("; ")
+
+
+def test_every_page_that_is_linked_can_be_seen_and_holds_to_the_policy(calm: Site) -> None:
+    """Given what hostile owners, sessions and words are stored, when every kind of link is followed, then each page is
+    there, has the policy, and holds no markup of theirs, no inline script and no inline style."""
+    admin = calm.admin
+    seen: dict[tuple[str, str, tuple[str, ...]], str] = {}
+    todo = ["/", "/owners", href("/ask", owner=EVIL, question="Where do I live?"), href("/audit", owner=EVIL)]
+    todo += [href("/context", owner=EVIL, question="Where do I live?"), href("/ask", owner="bob", question="Davis?")]
+    while todo:
+        address = todo.pop()
+        if shape(address) in seen:
+            continue
+        answer = admin.get(address)
+        if answer.status_code == 303:
+            answer = admin.get(answer.headers["location"])
+        assert answer.status_code == 200, (address, answer.text)
+        seen[shape(address)] = answer.text
+        assert set(answer.headers["content-security-policy"].split("; ")) == DIRECTIVES
+        assert answer.headers["cache-control"] == "no-store"
+        assert "<script>" not in answer.text
+        assert "<img src=x" not in answer.text
+        assert re.search(r"""\sstyle=|\son\w+=["']|javascript:""", answer.text.replace(html.escape(EVIL), "")) is None
+        todo += links(answer.text)
+
+    assert {path for path, _, _ in seen} == set(PAGES)
+    assert {owner for path, owner, _ in seen if path == "/session"} == {"bob", "carol", EVIL}
+
+
+def test_a_fact_leads_to_its_turn_and_is_gone_once_forgotten(stack: Stack, admin: httpx.Client) -> None:
+    """Given a fact, then its page leads to the turn that says it; when it is forgotten, there is a receipt and no
+    page."""
+    fact = fact_of(stack, "bob", "Davis")
+    page = admin.get(href("/fact", owner="bob", fact=fact)).text
+    session = admin.get(one(page, r'href="(/session\?[^"#]+)#wanted"')).text
+    assert "I live in Davis." in one(session, r'(?s)id="wanted">(.+?)</article>')
+
+    confirm = admin.get(href("/forget", owner="bob", fact=fact)).text
+    assert "Davis" in confirm
+    asked = admin.post("/forget", data={"owner": "bob", "fact": fact}, headers=OWN)
+    waiting = admin.get(asked.headers["location"]).text
+    assert 'hx-trigger="every 1s"' in waiting
+    stack.drive()
+
+    done = admin.get(asked.headers["location"]).text
+    assert "clean: nothing refers to it" in done
+    assert "hx-trigger" not in done
+    assert admin.get(href("/fact", owner="bob", fact=fact)).status_code == 404
+    assert [entry.actor for entry in stack.memory.lifecycle.audit("bob", action="erase")][-1] == "looker: explorer"
+
+
+def test_counting_takes_nothing(stack: Stack, admin: httpx.Client) -> None:
+    form = {"owner": "bob", "session": "moving", "dry_run": "1"}
+    asked = admin.post("/forget", data=form, headers=OWN)
+    stack.drive()
+
+    assert "nothing was removed: a dry run" in admin.get(asked.headers["location"]).text
+    assert len(stack.memory.sessions("bob").items) == 2
+
+
+def test_everything_goes_only_when_the_owner_is_typed(stack: Stack, admin: httpx.Client) -> None:
+    refused = admin.post("/forget", data={"owner": "bob", "everything": "bo"}, headers=OWN)
+    admin.post("/forget", data={"owner": "bob", "everything": "bob"}, headers=OWN)
+    stack.drive()
+
+    assert refused.status_code == 400
+    assert admin.get("/owner?owner=bob").status_code == 404
+    assert stack.memory.sessions("carol").items
+
+
+def test_a_corrected_fact_says_what_it_is_now(stack: Stack, admin: httpx.Client) -> None:
+    fact = fact_of(stack, "bob", "Davis")
+    form = {"owner": "bob", "fact": fact, "text": "Bob lived in Reno."}
+    admin.post("/correct", data=form, headers=OWN)
+    stack.drive()
+
+    page = admin.get(href("/fact", owner="bob", fact=fact)).text
+    assert "corrected" in page
+    assert "Bob lived in Reno." in page
+
+
+def test_a_pin_is_set_and_taken_back(stack: Stack, admin: httpx.Client) -> None:
+    fact = fact_of(stack, "bob", "Davis")
+    for form, pinned in (({}, True), ({"pinned": "1"}, False)):
+        admin.post("/pin", data={"owner": "bob", "fact": fact, **form}, headers=OWN)
+        stack.drive()
+        assert [str(each.id) == fact for each in stack.memory.facts("bob", pinned=True).items] == [True] * pinned
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}]
+)
+def test_a_form_of_another_site_does_nothing(calm: Site, headers: dict[str, str]) -> None:
+    stack = calm.stack
+    admin = calm.admin
+    answer = admin.post("/forget", data={"owner": "bob", "session": "moving"}, headers=headers)
+
+    assert answer.status_code == 403
+    assert {task.actor for task in stack.memory.lifecycle.operations()} == {"test"}
+
+
+def test_a_form_that_is_too_long_is_refused(calm: Site) -> None:
+    admin = calm.admin
+    answer = admin.post("/correct", data={"text": "x" * 70_000}, headers=OWN)
+
+    assert answer.status_code == 413
+
+
+def test_a_key_that_reads_is_shown_nothing_that_it_may_not_do(calm: Site) -> None:
+    stack = calm.stack
+    fact = fact_of(stack, "bob", "Davis")
+    client = calm.visitor(calm.secret(scope="read"))
+    first = client.get("/")
+    pages = [client.get(href(path, owner="bob", fact=fact, session="moving")) for path in ("/fact", "/session")]
+    refused = [client.get(path) for path in ("/dead", "/audit", "/policies")]
+    refused += [client.get(href("/forget", owner="bob", fact=fact))]
+    for path in ("/forget", "/correct", "/pin"):
+        refused.append(client.post(path, data={"owner": "bob", "fact": fact, "text": "x"}, headers=OWN))
+    for path in ("/dead/retry", "/dead/discard", "/operation/cancel"):
+        refused.append(client.post(path, data={"id": fact, "all": "1"}, headers=OWN))
+
+    assert first.headers["location"] == "/owners"
+    assert all("/forget" not in page.text and "<textarea" not in page.text for page in pages)
+    assert {answer.status_code for answer in refused} == {403}
+    assert {task.actor for task in stack.memory.lifecycle.operations()} == {"test"}
+
+
+def test_a_key_of_some_owners_reaches_no_other(site: Site, stack: Stack) -> None:
+    """Given a key that is bound to owners, then it sees only those, and forgets only of those."""
+    fact, other = fact_of(stack, "carol", "tea"), fact_of(stack, "bob", "Davis")
+    tree = stack.services.inspection.trees(stack.tenant, "bob")[0].id
+    client = site.visitor(site.secret(scope="admin", owners="car*"))
+    listed = client.get("/owners").text
+    asked = client.post("/forget", data={"owner": "carol", "fact": fact}, headers=OWN)
+    own = client.get(asked.headers["location"])
+    elsewhere = stack.memory.lifecycle.forget("bob", session="moving", actor="test", dry_run=True)
+    refused = [
+        *(
+            client.get(href(path, owner="bob", session="moving", fact=other))
+            for path in PAGES
+            if path[1:] and path != "/owners"
+        ),
+        client.get("/operations"),
+        client.get("/costs"),
+        client.get(href("/operation", id=elsewhere.id, owner="carol")),
+        client.get(href("/operation", id=elsewhere.id)),
+        client.get(href("/tree", owner="carol", tree=tree)),
+        client.get(href("/fact", owner="carol", fact=other)),
+        client.post("/forget", data={"owner": "bob", "fact": other}, headers=OWN),
+    ]
+
+    assert {owner for owner in ("bob", "carol") if href("/owner", owner=owner) in links(listed)} == {"carol"}
+    assert own.status_code == 200
+    assert {answer.status_code for answer in refused} <= {403, 404, 400}
+
+
+def test_a_key_of_another_tenant_sees_nothing_of_this_one(calm: Site) -> None:
+    stack = calm.stack
+    key = Keys(stack.services.engine).create(TenantId("other"), "looker", scope="admin").secret
+    client = calm.visitor(key)
+    pages = [client.get("/"), client.get("/owners"), client.get("/owner?owner=bob")]
+
+    assert [page.status_code for page in pages] == [200, 200, 404]
+    assert all(href("/owner", owner="carol") not in links(page.text) for page in pages)
+
+
+def test_a_revoked_key_ends_the_visit(calm: Site) -> None:
+    stack = calm.stack
+    keys = Keys(stack.services.engine)
+    made = keys.create(stack.tenant, "looker", scope="read")
+    client = calm.visitor(made.secret)
+    before = client.get("/owners").status_code
+    keys.revoke(stack.tenant, made.key.id)
+    time.sleep(HELD_S)
+    after = client.get("/owners")
+
+    assert (before, urlsplit(after.headers["location"]).path) == (200, "/login")
+
+
+def test_a_page_that_follows_something_is_sent_to_the_login_whole(calm: Site) -> None:
+    client = calm.visitor(None)
+    answer = client.get("/", headers={"HX-Request": "true"})
+
+    assert (answer.status_code, answer.headers["hx-redirect"]) == (200, "/login")
+
+
+def test_pages_count_towards_the_rate_of_their_key(calm: Site) -> None:
+    stack = calm.stack
+    made = Keys(stack.services.engine).create(stack.tenant, "looker", scope="read", requests_per_minute=2)
+    client = calm.visitor(made.secret)
+    answers = [client.get("/owners") for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert "retry-after" in answers[-1].headers
+
+
+def test_dead_work_is_tried_again_and_discarded(stack: Stack, admin: httpx.Client) -> None:
+    """Given two dead cells, when one is retried and one discarded, then none is left."""
+    for owner in ("dan", "eve"):
+        stack.memory.client.enqueue(owner, "one", said("I live in Rome."))
+        with ExtractRows.opened(stack.services.engine, stack.tenant) as rows:
+            window = rows.claim_window(stack.runtime.worker, 60.0)
+            assert window is not None
+            rows.bury_window(window, "crashed", "It crashed.")
+    letters = stack.memory.dead.list(kinds=[DeadKind.CELL])
+    owners = {letter.owner: str(letter.id) for letter in letters}
+    assert "It crashed." in admin.get("/dead").text
+    assert "crashed" in admin.get("/").text
+    assert "It crashed." in admin.get(href("/dead", id=owners["dan"])).text
+
+    admin.post("/dead/retry", data={"id": owners["dan"]}, headers=OWN)
+    admin.post("/dead/discard", data={"id": owners["eve"]}, headers=OWN)
+    admin.post("/dead/retry", data={"all": "1"}, headers=OWN)
+    stack.drive()
+
+    assert stack.memory.dead.list() == []
+    assert stack.memory.facts("dan").items
+
+
+def test_a_tree_is_drawn_with_what_is_behind_and_followed(stack: Stack, admin: httpx.Client) -> None:
+    """Given a tree that grew, then its dirty nodes are marked and the page asks again, until the refresh is done."""
+    tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
+    address = href("/tree", owner="bob", tree=tree.id)
+    calm = admin.get(address).text
+    stack.memory.client.enqueue("bob", "later", said("I bought item99 for 3 dollars in Denver.", start=1_730_000_000))
+    while stack.runtime.extract() + stack.runtime.reduce():
+        pass
+    behind = admin.get(address).text
+    stack.drive()
+
+    assert "all summaries up to date" in calm
+    assert 'hx-trigger="every 2s"' not in calm
+    assert 'hx-trigger="every 2s"' in behind
+    assert 'fill="url(#stripes-' in behind
+    assert "hx-trigger" not in admin.get(address).text
+
+
+@pytest.mark.parametrize("axis", ["order", "time"])
+def test_a_level_holds_each_leaf_of_the_tree_once(calm: Site, axis: str) -> None:
+    stack = calm.stack
+    admin = calm.admin
+    tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
+    page = admin.get(href("/tree", owner="bob", tree=tree.id, axis=axis)).text
+    bars = re.findall(r'class="node l-0[^"]*" x="([\d.]+)" y="1" width="([\d.]+)"', page)
+
+    assert len(bars) == tree.leaves
+    assert all(float(x) + float(width) <= 100.01 for x, width in bars)
+    if axis == "order":
+        assert sum(float(width) for _, width in bars) == pytest.approx(100, abs=0.1)
+
+
+def test_zooming_draws_what_is_below_a_node(calm: Site) -> None:
+    stack = calm.stack
+    admin = calm.admin
+    tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
+    root = stack.memory.node(next(each.root_id for each in stack.memory.trees("bob").items if each.id == tree.id))
+    below = root.children.items[0]
+    page = admin.get(href("/tree", owner="bob", tree=tree.id, node=below.id, zoom=below.id, axis="order")).text
+
+    assert len(re.findall(r'class="node l-0', page)) == below.leaves
+    assert "Whole tree" in page
+
+
+def test_asking_counts_as_no_visit(calm: Site) -> None:
+    """Given a question asked in the explorer, then what policies and topics go by is as before."""
+    stack = calm.stack
+    admin = calm.admin
+    counter = stack.services.recall.visits
+    assert counter is not None
+    before = stack.rows("SELECT count(*) FROM memforest.visit")
+    answer = admin.get(href("/ask", owner="bob", question="Where does Bob live?"))
+    counter.flush()
+
+    assert "Boston" in answer.text
+    assert stack.rows("SELECT count(*) FROM memforest.visit") == before
+
+
+def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(calm: Site) -> None:
+    admin = calm.admin
+    for path in ("/owner", "/states", "/facts", "/topics", "/days", "/trees", "/ask", "/context"):
+        answer = admin.get(href(path, owner="nobody"))
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+        assert "has no memory yet" in answer.text
+        assert 'href="/"' in answer.text
+
+
+def test_static_files_are_ours_alone(calm: Site) -> None:
+    admin = calm.admin
+    kinds = {"explorer.css": "text/css", "htmx.min.js": "text/javascript", "icon.svg": "image/svg+xml"}
+    for name, kind in kinds.items():
+        assert admin.get(f"/static/{name}").headers["content-type"].startswith(kind)
+    for name in ("..%2fapp.py", "htmx-LICENSE.txt", "nothing"):
+        assert admin.get(f"/static/{name}").status_code == 404
+
+
+def test_the_api_answers_as_before(calm: Site) -> None:
+    """Given the pages at the root, then the API still answers with problems, and takes no cookie."""
+    admin = calm.admin
+    assert admin.get("/v1/sessions", params={"owner": "bob"}).status_code == 401
+    assert admin.get("/v1/nothing").headers["content-type"] == "application/problem+json"
+    assert admin.get("/health").json()["status"] == "ok"
+    assert "/owners" not in admin.get("/openapi.json").json()["paths"]
+
+
+def test_owners_come_by_their_beginning_and_page_by_page(calm: Site) -> None:
+    stack = calm.stack
+    reading = stack.services.reading
+    first = reading.owners(stack.tenant, limit=2)
+    rest = reading.owners(stack.tenant, limit=2, cursor=first.cursor)
+    bob = next(each for each in (*first.items, *rest.items) if each.owner == "bob")
+
+    assert sorted(each.owner for each in (*first.items, *rest.items)) == sorted(["bob", "carol", EVIL])
+    assert rest.cursor is None
+    assert (bob.sessions, bob.turns) == (2, 14)
+    assert bob.facts == len(stack.memory.facts("bob").items)
+    assert [each.owner for each in reading.owners(stack.tenant, prefix="ca").items] == ["carol"]
+    assert reading.owners(stack.tenant, prefix="%").items == ()
+
+
+def test_headers_are_on_refusals_too(calm: Site) -> None:
+    client = calm.visitor(None)
+    answers = [client.get("/login"), client.get("/"), client.post("/logout"), client.get("/static/explorer.css")]
+
+    for answer in answers:
+        assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
