@@ -175,6 +175,14 @@ class ExplorerRows(ForestRows):
             for row in found
         ]
 
+    def session_tree(self, forest: ForestId, session: str) -> TreeId | None:
+        """The tree of a session by the caller's id; None before it is made."""
+        r, s = m.Tree, m.Session
+        of = sa.and_(s.tenant_id == r.tenant_id, s.session_id == r.session_id)
+        mine = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == "session", r.state == "active")
+        found = self._db.scalar(sa.select(r.tree_id).join(s, of).where(*mine, s.external_id == session))
+        return None if found is None else TreeId(found)
+
     def root(self, tree: TreeId) -> DrawnNode:
         """The root of a tree. Raises NotFound when the tree is gone."""
         own = (m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)

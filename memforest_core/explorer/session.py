@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
+from memforest_core.domain.ids import TreeId
 from memforest_core.domain.pages import to_cursor
 from memforest_core.domain.turns import Turn
 from memforest_core.explorer.rows import ExplorerRows, SessionCell
@@ -20,13 +22,13 @@ CALLS = 50
 def session(visit: Visit) -> Outcome:
     """A page of the session's turns."""
     owner, session_id, cursor = visit.owner(), visit.needed("session"), visit.asked("cursor")
-    memory, tenant, turn = visit.memory, visit.caller.tenant, visit.asked("turn")
+    memory, turn = visit.memory, visit.asked("turn")
     if turn is not None:
         cursor = _page_with(visit, owner, session_id, turn)
     turns = known(owner, memory.turns(owner, session_id, limit=TURNS, cursor=cursor))
     facts = memory.facts(owner, session_id=session_id, limit=FACTS)
     calls = memory.calls(owner, session_id=session_id, limit=CALLS)
-    cells = _cells(visit, owner, session_id, turns.items)
+    cells, tree = _made_of(visit, owner, session_id, turns.items)
     progress = memory.status(owner, session_id)
     return Shown(
         "session.html",
@@ -40,23 +42,21 @@ def session(visit: Visit) -> Outcome:
             "earlier": cursor is not None,
             "outcomes": Counter(cell.shown for cell in cells),
             "calls": calls,
-            "trees": [
-                tree
-                for tree in memory.services.inspection.trees(tenant, owner)
-                if tree.kind == "session" and tree.label == session_id
-            ],
+            "tree": tree,
             "more": href("/session", owner=owner, session=session_id, cursor=turns.cursor) if turns.cursor else None,
             "may_forget": visit.may("lifecycle.forget", owner=owner),
         },
     )
 
 
-def _cells(visit: Visit, owner: str, session_id: str, turns: tuple[Turn, ...]) -> list[SessionCell]:
-    if not turns:
-        return []
-    engine, tenant = visit.memory.services.engine, visit.caller.tenant
-    with ExplorerRows.opened(engine, tenant) as rows:
-        return list(rows.cells(rows.forest(owner), session_id, turns[0].ordinal, turns[-1].ordinal))
+def _made_of(
+    visit: Visit, owner: str, session_id: str, turns: tuple[Turn, ...]
+) -> tuple[Sequence[SessionCell], TreeId | None]:
+    """The cells of these turns, and the session's tree if there is one already."""
+    with ExplorerRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
+        forest = rows.forest(owner)
+        tree = rows.session_tree(forest, session_id)
+        return rows.cells(forest, session_id, turns[0].ordinal, turns[-1].ordinal) if turns else (), tree
 
 
 def _page_with(visit: Visit, owner: str, session_id: str, turn: str) -> str | None:
@@ -66,7 +66,7 @@ def _page_with(visit: Visit, owner: str, session_id: str, turn: str) -> str | No
     return None if ordinal < TURNS else to_cursor([ordinal - BEFORE - 1])
 
 
-def _groups(turns: tuple[Turn, ...], cells: list[SessionCell]) -> list[tuple[list[SessionCell], list[Turn]]]:
+def _groups(turns: tuple[Turn, ...], cells: Sequence[SessionCell]) -> list[tuple[list[SessionCell], list[Turn]]]:
     """Turns by the cells that hold them: parts of one long turn are cells of their own."""
     groups: list[tuple[list[SessionCell], list[Turn]]] = []
     for turn in turns:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memforest_core.domain.ids import NodeId
+from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.domain.pages import checked_id
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import NotFound
 from memforest_core.explorer.drawing import Axis, Bar
 from memforest_core.explorer.provenance import sentences
@@ -21,8 +22,8 @@ MOST = 400
 LEAVES = 300
 """Leaves below a node in which its sentences are looked for."""
 CHILDREN = 200
-AXES = ("order", "time")
-KINDS = ("entity", "scene", "session")
+TREES = 100
+"""Trees on one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +43,18 @@ class Level:
 
 
 def trees(visit: Visit) -> Outcome:
-    """An owner's trees by kind."""
-    owner = visit.owner("trees")
-    known(owner, visit.memory.sessions(owner, limit=1))
-    found = visit.memory.services.inspection.trees(visit.caller.tenant, owner)
-    kinds = {kind: [tree for tree in found if tree.kind == kind] for kind in KINDS}
-    return Shown("trees.html", {"owner": owner, "tab": "/trees", "kinds": kinds})
+    """An owner's trees of one kind."""
+    owner, kind, cursor = visit.owner("trees"), visit.asked("kind") or TreeKind.ENTITY, visit.asked("cursor")
+    found = known(owner, visit.memory.trees(owner, kind=kind, limit=TREES, cursor=cursor))
+    more = href("/trees", owner=owner, kind=kind, cursor=found.cursor) if found.cursor else None
+    return Shown("trees.html", {"owner": owner, "tab": "/trees", "kind": kind, "trees": found, "more": more})
 
 
 def tree(visit: Visit) -> Outcome:
     """One tree, drawn below the node that was zoomed to, and the chosen node."""
     owner, wanted = visit.owner("trees"), checked_id(visit.needed("tree"), "tree")
     tenant, memory = visit.caller.tenant, visit.memory
-    overview = next((each for each in memory.services.inspection.trees(tenant, owner) if each.id == wanted), None)
-    if overview is None:
-        raise NotFound(f"Owner {owner!r:.80} has no tree {wanted}.")
+    overview = memory.services.inspection.tree_overview(tenant, owner, TreeId(wanted))
     zoom, chosen = visit.asked("zoom"), visit.asked("node")
     with ExplorerRows.opened(memory.services.engine, tenant) as rows:
         root = rows.root(overview.id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
@@ -79,6 +79,14 @@ class InspectionService:
         """The owner's active trees, by kind, then by time. Raises NotFound, StoreUnavailable."""
         with self.store.observing(tenant) as rows:
             return rows.trees(_forest(rows, owner))
+
+    def tree_overview(self, tenant: TenantId, owner: str, tree: TreeId) -> TreeOverview:
+        """One of the owner's active trees. Raises NotFound, StoreUnavailable."""
+        with self.store.observing(tenant) as rows:
+            found = rows.trees(_forest(rows, owner), tree)
+        if not found:
+            raise NotFound(f"Owner {owner!r:.80} has no tree {tree}.")
+        return found[0]
 
     def tree(self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None) -> GrownTree:
         """One tree's upper ``depth`` levels (the root is the first), or all of them.

@@ -75,6 +75,7 @@ _TREES = sa.text("""
              WHERE d.tenant_id = :t AND d.tree_id = r.tree_id AND d.version > d.clean_version) AS dirty_nodes
       FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = r.root_id
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state = 'active'
+       AND (CAST(:tree AS uuid) IS NULL OR r.tree_id = :tree)
      ORDER BY r.kind, n.time_start NULLS LAST, r.label, r.tree_id
     """)
 
@@ -229,8 +230,8 @@ class ObserveRows:
             for row in self._db.execute(statement)
         ]
 
-    def trees(self, forest: ForestId) -> list[TreeOverview]:
-        """Active trees, by kind, then by time."""
+    def trees(self, forest: ForestId, tree: TreeId | None = None) -> list[TreeOverview]:
+        """Active trees, by kind, then by time; or only this one."""
         return [
             TreeOverview(
                 id=TreeId(row.tree_id),
@@ -246,7 +247,7 @@ class ObserveRows:
                 due_at=row.due_at,
                 title=row.title or "",
             )
-            for row in self._db.execute(_TREES, {"t": self._tenant, "f": forest})
+            for row in self._db.execute(_TREES, {"t": self._tenant, "f": forest, "tree": tree})
         ]
 
     def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[TreeNode]:
