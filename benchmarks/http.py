@@ -173,7 +173,7 @@ async def _waiting(address: str, key: str, clients: int, pid: int) -> Row:
 @contextmanager
 def _node(place: Path) -> Iterator[dict[str, str]]:
     """A node in a process of its own, and the variables with which others reach it; they are set here too."""
-    command = [sys.executable, "-m", "memforest_core.cli", "up", "--data", str(place), "--json"]
+    command = [sys.executable, "-m", "memforest_core.cli", "up", "--data", str(place), "--no-serve", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as node:
         assert node.stdout is not None
         announced = json.loads(node.stdout.readline())
