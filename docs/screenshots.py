@@ -65,7 +65,9 @@ def told(memory: MemForest) -> str:
 def pages(tab: Tab, address: str, receipt: str) -> None:
     """A picture of each page, and of some as they are on a phone and in the dark."""
     tab.open(address + href("/trees", owner=OWNER))
-    tree = str(tab.run("document.querySelector('main table a').getAttribute('href')"))
+    tree = str(
+        tab.run("[...document.querySelectorAll('main a')].find(a => a.innerText === 'Bob').getAttribute('href')")
+    )
     tab.open(address + href("/facts", owner=OWNER, attribute="residence"))
     fact = str(tab.run("document.querySelector('main table a').getAttribute('href')"))
     question = "Where did Bob live before Miami?"

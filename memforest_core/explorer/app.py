@@ -9,13 +9,16 @@ from importlib.resources import files
 from typing import TypeAlias
 from urllib.parse import parse_qsl
 
+import structlog
+from starlette.middleware import Middleware
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
-from memforest_core.errors import MemForestError
+from memforest_core.errors import MemForestError, place_of
 from memforest_core.explorer import asking, costs, dead, facts, operations, overview, owner, session, trees
 from memforest_core.explorer.login import COOKIE, HEADERS, forget, next_page, own_form, remember
 from memforest_core.explorer.rendering import rendered
@@ -26,6 +29,8 @@ from memforest_core.keys.records import Caller
 from memforest_core.keys.service import Callers
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+log = structlog.get_logger(__name__)
 
 MAX_FORM_BYTES = 65_536
 MAX_FIELDS = 100
@@ -84,14 +89,16 @@ class Explorer:
     @property
     def routes(self) -> Sequence[BaseRoute]:
         """All pages, forms and files."""
-        return [
-            Route("/static/{name}", _static, methods=["GET"]),
-            Route("/login", self._login_page, methods=["GET"]),
-            Route("/login", self._log_in, methods=["POST"]),
-            Route("/logout", self._log_out, methods=["POST"]),
-            *(Route(path, self._looked(page), methods=["GET"]) for path, page in PAGES.items()),
-            *(Route(path, self._done(page), methods=["POST"]) for path, page in FORMS.items()),
+        found = [
+            ("GET", "/static/{name}", _static),
+            ("GET", "/login", self._login_page),
+            ("POST", "/login", self._log_in),
+            ("POST", "/logout", self._log_out),
+            *(("GET", path, self._looked(page)) for path, page in PAGES.items()),
+            *(("POST", path, self._done(page)) for path, page in FORMS.items()),
         ]
+        caught = [Middleware(ServerErrorMiddleware, handler=_unexpected)]
+        return [Route(path, called, methods=[verb], middleware=caught) for verb, path, called in found]
 
     def _looked(self, page: Page) -> Endpoint:
         async def called(request: Request) -> Response:
@@ -212,6 +219,13 @@ def _failed(problem: Problem, caller: Caller | None) -> Response:
     if problem.retry_after is not None:
         response.headers["Retry-After"] = str(max(1, round(problem.retry_after)))
     return response
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    # The message may quote what was said: only the place is logged.
+    log.error("page_failed", path=request.url.path, **place_of(error))
+    sentence = "Something went wrong here; the server's log says where."
+    return _failed(Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", sentence).problem, None)
 
 
 def _to_login(request: Request) -> Response:

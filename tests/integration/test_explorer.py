@@ -46,7 +46,10 @@ def tell(running: Stack) -> None:
     client.enqueue("carol", "tea", said("I love tea.", name="Carol"))
     client.enqueue(EVIL, EVIL, said(f"I live in {EVIL}.", f"I moved to Boston {EVIL}", name=EVIL))
     running.drive()
-    running.memory.lifecycle.forget("carol", session="tea", actor="test", dry_run=True)
+    lifecycle = running.memory.lifecycle
+    lifecycle.forget("carol", session="tea", actor="test", dry_run=True)
+    lifecycle.set_policy(max_age_days=90_000, actor="test")
+    lifecycle.set_policy(EVIL, max_facts=1_000, max_bytes=1_000_000, order="visits", actor="test")
 
 
 @dataclass(frozen=True)
@@ -441,6 +444,28 @@ def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(calm: Site) -
         assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
         assert "has no memory yet" in answer.text
         assert 'href="/"' in answer.text
+
+
+def test_what_nobody_expected_is_a_page_too(calm: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a fault of the program, then the page says so in a sentence, without the words of the fault."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("I live in Davis.")
+
+    monkeypatch.setattr(type(calm.stack.services.reading), "owners", broken)
+    answer = calm.admin.get("/owners")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert "Something went wrong here" in answer.text
+    assert "Davis" not in answer.text
+
+
+def test_policies_say_what_may_be_kept(calm: Site) -> None:
+    page = calm.admin.get("/policies").text
+
+    assert "90000 days" in page
+    assert "1,000,000" in page
+    assert "everybody else" in page
 
 
 def test_static_files_are_ours_alone(calm: Site) -> None:
