@@ -84,7 +84,7 @@ def states(visit: Visit) -> Outcome:
 
 
 def topics(visit: Visit) -> Outcome:
-    """Topics, those with the highest priority first."""
+    """Topics, the one that reaches furthest in time first."""
     owner, cursor = visit.owner("topics"), visit.asked("cursor")
     found = known(owner, visit.memory.topics(owner, limit=TOPICS, cursor=cursor))
     more = href("/topics", owner=owner, cursor=found.cursor) if found.cursor else None

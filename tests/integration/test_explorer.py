@@ -48,7 +48,7 @@ def tell(running: Stack) -> None:
     running.drive()
     lifecycle = running.memory.lifecycle
     lifecycle.forget("carol", session="tea", actor="test", dry_run=True)
-    lifecycle.set_policy(max_age_days=90_000, actor="test")
+    lifecycle.set_policy(max_age_days=36_000, actor="test")
     lifecycle.set_policy(EVIL, max_facts=1_000, max_bytes=1_000_000, order="visits", actor="test")
 
 
@@ -463,7 +463,7 @@ def test_what_nobody_expected_is_a_page_too(calm: Site, monkeypatch: pytest.Monk
 def test_policies_say_what_may_be_kept(calm: Site) -> None:
     page = calm.admin.get("/policies").text
 
-    assert "90000 days" in page
+    assert "36000 days" in page
     assert "1,000,000" in page
     assert "everybody else" in page
 
