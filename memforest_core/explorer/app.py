@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
-from memforest_core.errors import MemForestError, place_of
+from memforest_core.errors import InvalidInput, MemForestError, place_of
 from memforest_core.explorer import asking, costs, dead, facts, operations, overview, owner, session, trees
 from memforest_core.explorer.login import COOKIE, HEADERS, forget, next_page, own_form, remember
 from memforest_core.explorer.rendering import rendered
@@ -130,6 +130,8 @@ class Explorer:
 
     def _made(self, caller: Caller, request: Request, page: Page, form: dict[str, str]) -> Response:
         """A page for a key that holds. Blocks. Raises Refused, MemForestError."""
+        if any("\x00" in value for value in (*request.query_params.values(), *form.values())):
+            raise InvalidInput("Remove the NUL characters.", code="nul_character")
         visit = Visit(caller, self.memory.for_tenant(caller.tenant), dict(request.query_params), form)
         return _sent(page(visit), visit)
 

@@ -446,6 +446,35 @@ def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(calm: Site) -
         assert 'href="/"' in answer.text
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/owners?prefix=%00",
+        "/owners?cursor=x",
+        "/owner",
+        "/owner?owner=bob&cursor=%00",
+        "/fact?owner=bob&fact=1",
+        "/tree?owner=bob&tree=1",
+        "/session?owner=bob&session=moving&turn=none",
+        "/trees?owner=bob&kind=none",
+        "/ask?owner=bob&question=x&mode=none",
+        "/context?owner=bob&question=x&tokens=-1",
+        "/operation?id=1",
+        "/dead?id=1",
+        "/costs?days=2",
+        "/audit?action=none",
+        "/states?owner=bob&cursor=1",
+        "/ask?owner=bob&question=" + "x" * 9_000,
+    ],
+)
+def test_a_wrong_address_is_a_sentence(calm: Site, address: str) -> None:
+    answer = calm.admin.get(address)
+
+    assert answer.status_code in (200, 400, 404)
+    assert (answer.status_code == 200) == (address == "/audit?action=none")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
 def test_what_nobody_expected_is_a_page_too(calm: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a fault of the program, then the page says so in a sentence, without the words of the fault."""
 
