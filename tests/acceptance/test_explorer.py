@@ -194,6 +194,7 @@ def test_a_page_follows_the_work_that_is_done_meanwhile(memory: MemForest, addre
     tab.open(address + href("/session", owner="ann", session="new"))
     tab.until("document.querySelector('#live .stat dd').innerText === 'summaries'")
     assert tab.run("document.querySelector('#live').hasAttribute('hx-get')") is False
+    assert tab.run("document.querySelectorAll('#live .gave').length") > 0
 
 
 def started(*arguments: str, **variables: str) -> subprocess.Popen[str]:
