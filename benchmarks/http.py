@@ -45,6 +45,8 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=400, help="stored before (default: %(default)s)")
     options.add_argument("--seconds", type=float, default=10.0, help="that writers write (default: %(default)s)")
     options.add_argument("--waiting", type=int, default=200, help="clients that wait (default: %(default)s)")
+    options.add_argument("--wait", type=float, default=8.0, help="seconds that they wait (default: %(default)s)")
+    options.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="that serve (default: %(default)s)")
     given = options.parse_args()
     report = Report(given.seed, given.json)
     with tempfile.TemporaryDirectory(prefix="memforest-http-") as place, _node(Path(place)) as addresses:
@@ -59,12 +61,12 @@ def _rows(given: argparse.Namespace, addresses: Mapping[str, str]) -> Iterator[R
         keys = Keys(library.services.engine)
         key = keys.create(library.tenant, "bench", scope="admin", requests_per_minute=1_000_000)
         _fill(library, given.turns, rng)
-        for processes in (1, 2):
+        for processes in given.processes:
             with _server(addresses, processes) as (address, pids):
                 remote = RemoteMemForest(address, key.secret)
                 if processes == 1:
                     yield from _overhead(library, remote, given.calls, rng)
-                    yield asyncio.run(_waiting(address, key.secret, given.waiting, pids[0]))
+                    yield asyncio.run(_waiting(address, key.secret, given, pids[0]))
                 yield _writers(remote, given.seconds, processes)
                 remote.close()
 
@@ -135,8 +137,9 @@ def _writers(remote: RemoteMemForest, seconds: float, processes: int) -> Row:
     return {"measured": "enqueues_a_second", "processes": processes, "n": stored, "a_second": round(rate, 1)}
 
 
-async def _waiting(address: str, key: str, clients: int, pid: int) -> Row:
+async def _waiting(address: str, key: str, given: argparse.Namespace, pid: int) -> Row:
     """Clients that all wait for facts that don't come; what the server's memory does, and what others get meanwhile."""
+    clients: int = given.waiting
     say(f"{clients} clients wait")
     process = psutil.Process(pid)
     connections = httpx.AsyncClient(limits=httpx.Limits(max_connections=clients + 8))
@@ -147,10 +150,10 @@ async def _waiting(address: str, key: str, clients: int, pid: int) -> Row:
             turn: Any = {"role": "user", "content": "Held back."}
             await remote.append("waiting", f"w-{number}", turn)
             with suppress(WaitTimeout):
-                await remote.wait("waiting", f"w-{number}", "summaries", timeout_s=8.0)
+                await remote.wait("waiting", f"w-{number}", "summaries", timeout_s=given.wait)
 
         waits = [asyncio.create_task(wait(number)) for number in range(clients)]
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(given.wait / 4)
         spent, most = [], before
         while not all(each.done() for each in waits):
             started = time.perf_counter()

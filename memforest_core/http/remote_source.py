@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def written() -> str:
     text = source()
     for command in (["format"], ["check", "--select", "I,F401", "--fix"], ["format"]):
         shaped = subprocess.run(  # noqa: S603 - our own
-            ["ruff", *command, "--quiet", "--stdin-filename", str(PATH), "-"],  # noqa: S607 - of this environment
+            [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", str(PATH), "-"],
             input=text,
             capture_output=True,
             text=True,

@@ -549,6 +549,8 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
         ("beside", "EXECUTE", "memforest_limited"),
         ("beside", "EXECUTE", "memforest_service"),
         ("granted_tenants", "EXECUTE", "memforest_limited"),
+        ("key_caller", "EXECUTE", "memforest_limited"),
+        ("key_caller", "EXECUTE", "memforest_service"),
         ("lost", "EXECUTE", "memforest_limited"),
         ("lost", "EXECUTE", "memforest_service"),
         ("tenants", "EXECUTE", "memforest_limited"),

@@ -107,7 +107,7 @@ def test_dirty_nodes_and_staleness_follow_the_work(pipeline: Stack) -> None:
         "UPDATE memforest.tree SET first_mark_at = clock_timestamp() - interval '50 s' WHERE first_mark_at IS NOT NULL"
     )
     pipeline.execute(
-        "UPDATE memforest.index_row SET state = 'ready', available_at = clock_timestamp() - interval '9 s'"
+        "UPDATE memforest.index_row SET state = 'ready', version = version + 1, available_at = clock_timestamp() - interval '9 s'"
     )
     dirty = pipeline.rows("SELECT count(*) FROM memforest.node WHERE version > clean_version")[0][0]
     clock = Hands()

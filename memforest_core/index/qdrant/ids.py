@@ -30,7 +30,6 @@ def point_ids(tenant: TenantId, forest: ForestId, rows: Iterable[UUID]) -> dict[
     return {_point(own, row): row for row in rows}
 
 
-@lru_cache(maxsize=100_000)
 def _point(own: UUID, row: UUID) -> UUID:
     """``uuid5`` over a forest's space and a row's id, without the checks of ``UUID(bytes=..., version=5)``."""
     digest = hashlib.sha1(own.bytes + row.bytes, usedforsecurity=False).digest()
@@ -47,4 +46,11 @@ def point_id(key: PointKey) -> UUID:
 
 def rows_asked(wanted: IndexFilter) -> dict[UUID, UUID] | None:
     """The rows that a filter names, by the ids of their points; None when it names none."""
-    return None if wanted.ids is None else point_ids(wanted.tenant, wanted.forest_id, wanted.ids)
+    if wanted.ids is None:
+        return None
+    own = space(wanted.tenant, wanted.forest_id)
+    return {_asked_point(own, row): row for row in wanted.ids}
+
+
+_asked_point = lru_cache(maxsize=100_000)(_point)
+"""Questions ask for the same rows again and again; writers and checks for each once."""

@@ -39,6 +39,8 @@ def upgrade() -> None:
         sa.UniqueConstraint("secret_hash", name=op.f("uq_api_key_secret_hash")),
         schema=SCHEMA,
     )
+    for column in ("secret_hash", "name", "scope", "owners"):
+        op.execute(f"ALTER TABLE {SCHEMA}.{TABLE} ALTER COLUMN {column} SET STATISTICS 0")
     _tenant_table(TABLE)
     install(op.get_bind())
 
